@@ -1,30 +1,13 @@
 //! The load generator: plan → shards → report.
 //!
-//! It offers load and measures; it prints nothing. Each room uses only the rooms above it in this
-//! list, which is also the order to read them in; `tests/suite/rooms.rs` holds it to that.
+//! It offers load and measures; it prints nothing. Its rooms are crates of their own, in the folders
+//! beside this one's sources, so that the compiler holds each of them to what its manifest names.
+//! This crate puts them under one name, in the order to read them in.
 
-pub mod sys;
+/// The clocks, CPU placement, what a run's threads share, and numbers with units.
+pub mod sys {
+    pub use ::sys::*;
+    pub use units;
+}
 
-pub mod plan;
-
-pub mod ring;
-
-pub mod load;
-
-pub mod stats;
-
-pub mod record;
-
-pub mod tls;
-
-pub mod host;
-
-pub mod samples;
-
-pub mod shard;
-
-pub mod report;
-
-pub mod run;
-
-pub mod verify;
+pub use {host, load, plan, record, report, run, samples, shard, stats, uring, verify};

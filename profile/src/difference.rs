@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn polling_and_other_threads_are_told_apart_from_requests() {
-        const POLL: &str = "turn;engine::shard::polling::poll;clock";
+        const POLL: &str = "turn;shard::polling::poll;clock";
         let mut before = sampled(&[(POLL, 500), ("turn;send_[k]", 100)]);
         before.add("truetail;watch;read_[k]".to_owned(), 3_000_000);
         let after = sampled(&[(POLL, 20), ("turn;send_[k]", 100)]);

@@ -6,7 +6,7 @@ pub(crate) const KERNEL: &str = "_[k]";
 pub(crate) const INLINED: &str = "_[i]";
 
 /// The function in which a shard polls while nothing is due.
-pub const POLLING: &str = "engine::shard::polling::poll";
+pub const POLLING: &str = "shard::polling::poll";
 /// What the names of the shards' threads begin with.
 const SHARD: &str = "truetail-shard";
 
@@ -98,15 +98,12 @@ mod tests {
     fn generic_arguments_are_left_out() {
         for (name, simple) in [
             ("tcp_sendmsg_locked", "tcp_sendmsg_locked"),
-            ("engine::ring::ring::Ring::enter", "engine::ring::ring::Ring::enter"),
+            ("uring::ring::Ring::enter", "uring::ring::Ring::enter"),
             ("glommio::task::raw::RawTask<F,R,S>::run", "glommio::task::raw::RawTask::run"),
             ("hdrhistogram::Histogram<T>::record", "hdrhistogram::Histogram::record"),
             ("core::ptr::read::<u64>", "core::ptr::read"),
             ("core::ptr::read::<u64>::inner", "core::ptr::read::inner"),
-            (
-                "engine::shard::request::<impl engine::shard::shard::Shard>::turn",
-                "engine::shard::request::turn",
-            ),
+            ("shard::request::<impl shard::shard::Shard>::turn", "shard::request::turn"),
             (
                 "<alloc::vec::Vec<u8, A> as core::ops::Drop>::drop",
                 "<alloc::vec::Vec as core::ops::Drop>::drop",
@@ -123,10 +120,10 @@ mod tests {
     fn polling_and_other_threads_serve_no_request() {
         for (stack, of) in [
             ("truetail-shard;turn;send_[k]", Purpose::Requests),
-            ("truetail-shard;turn;engine::shard::polling::poll;now", Purpose::Polling),
-            ("truetail-shard;turn;engine::shard::polling::poll_[i];now_[i]", Purpose::Polling),
-            ("truetail-shard;turn;engine::shard::polling::pollute", Purpose::Requests),
-            ("truetail;engine::host::watch::look;read_[k]", Purpose::Run),
+            ("truetail-shard;turn;shard::polling::poll;now", Purpose::Polling),
+            ("truetail-shard;turn;shard::polling::poll_[i];now_[i]", Purpose::Polling),
+            ("truetail-shard;turn;shard::polling::pollute", Purpose::Requests),
+            ("truetail;host::watch::look;read_[k]", Purpose::Run),
         ] {
             assert_eq!(purpose(stack), of, "{stack}");
         }
@@ -135,7 +132,7 @@ mod tests {
     #[test]
     fn a_label_is_the_end_of_a_path() {
         for (frame, short) in [
-            ("engine::ring::ring::Ring::enter", "Ring::enter"),
+            ("uring::ring::Ring::enter", "Ring::enter"),
             ("Ring::enter", "Ring::enter"),
             ("tcp_sendmsg_[k]", "tcp_sendmsg_[k]"),
             (

@@ -163,13 +163,13 @@ mod tests {
         1:
         truetail-shard
         glommio::task::raw::RawTask::run
-        engine::shard::request::turn
+        shard::request::turn
         __vdso_clock_gettime
         1:
         truetail-shard
         glommio::task::raw::RawTask::run
-        engine::shard::request::turn
-        engine::ring::ring::Ring::enter
+        shard::request::turn
+        uring::ring::Ring::enter
         syscall
         entry_SYSCALL_64_after_hwframe_[k]
         do_syscall_64_[k]
@@ -187,19 +187,19 @@ mod tests {
         1:
         truetail-shard
         glommio::task::raw::RawTask::run
-        engine::shard::request::turn
-        engine::shard::request::reap
-        engine::shard::request::end
-        engine::shard::request::record
-        engine::record::recorder::Recorder::ended
+        shard::request::turn
+        shard::request::reap
+        shard::request::end
+        shard::request::record
+        record::recorder::Recorder::ended
         hdrhistogram::Histogram::record_n_inner
         1:
         truetail-shard
         glommio::task::raw::RawTask::run
-        engine::shard::request::turn
-        engine::shard::request::reap
-        engine::shard::request::ready
-        engine::ring::ring::Ring::enter
+        shard::request::turn
+        shard::request::reap
+        shard::request::ready
+        uring::ring::Ring::enter
         syscall
         entry_SYSCALL_64_after_hwframe_[k]
         do_syscall_64_[k]
@@ -226,8 +226,8 @@ mod tests {
         1:
         truetail-shard
         glommio::task::raw::RawTask::run
-        engine::shard::request::turn
-        engine::shard::request::reap
+        shard::request::turn
+        shard::request::reap
         http1::response::head::parse
         httparse::parse_headers_iter_uninit
         ");

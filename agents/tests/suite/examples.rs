@@ -16,12 +16,12 @@ use engine::host::environment::environment;
 use engine::host::watch::Machine;
 use engine::load::share::Share;
 use engine::plan::Plan;
+use engine::plan::address::Address;
 use engine::plan::body::Body;
 use engine::plan::redact::Redacted;
 use engine::report::collected::CollectedHead;
 use engine::run::{Phase, Tally};
 use engine::shard::CoarseHistogram;
-use engine::sys::address::Address;
 use engine::sys::units::Nanos;
 
 /// A key of the shortest length.

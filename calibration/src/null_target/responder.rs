@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd as _, IntoRawFd as _, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use engine::ring::{Completion, Payload, Ring, RingConfig, TOKEN_NONE};
+use engine::uring::{Completion, Payload, Ring, RingConfig, TOKEN_NONE};
 use rustls::ServerConfig;
 use socket2::Socket;
 

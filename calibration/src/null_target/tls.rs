@@ -4,7 +4,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 
-use engine::ring::Out;
+use engine::uring::Out;
 use rustls::{ServerConfig, ServerConnection};
 
 /// One connection's session.

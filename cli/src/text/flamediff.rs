@@ -84,7 +84,7 @@ mod tests {
         };
         let frames = vec![
             frame("__inet_lookup_established", true, change(0.12, 0.34), [0.15, 0.29]),
-            frame("engine::ring::ring::Ring::enter", false, change(2.5, 2.0), [-1.1, 0.1]),
+            frame("uring::ring::Ring::enter", false, change(2.5, 2.0), [-1.1, 0.1]),
         ];
         let of = Difference {
             whole: change(55.4, 18.4),
@@ -108,7 +108,7 @@ mod tests {
 
              before      after     change   at least    at most   own time of, in that work
              120 ns     340 ns    +220 ns    +150 ns    +290 ns   __inet_lookup_established (kernel)
-            2.50 µs    2.00 µs    -500 ns   -1.10 µs    +100 ns   engine::ring::ring::Ring::enter, within chance
+            2.50 µs    2.00 µs    -500 ns   -1.10 µs    +100 ns   uring::ring::Ring::enter, within chance
 
         The bounds hold for all 157 functions at once, 19 times in 20, as far as it is
         chance where samples fall; they don't tell how much runs of the same plan

@@ -4,7 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Each crate, and those of ours that it may import.
+/// The engine's rooms. Each may import those above it, and `http1`; only `engine` imports them.
+const ROOMS: [&str; 14] = [
+    "units", "sys", "plan", "uring", "load", "stats", "record", "tls", "host", "samples", "shard",
+    "report", "run", "verify",
+];
+
+/// Each other crate, and those of ours that it may import, its rooms aside.
 const EDGES: [(&str, &[&str]); 9] = [
     ("http1", &[]),
     ("engine", &["http1"]),
@@ -16,6 +22,19 @@ const EDGES: [(&str, &[&str]); 9] = [
     ("cli", &["http1", "engine", "target", "calibration", "profile", "probe", "agents"]),
     ("perf", &["http1", "engine", "agents"]),
 ];
+
+/// Each crate's folder, its name, and those of ours that it may import.
+fn allowed() -> Vec<(String, &'static str, Vec<&'static str>)> {
+    let rooms = ROOMS
+        .iter()
+        .enumerate()
+        .map(|(at, room)| (format!("engine/{room}"), *room, [&["http1"], &ROOMS[..at]].concat()));
+    let others = EDGES.iter().map(|(name, imports)| {
+        let rooms = if *name == "engine" { &ROOMS[..] } else { &[] };
+        (name.to_string(), *name, [*imports, rooms].concat())
+    });
+    rooms.chain(others).collect()
+}
 
 /// Our crates that a manifest names, under any kind of dependency, for one platform only, under
 /// another name, or inherited from the workspace.
@@ -36,7 +55,7 @@ fn imports(manifest: &toml::Table, workspace: &toml::Table) -> BTreeSet<String> 
             [Some(text("package").unwrap_or(name)), folder]
         })
         .flatten()
-        .filter(|name| EDGES.iter().any(|(known, _)| known == name))
+        .filter(|name| allowed().iter().any(|(_, known, _)| known == name))
         .map(str::to_owned)
         .collect()
 }
@@ -52,13 +71,14 @@ fn the_crates_import_each_other_as_the_architecture_says() {
     let workspace = read(&root.join("Cargo.toml"));
     let members = workspace["workspace"]["members"].as_array().expect("a list");
     let members: BTreeSet<&str> = members.iter().filter_map(toml::Value::as_str).collect();
+    let allowed = allowed();
     assert_eq!(
         members,
-        EDGES.iter().map(|(name, _)| *name).collect(),
-        "each member stands in the table"
+        allowed.iter().map(|(folder, _, _)| folder.as_str()).collect(),
+        "each member stands in a table"
     );
-    for (name, allowed) in EDGES {
-        let manifest = read(&root.join(name).join("Cargo.toml"));
+    for (folder, name, allowed) in &allowed {
+        let manifest = read(&root.join(folder).join("Cargo.toml"));
         let allowed: BTreeSet<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
         let imports = imports(&manifest, &workspace);
         assert!(
@@ -86,4 +106,5 @@ fn an_edge_that_is_not_allowed_is_seen() {
     check("[target.'cfg(unix)'.dependencies]\nengine.workspace = true\n", &["engine"]);
     check("[dependencies]\nsample.workspace = true\n", &["target"]);
     check("[dependencies]\nother = { workspace = true, optional = true }\n", &["calibration"]);
+    check("[dependencies]\nother = { path = \"../engine/load\" }\n", &["load"]);
 }

@@ -76,7 +76,7 @@ fn perf_shows_a_shards_calls_down_into_the_kernel() {
     assert!(off_ps <= stacks.lines().count() as f64, "{weight} ps, {us} µs");
     let shard = stacks.lines().filter(|line| line.starts_with("truetail-shard;"));
     let names: Vec<&str> = shard.collect();
-    for name in ["engine::shard::request::turn", "engine::ring::ring::Ring::", "_[k]"] {
+    for name in ["shard::request::turn", "uring::ring::Ring::", "_[k]"] {
         assert!(names.iter().any(|line| line.contains(name)), "{name} is missing in: {stacks}");
     }
     if profile["kernel_unnamed"].is_null() {

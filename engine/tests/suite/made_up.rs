@@ -7,6 +7,7 @@ use engine::load::curve::Curve;
 use engine::load::schedule::{Digest, Schedule};
 use engine::load::share::Share;
 use engine::plan::Plan;
+use engine::plan::address::Address;
 use engine::plan::body::Body;
 use engine::plan::redact::Redacted;
 use engine::record::config::RecorderConfig;
@@ -20,7 +21,6 @@ use engine::report::merge;
 use engine::report::profile::{Sampler, Sampling, Taken};
 use engine::report::{Report, Samples};
 use engine::shard::ShardReport;
-use engine::sys::address::Address;
 
 /// What becomes of a request: its stamps, when it ends, and how.
 pub type Fate = (Stamps, Ending, Outcome);

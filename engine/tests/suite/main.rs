@@ -17,7 +17,6 @@ mod pipelining;
 mod policies;
 mod readme;
 mod receive_stamps;
-mod rooms;
 mod sample_file;
 mod sample_format;
 mod sample_loss;

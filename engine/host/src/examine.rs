@@ -1,0 +1,328 @@
+//! The checks of `truetail doctor` and before every run: kernel, io_uring, limits, ports, cores and
+//! where they are, governor, clock source.
+//!
+//! A run makes those without which it can't start, in the same words.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::sync::Mutex;
+use std::thread;
+
+use sys::placement;
+use sys::topology::{Attachment, Topology};
+use units::CoreList;
+use uring::{Payload, Ring, RingConfig};
+
+use super::check::{Check, Severity, cores};
+use super::kernel::{check_clock_source, check_kernel, cure_for_an_old_kernel};
+use super::limits::{
+    CURE_FOR_NO_THREAD, check_executor_memory, check_files, check_memlock, examine_memlock,
+};
+use super::ports::check_ports;
+use super::processor::check_governor;
+use super::stamping::{check_receive_stamps, check_send_stamps};
+
+/// Threads of a run beside its shards: those that heed signals, prepare it, watch the machine and
+/// write raw samples.
+const OTHER_THREADS: usize = 4;
+/// Those of them that run already when a run is prepared.
+const THREADS_RUNNING: usize = 2;
+
+/// Checks everything that affects a run.
+pub fn examine() -> Vec<Check> {
+    let mut checks = vec![
+        check_kernel(),
+        // Comes before the ring is built, since it raises the limit.
+        examine_memlock(),
+        check_files(1, 1),
+        check_ring(),
+        check_topology(),
+        check_threads(1, 0),
+    ];
+    if checks.iter().all(|check| check.severity != Severity::Missing) {
+        checks.extend([check_receive_stamps(), check_send_stamps()]);
+    }
+    let topology = Topology::here();
+    checks.extend([
+        check_ports(),
+        check_cores(&placement::allowed_cores(), placement::online_cores().len(), &topology),
+        Check::good("siblings", siblings(&topology.physical_cores())),
+        Check::good("memory nodes", nodes(&topology.nodes())),
+        Check::good("interrupt cores", interrupt_cores(&Attachment::all_here())),
+        check_governor(&placement::allowed_cores()),
+        check_clock_source(),
+    ]);
+    checks
+}
+
+fn there(check: Check) -> Result<(), Check> {
+    match check.severity {
+        Severity::Missing => Err(check),
+        Severity::Good | Severity::Warning => Ok(()),
+    }
+}
+
+/// Finds the first thing missing for a run of `conns` connections on `shards` shards.
+///
+/// # Errors
+/// What is missing.
+pub fn require(conns: usize, shards: usize) -> Result<(), Check> {
+    there(check_kernel())?;
+    there(check_memlock(conns, shards))?;
+    there(check_files(conns, shards))?;
+    there(check_ring())?;
+    there(check_topology())?;
+    there(check_threads(shards, THREADS_RUNNING))
+}
+
+/// Finds the first thing missing for the executor of a control plane, an agent's or a controller's,
+/// which would panic without.
+///
+/// # Errors
+/// What is missing.
+pub fn require_executor() -> Result<(), Check> {
+    there(check_kernel())?;
+    there(check_executor_memory())?;
+    there(check_files(0, 1))?;
+    there(check_ring())?;
+    there(check_topology())
+}
+
+fn check_ring() -> Check {
+    let name = "io_uring";
+    let built = Payload::copied(b"", b"", 1).and_then(|payload| {
+        Ring::new(RingConfig {
+            sockets_max: 1,
+            buffer_size: 64,
+            payloads: vec![payload],
+            address: None,
+            outbox: false,
+        })
+    });
+    let error = match built {
+        Ok(ring) => return Check::good(name, ring.features().join(", ")),
+        Err(error) => error,
+    };
+    let (cause, cure) = ring_refusal(
+        &error,
+        &fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default(),
+        &fs::read_to_string("/proc/self/status").unwrap_or_default(),
+    );
+    Check::bad(name, Severity::Missing, format!("refused ({error})"), cause, cure)
+}
+
+/// Why the kernel refused a ring: EPERM and ENOSYS have several causes, told apart by the sysctl
+/// and the process's seccomp.
+fn ring_refusal(error: &std::io::Error, disabled: &str, status: &str) -> (String, String) {
+    let filtered = status
+        .lines()
+        .any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"));
+    let (cause, cure) = match (error.raw_os_error(), disabled.trim()) {
+        (Some(libc::EPERM), "2") => (
+            "the sysctl kernel.io_uring_disabled is 2: io_uring is off for everyone",
+            "set it to 0: sysctl -w kernel.io_uring_disabled=0",
+        ),
+        (Some(libc::EPERM), "1") => (
+            "the sysctl kernel.io_uring_disabled is 1: it is for members of kernel.io_uring_group",
+            "set it to 0, or join that group",
+        ),
+        (Some(libc::EPERM | libc::ENOSYS), _) if filtered => (
+            "a seccomp filter blocks it, as container runtimes do by default",
+            "run outside the container, or allow io_uring_setup, io_uring_enter and \
+             io_uring_register in its seccomp profile",
+        ),
+        (Some(libc::ENOSYS), _) => {
+            ("this kernel was built without it", "use a kernel with CONFIG_IO_URING")
+        }
+        (Some(libc::ENOMEM), _) => (
+            "the kernel is out of memory, or this user's processes use up the limit of locked memory",
+            "stop those, or raise the limit, as root: ulimit -l unlimited",
+        ),
+        (Some(libc::EMFILE | libc::ENFILE), _) => {
+            ("no file descriptor was left for it", "raise the limit: ulimit -n 65536")
+        }
+        (Some(libc::EINVAL), _) => {
+            ("this kernel lacks a feature that the request path needs", &*cure_for_an_old_kernel())
+        }
+        _ => ("the kernel gave no further reason", "look into the kernel's log: dmesg"),
+    };
+    (cause.to_owned(), cure.to_owned())
+}
+
+fn check_topology() -> Check {
+    let name = "core topology";
+    match placement::listed_online() {
+        Ok(cores) => Check::good(name, format!("{} cores listed", cores.len())),
+        Err(error) => Check::bad(
+            name,
+            Severity::Missing,
+            format!("unknown ({error})"),
+            "/sys lists the cores on which shards can be placed, and it can't be read",
+            "mount it: mount -t sysfs sysfs /sys",
+        ),
+    }
+}
+
+/// Starts as many threads at once as a run needs beside those that are running.
+fn check_threads(shards: usize, running: usize) -> Check {
+    let name = "threads";
+    let needed = shards + OTHER_THREADS;
+    let gate = Mutex::new(());
+    let closed = gate.lock();
+    let refused = thread::scope(|scope| {
+        let start = |_| thread::Builder::new().spawn_scoped(scope, || drop(gate.lock())).err();
+        let refused = (running..needed).find_map(start);
+        drop(closed);
+        refused
+    });
+    match refused {
+        None => Check::good(name, "as many as a run needs"),
+        Some(error) => Check::bad(
+            name,
+            Severity::Missing,
+            format!("refused ({error})"),
+            format!("a run on {} needs {needed}", cores(shards)),
+            CURE_FOR_NO_THREAD,
+        ),
+    }
+}
+
+fn check_cores(allowed: &[usize], online: usize, topology: &Topology) -> Check {
+    let name = "allowed cores";
+    let mut found = format!("{} of {online} online", list(allowed));
+    let efficiency = allowed.iter().copied().filter(|core| topology.is_efficiency(*core));
+    let efficiency: Vec<usize> = efficiency.collect();
+    if !efficiency.is_empty() {
+        let _ = write!(found, ", efficiency cores {}", list(&efficiency));
+    }
+    let (what, cure) = match allowed {
+        [_] => ("core", "allow a second core, or measure a remote target"),
+        [first, rest @ ..] if rest.iter().all(|core| topology.are_siblings(*first, *core)) => {
+            ("physical core", "allow a second physical core, or measure a remote target")
+        }
+        _ => return Check::good(name, found),
+    };
+    let cause =
+        format!("the shard shares its {what} with everything else here, a local target included");
+    Check::bad(name, Severity::Warning, found, cause, cure)
+}
+
+fn list(cores: &[usize]) -> CoreList {
+    CoreList::new(cores.to_vec())
+}
+
+/// Which hardware threads share a physical core; a row of pairs whose numbers rise alike is one
+/// entry.
+fn siblings(physical_cores: &[&[usize]]) -> String {
+    if physical_cores.is_empty() {
+        return "unknown".to_owned();
+    }
+    if physical_cores.iter().all(|threads| threads.len() == 1) {
+        return "none: one hardware thread per physical core".to_owned();
+    }
+    let rises = |one: &&[usize], next: &&[usize]| {
+        one.len() == next.len()
+            && one.len() <= 2
+            && std::iter::zip(*one, *next).all(|(one, next)| one + 1 == *next)
+    };
+    let entry = |row: &[&[usize]]| {
+        let nth = |at: usize| list(&row.iter().map(|threads| threads[at]).collect::<Vec<_>>());
+        match row {
+            [[first, rest @ ..]] if 1 < rest.len() => format!("{first} with {}", list(rest)),
+            [[_], ..] => format!("{} alone", nth(0)),
+            _ => format!("{} with {}", nth(0), nth(1)),
+        }
+    };
+    physical_cores.chunk_by(rises).map(entry).collect::<Vec<_>>().join(", ")
+}
+
+fn nodes(nodes: &[(usize, Vec<usize>)]) -> String {
+    let entry = |(node, cores): &(usize, Vec<usize>)| format!("{node} with cores {}", list(cores));
+    match nodes {
+        [] => "unknown".to_owned(),
+        nodes => nodes.iter().map(entry).collect::<Vec<_>>().join("; "),
+    }
+}
+
+fn interrupt_cores(interfaces: &[(String, Attachment)]) -> String {
+    let entry = |(name, attachment): &(String, Attachment)| {
+        let cores = list(attachment.interrupt_cores.as_deref().unwrap_or_default());
+        let node = attachment.node.map_or(String::new(), |node| format!(" on node {node}"));
+        format!("{cores} for {name}{node}")
+    };
+    match interfaces {
+        [] => "unknown".to_owned(),
+        interfaces => interfaces.iter().map(entry).collect::<Vec<_>>().join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_ring_is_explained_by_what_refused_it() {
+        let error = std::io::Error::from_raw_os_error;
+        let seccomp = "Name:\tx\nSeccomp:\t2\n";
+        for (errno, disabled, status, word) in [
+            (libc::EPERM, "2\n", "", "io_uring_disabled is 2"),
+            (libc::EPERM, "1\n", "", "io_uring_group"),
+            (libc::EPERM, "0\n", seccomp, "seccomp"),
+            (libc::ENOSYS, "", seccomp, "seccomp"),
+            (libc::ENOSYS, "0\n", "Seccomp:\t0\n", "CONFIG_IO_URING"),
+            (libc::ENOMEM, "0", "", "ulimit -l"),
+        ] {
+            let (cause, cure) = ring_refusal(&error(errno), disabled, status);
+            assert!(format!("{cause} {cure}").contains(word), "{errno}: {cause}; {cure}");
+        }
+    }
+
+    #[test]
+    fn siblings_are_told_in_rows_of_pairs() {
+        let pairs: Vec<[usize; 2]> = (0..8).map(|core| [core, core + 8]).collect();
+        let pairs: Vec<&[usize]> = pairs.iter().map(<[usize; 2]>::as_slice).collect();
+        for (physical, words) in [
+            (&pairs[..], "0-7 with 8-15"),
+            (&[&[0, 1], &[2, 3], &[4], &[5]], "0 with 1, 2 with 3, 4-5 alone"),
+            (&[&[0, 4], &[1, 5], &[2, 7], &[3, 6]], "0-1 with 4-5, 2 with 7, 3 with 6"),
+            (&[&[0, 1, 2, 3], &[4, 5, 6, 7]], "0 with 1-3, 4 with 5-7"),
+            (&[&[0], &[1]], "none: one hardware thread per physical core"),
+            (&[], "unknown"),
+        ] {
+            assert_eq!(siblings(physical), words);
+        }
+    }
+
+    #[test]
+    fn nodes_and_interrupts_are_told_with_their_cores() {
+        assert_eq!(
+            nodes(&[(0, vec![0, 1, 4, 5]), (1, vec![2, 3])]),
+            "0 with cores 0-1,4-5; 1 with cores 2-3"
+        );
+        let attachment = |node, core| Attachment { node, interrupt_cores: Some(vec![core]) };
+        assert_eq!(
+            interrupt_cores(&[
+                ("eth0".to_owned(), attachment(Some(1), 2)),
+                ("eth1".to_owned(), attachment(None, 0)),
+            ]),
+            "2 for eth0 on node 1; 0 for eth1"
+        );
+        assert_eq!(
+            (nodes(&[]), interrupt_cores(&[])),
+            ("unknown".to_owned(), "unknown".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_lone_core_is_shared_with_everything_else() {
+        let unknown = Topology::default();
+        for (allowed, severity) in [(&[0][..], Severity::Warning), (&[0, 1], Severity::Good)] {
+            assert_eq!(check_cores(allowed, 2, &unknown).severity, severity, "{allowed:?}");
+        }
+    }
+
+    #[test]
+    fn this_machine_can_run() {
+        assert_eq!(require(1, 1), Ok(()));
+    }
+}

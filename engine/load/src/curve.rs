@@ -1,0 +1,440 @@
+//! Rate over time: how many requests are expected up to any moment, and when each of them is due.
+//!
+//! A curve is a row of segments, in each of which the rate is constant or changes evenly. Its
+//! integral, the number of requests expected since the epoch, is what all else follows from: the
+//! counts of a Poisson schedule have it as their mean, and constant arrival k is due when it reaches
+//! k. That moment is computed in integers, so every machine finds the same one.
+
+use plan::{Model, Plan};
+use units::{Nanos, Rate};
+
+/// A stretch of time in which the rate is constant or changes evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The rate at its start.
+    pub from: Rate,
+    /// The rate at its end.
+    pub to: Rate,
+    /// How long it is.
+    pub length: Nanos,
+}
+
+/// The rate over the time since the epoch of the run. After the last segment its end rate holds on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Curve {
+    /// In order; the last one is constant and without an end.
+    pieces: Vec<Piece>,
+}
+
+/// A segment and where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    start_ns: u64,
+    segment: Segment,
+    /// Requests expected before it, in parts of which [`PARTS`] are one request.
+    before: u128,
+}
+
+/// A request in units of half a millionth of one per second, times a nanosecond: a piece's mean rate
+/// is half the sum of two rates, which are in millionths.
+const PARTS: u128 = 2_000_000_000_000_000;
+
+impl Curve {
+    /// The curve of these segments.
+    ///
+    /// # Panics
+    /// Without a segment, or with one that has no length.
+    pub fn new(segments: &[Segment]) -> Curve {
+        let (mut start_ns, mut before) = (0, 0);
+        let mut pieces: Vec<Piece> = Vec::with_capacity(segments.len() + 1);
+        for segment in segments {
+            assert!(0 < segment.length.0, "a segment has a length");
+            pieces.push(Piece { start_ns, segment: *segment, before });
+            start_ns += segment.length.0;
+            before += segment.parts();
+        }
+        let last = pieces.last_mut().expect("a curve has a segment");
+        let endless = |start_ns: u64| Nanos(u64::MAX - start_ns);
+        if last.segment.is_constant() {
+            last.segment.length = endless(last.start_ns);
+        } else {
+            let from = last.segment.to;
+            let segment = Segment { from, to: from, length: endless(start_ns) };
+            pieces.push(Piece { start_ns, segment, before });
+        }
+        Curve { pieces }
+    }
+
+    /// The same rate at all times.
+    pub fn constant(rate: Rate) -> Curve {
+        Curve::new(&[Segment { from: rate, to: rate, length: Nanos(1) }])
+    }
+
+    /// What a plan means; `None` if responses drive its load.
+    pub fn of_plan(plan: &Plan) -> Option<Curve> {
+        let rate = plan.rate.filter(|_| plan.model != Some(Model::Closed))?;
+        Some(Curve::constant(rate))
+    }
+
+    /// The mean rate of a plan's window, per second.
+    pub fn window_mean(plan: &Plan) -> Option<f64> {
+        Some(Curve::of_plan(plan)?.mean_per_second(plan.warmup.0, plan.end_ns()))
+    }
+
+    /// The highest rate.
+    pub fn peak(&self) -> Rate {
+        let rates = self.pieces.iter().flat_map(|piece| [piece.segment.from, piece.segment.to]);
+        rates.max().expect("a curve has a segment")
+    }
+
+    /// The mean rate between two moments, per second: to the last digit the rate where that is
+    /// constant.
+    pub fn mean_per_second(&self, from_ns: u64, to_ns: u64) -> f64 {
+        let mut requests_e9 = 0.0;
+        for piece in &self.pieces[self.at(from_ns)..] {
+            let (first_ns, last_ns) = (from_ns.max(piece.start_ns), to_ns.min(piece.end_ns()));
+            // Of what changes evenly, the mean is in the middle.
+            let middle_ns = (first_ns - piece.start_ns) as f64 / 2.0
+                + last_ns.saturating_sub(piece.start_ns) as f64 / 2.0;
+            let mean = piece.segment.per_second(middle_ns);
+            if first_ns == from_ns && to_ns <= piece.end_ns() {
+                return mean;
+            }
+            if to_ns <= first_ns {
+                break;
+            }
+            requests_e9 += mean * (last_ns - first_ns) as f64;
+        }
+        requests_e9 / (to_ns - from_ns) as f64
+    }
+
+    /// How many requests are expected between two moments.
+    pub fn expected(&self, from_ns: u64, to_ns: u64) -> f64 {
+        if to_ns <= from_ns {
+            return 0.0;
+        }
+        self.mean_per_second(from_ns, to_ns) * (to_ns - from_ns) as f64 / 1e9
+    }
+
+    /// Up to when the rate stays as it is at this moment: this very moment if it is changing.
+    pub(super) fn steady_until_ns(&self, at_ns: u64) -> u64 {
+        let piece = &self.pieces[self.at(at_ns)];
+        if piece.segment.is_constant() { piece.end_ns() } else { at_ns }
+    }
+
+    /// When `number` requests are expected, rounded down to whole ns: the last such moment, so that
+    /// no arrival is due while the rate is zero. `u64::MAX` if that is never, or beyond 584 years.
+    pub fn due_ns(&self, number: u64) -> u64 {
+        let (piece, rest) = self.holding(number);
+        let since_start = match piece.segment.is_constant() {
+            true => {
+                rest.checked_div(piece.segment.parts_per_ns()).and_then(|ns| ns.try_into().ok())
+            }
+            false => Some(piece.segment.reaches(rest)),
+        };
+        since_start.and_then(|ns: u64| piece.start_ns.checked_add(ns)).unwrap_or(u64::MAX)
+    }
+
+    /// The number of the first arrival that is due at this moment or later.
+    pub(super) fn first_from(&self, at_ns: u64) -> u64 {
+        // Doubles find its neighbourhood, and where it is due decides.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "saturates, and nothing expected is negative"
+        )]
+        let mut first = self.expected(0, at_ns) as u64;
+        while 0 < first && at_ns <= self.due_ns(first - 1) {
+            first -= 1;
+        }
+        while self.due_ns(first) < at_ns {
+            first += 1;
+        }
+        first
+    }
+
+    /// The equal gaps that arrival `number` is among; `None` if the rate is changing, or zero.
+    pub(super) fn even_gaps(&self, number: u64) -> Option<EvenGaps> {
+        let (piece, rest) = self.holding(number);
+        let per_ns = u64::try_from(piece.segment.parts_per_ns()).expect("a rate has a limit");
+        if !piece.segment.is_constant() || per_ns == 0 {
+            return None;
+        }
+        let next = self.pieces.iter().find(|next| piece.before < next.before);
+        let until = next.map(|next| next.before.div_ceil(PARTS));
+        let left = u64::try_from(rest % u128::from(per_ns)).expect("less than its divisor");
+        let until = until.and_then(|until| until.try_into().ok()).unwrap_or(u64::MAX);
+        Some(EvenGaps { per_ns, left, until })
+    }
+
+    /// The piece in which this number is due, and the parts that are left of it there.
+    fn holding(&self, number: u64) -> (&Piece, u128) {
+        let parts = u128::from(number) * PARTS;
+        let after = self.pieces.partition_point(|piece| piece.before <= parts);
+        let piece = &self.pieces[after - 1];
+        (piece, parts - piece.before)
+    }
+
+    /// Which piece this moment is in.
+    fn at(&self, at_ns: u64) -> usize {
+        self.pieces.partition_point(|piece| piece.start_ns <= at_ns) - 1
+    }
+}
+
+impl Piece {
+    fn end_ns(&self) -> u64 {
+        self.start_ns + self.segment.length.0
+    }
+}
+
+impl Segment {
+    fn is_constant(&self) -> bool {
+        self.from == self.to
+    }
+
+    /// The rate so long after its start.
+    fn per_second(&self, since_start_ns: f64) -> f64 {
+        let (from, to) = (self.from.per_second(), self.to.per_second());
+        from + (to - from) * (since_start_ns / self.length.0 as f64)
+    }
+
+    /// Parts that a nanosecond has at the start.
+    fn parts_per_ns(&self) -> u128 {
+        2 * u128::from(self.from.micro_per_second())
+    }
+
+    /// Parts of the whole segment.
+    fn parts(&self) -> u128 {
+        let sum = self.from.micro_per_second() + self.to.micro_per_second();
+        u128::from(sum) * u128::from(self.length.0)
+    }
+
+    /// Parts until `ns` after the start, rounded up: `2·from·t + (to − from)·t²/length`.
+    fn parts_until(&self, ns: u64) -> u128 {
+        let (from, to) = (self.from.micro_per_second(), self.to.micro_per_second());
+        let (ns, length) = (u128::from(ns), u128::from(self.length.0));
+        // The square doesn't fit into 128 bits, so it is divided before it is complete.
+        let product = u128::from(from.abs_diff(to)) * ns;
+        let (whole, rest) = (product / length * ns, product % length * ns);
+        let even = self.parts_per_ns() * ns;
+        if from < to { even + whole + rest.div_ceil(length) } else { even - whole - rest / length }
+    }
+
+    /// The last whole ns after the start until which there are no more than so many parts.
+    fn reaches(&self, parts: u128) -> u64 {
+        let (from, to) = (self.from.micro_per_second() as f64, self.to.micro_per_second() as f64);
+        let half = parts as f64 / 2.0;
+        // A guess that is off by a ns or so, unless the rate is next to zero there.
+        let root = (from * from + 2.0 * (to - from) * half / self.length.0 as f64).max(0.0).sqrt();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "held within the length"
+        )]
+        let mut low = ((2.0 * half / (from + root)) as u64).min(self.length.0);
+        let mut step = 1;
+        while parts < self.parts_until(low) {
+            low = low.saturating_sub(step);
+            step *= 2;
+        }
+        step = 1;
+        while low + step <= self.length.0 && self.parts_until(low + step) <= parts {
+            low += step;
+            step *= 2;
+        }
+        let mut high = (low + step).min(self.length.0 + 1);
+        while low + 1 < high {
+            let middle = low.midpoint(high);
+            if self.parts_until(middle) <= parts {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+/// Arrivals with equal gaps: what it takes to go from one to a later one without a division that
+/// depends on their numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EvenGaps {
+    /// Parts of a nanosecond.
+    per_ns: u64,
+    /// Parts by which the present arrival's exact time is later than its whole ns.
+    left: u64,
+    /// The first number that isn't among them.
+    until: u64,
+}
+
+/// How far it is to an arrival so many numbers later.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gap {
+    whole_ns: u64,
+    left: u64,
+}
+
+impl EvenGaps {
+    /// The gap to an arrival so many numbers later; that of the longest is held at 584 years.
+    pub(super) fn gap(&self, numbers: u64) -> Gap {
+        let parts = u128::from(numbers) * PARTS;
+        let per_ns = u128::from(self.per_ns);
+        let left = u64::try_from(parts % per_ns).expect("less than its divisor");
+        Gap { whole_ns: u64::try_from(parts / per_ns).unwrap_or(u64::MAX), left }
+    }
+
+    /// Whether this number is among them.
+    #[inline]
+    pub(super) fn have(&self, number: u64) -> bool {
+        number < self.until
+    }
+
+    /// Goes on by a gap: the time of the arrival there, from that of the present one.
+    #[inline]
+    pub(super) fn after(&mut self, due_ns: u64, gap: Gap) -> u64 {
+        self.left += gap.left;
+        let carry = self.per_ns <= self.left;
+        if carry {
+            self.left -= self.per_ns;
+        }
+        due_ns.saturating_add(gap.whole_ns).saturating_add(u64::from(carry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::SECOND_NS;
+
+    use super::*;
+
+    pub(super) fn rate(text: &str) -> Rate {
+        if text == "0" { Rate::ZERO } else { text.parse().expect("a rate") }
+    }
+
+    /// Segments written as `from..to:length`, or `rate:length`.
+    fn curve(texts: &[&str]) -> Curve {
+        let segment = |text: &&str| {
+            let (rates, length) = text.split_once(':').expect("a length");
+            let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
+            let length = length.parse().expect("a length");
+            Segment { from: rate(from), to: rate(to), length }
+        };
+        Curve::new(&texts.iter().map(segment).collect::<Vec<Segment>>())
+    }
+
+    /// A ramp up, a plateau, a ramp down, a pause, and a jump.
+    const FIVE: [&str; 5] = ["0..2000:1s", "2000:1500ms", "2000..0:333ms", "0:500ms", "700.5:1s"];
+
+    #[test]
+    fn a_constant_rate_is_one_segment_of_any_length() {
+        let constant = Curve::constant(rate("20k"));
+        assert_eq!(constant, curve(&["20k:1s"]));
+        assert_eq!(constant, curve(&["20k:7ns"]));
+        assert_eq!(constant.pieces.len(), 1);
+        assert_eq!(constant.peak(), rate("20k"));
+        for (from_ns, to_ns) in [(0, 1), (0, 1_000_000), (SECOND_NS, 86_400 * SECOND_NS)] {
+            assert_eq!(constant.mean_per_second(from_ns, to_ns), 20_000.0);
+        }
+        assert_eq!(constant.expected(SECOND_NS, 2 * SECOND_NS), 20_000.0);
+        assert_eq!(constant.due_ns(3), 150_000);
+        // k·10⁹/rate rounded down, in integers, for the lowest rate and the highest.
+        for text in ["0.000001", "333.333333", "100M"] {
+            let micro = u128::from(rate(text).micro_per_second());
+            let curve = Curve::constant(rate(text));
+            for k in [0, 1, 2, 12_345, u64::from(u32::MAX), u64::MAX] {
+                let exact = u128::from(k) * 1_000_000_000_000_000 / micro;
+                assert_eq!(curve.due_ns(k), u64::try_from(exact).unwrap_or(u64::MAX), "{text} {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_expected_is_the_area_under_the_curve() {
+        let five = curve(&FIVE);
+        assert_eq!(five.peak(), rate("2000"));
+        let ms = |ms: u64| ms * 1_000_000;
+        for (from_ms, to_ms, expected) in [
+            (0, 1_000, 1_000.0),
+            (0, 500, 250.0),
+            (500, 1_000, 750.0),
+            (900, 1_100, 190.0 + 200.0),
+            (0, 2_833, 1_000.0 + 3_000.0 + 333.0),
+            (2_833, 3_333, 0.0),
+            (2_900, 3_433, 70.05),
+            (0, 5_333, 4_333.0 + 2.0 * 700.5),
+            (3_000, 3_000, 0.0),
+        ] {
+            let found = five.expected(ms(from_ms), ms(to_ms));
+            assert!((found - expected).abs() < 1e-6, "{from_ms} to {to_ms}: {found}");
+        }
+        assert_eq!(five.steady_until_ns(ms(500)), ms(500));
+        assert_eq!(five.steady_until_ns(ms(1_000)), ms(2_500));
+        assert_eq!(five.steady_until_ns(ms(9_000)), u64::MAX);
+    }
+
+    #[test]
+    fn arrival_k_is_due_when_k_are_expected() {
+        for texts in [&FIVE[..], &["0..1:10h"], &["100M..1:1s"], &["1..1.000001:24h"], &["7:1s"]] {
+            let curve = curve(texts);
+            let mut last_ns = 0;
+            for k in (0..6_000).chain([1_000_000, 40_000_000]) {
+                let due_ns = curve.due_ns(k);
+                assert!(last_ns <= due_ns, "{texts:?}: {k}");
+                last_ns = due_ns;
+                let error = curve.expected(0, due_ns) - k as f64;
+                let per_ns = curve.mean_per_second(due_ns, due_ns + 1) / 1e9;
+                // At most the ns that it is rounded down by, and what doubles are off.
+                assert!(-per_ns * 1.01 - 1e-6 < error && error < 1e-6, "{texts:?} {k}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_due_while_the_rate_is_zero() {
+        let paused = curve(&["100:1s", "0:1s", "50:1s"]);
+        assert_eq!([99, 100, 101].map(|k| paused.due_ns(k) / 1_000_000), [990, 2_000, 2_020]);
+        let ends = curve(&["0:1s", "100:1s", "0:1s"]);
+        assert_eq!([0, 1, 99].map(|k| ends.due_ns(k) / 1_000_000), [1_000, 1_010, 1_990]);
+        assert_eq!(ends.due_ns(100), u64::MAX, "nothing comes after the end");
+    }
+
+    #[test]
+    fn the_moment_is_exact_to_the_ns() {
+        for texts in [["0..100M:1s"], ["100M..0:1h"], ["3..5:1h"], ["0.000001..100M:24h"]] {
+            let curve = curve(&texts);
+            let segment = curve.pieces[0].segment;
+            let whole = segment.parts() / PARTS;
+            for step in 0..=1_000_u128 {
+                let number = u64::try_from(whole * step / 1_000).expect("few");
+                let (parts, due_ns) = (u128::from(number) * PARTS, curve.due_ns(number));
+                if segment.length.0 <= due_ns {
+                    continue;
+                }
+                assert!(segment.parts_until(due_ns) <= parts, "{texts:?} {number}");
+                assert!(parts < segment.parts_until(due_ns + 1), "{texts:?} {number}");
+            }
+        }
+    }
+
+    #[test]
+    fn even_gaps_lead_to_the_same_moments() {
+        let curve = curve(&["333.333333:2s", "0:100ms", "700.5:1s", "700.5..1:1s", "64M:1s"]);
+        for steps in [[1, 1], [3, 5], [1, 1_000], [64, 65]] {
+            let (mut number, mut at) = (0, 0);
+            while number < 3_000 {
+                let Some(mut gaps) = curve.even_gaps(number) else {
+                    number += 1;
+                    continue;
+                };
+                let each = steps.map(|step| gaps.gap(step));
+                let mut due_ns = curve.due_ns(number);
+                while gaps.have(number) && number < 100_000 {
+                    assert_eq!(due_ns, curve.due_ns(number), "{steps:?} {number}");
+                    due_ns = gaps.after(due_ns, each[at % 2]);
+                    number += steps[at % 2];
+                    at += 1;
+                }
+            }
+        }
+    }
+}

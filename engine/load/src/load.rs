@@ -1,0 +1,143 @@
+//! What drives a shard, and the open model: the schedule, and the arrivals that wait.
+//!
+//! Loads hold what is due and what is waiting, and know neither the ring nor the clock.
+
+use std::collections::VecDeque;
+
+use crate::closed::ClosedLoad;
+use crate::due::DueRequest;
+use crate::paced::PacedLoad;
+use crate::schedule::{Arrival, Digest, Schedule};
+
+/// What drives a shard.
+#[expect(clippy::large_enum_variant, reason = "a shard has one, in place")]
+pub enum Load {
+    /// Arrivals by the schedule.
+    Open(OpenLoad),
+    /// Each connection sends again as soon as its response has arrived.
+    Closed(ClosedLoad),
+    /// Each connection sends once per period, or as soon as a late response has arrived.
+    Paced(PacedLoad),
+}
+
+/// How many due arrivals are queued with the time they were noticed. Beyond that the schedule
+/// itself is the queue: such an arrival counts as noticed when it was due, since only the backlog
+/// held it up.
+const WAITING_MAX: usize = 1 << 16;
+
+/// The open model: the schedule, and the queue of due arrivals that found no connection.
+pub struct OpenLoad {
+    schedule: Schedule,
+    next: Option<Arrival>,
+    waiting: VecDeque<DueRequest>,
+    digest: Digest,
+    /// Whether the queue has been full since the last arrival was taken: then later ones were not
+    /// noticed on time.
+    lagging: bool,
+}
+
+impl OpenLoad {
+    /// A load from its shard's schedule.
+    pub fn new(mut schedule: Schedule) -> OpenLoad {
+        let next = schedule.next();
+        OpenLoad {
+            schedule,
+            next,
+            waiting: VecDeque::with_capacity(WAITING_MAX),
+            digest: Digest::default(),
+            lagging: false,
+        }
+    }
+
+    /// When the next arrival not yet taken is due.
+    #[inline]
+    pub fn next_due_ns(&self) -> Option<u64> {
+        self.next.map(|next| next.due_ns)
+    }
+
+    /// Takes the next arrival, if it is due at `now_ns` and before `end_ns`, and there is room in
+    /// the queue.
+    #[inline]
+    pub fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<DueRequest> {
+        let arrival = self.next?;
+        let due_ns = arrival.due_ns;
+        if now_ns < due_ns || end_ns <= due_ns {
+            self.lagging = false;
+            return None;
+        }
+        if self.is_full() {
+            self.lagging = true;
+            return None;
+        }
+        let noticed_ns = if self.lagging { due_ns } else { now_ns };
+        self.advance(due_ns);
+        Some(DueRequest::noticed(arrival, noticed_ns))
+    }
+
+    fn advance(&mut self, due_ns: u64) {
+        self.digest.add(due_ns);
+        self.next = self.schedule.next();
+    }
+
+    /// The schedule, if its next arrivals have still to be drawn.
+    pub fn refillable(&mut self) -> Option<&mut Schedule> {
+        Some(&mut self.schedule).filter(|schedule| schedule.wants_refill())
+    }
+
+    /// Takes the next arrival before `end_ns`, due or not, to count it as unsent.
+    pub fn take_unsent(&mut self, end_ns: u64) -> Option<DueRequest> {
+        let arrival = self.next.filter(|next| next.due_ns < end_ns)?;
+        self.advance(arrival.due_ns);
+        Some(if self.lagging {
+            DueRequest { waited: true, ..DueRequest::noticed(arrival, arrival.due_ns) }
+        } else {
+            DueRequest::unnoticed(arrival)
+        })
+    }
+
+    /// Whether a full queue, and not the shard, keeps arrivals from being noticed on time.
+    pub fn is_lagging(&self) -> bool {
+        self.lagging
+    }
+
+    /// Takes all remaining arrivals before `end_ns` at once, counted by the rate. Returns the start
+    /// of the part that lies in the window, ns, and the number of arrivals in it.
+    pub fn take_rest(&mut self, window_ns: u64, end_ns: u64) -> Option<(u64, u64)> {
+        let first_ns =
+            self.next.take().map(|next| next.due_ns).filter(|due_ns| *due_ns < end_ns)?;
+        let from_ns = first_ns.max(window_ns);
+        let count = self.schedule.expected_between(from_ns, end_ns);
+        self.digest.add_estimated(count.max(1));
+        Some((from_ns, count))
+    }
+
+    /// Queues an arrival for a connection.
+    pub fn wait(&mut self, arrival: DueRequest) {
+        self.waiting.push_back(DueRequest { waited: true, ..arrival });
+    }
+
+    /// The arrival that has waited longest.
+    pub fn pop_waiting(&mut self) -> Option<DueRequest> {
+        self.waiting.pop_front()
+    }
+
+    /// When the arrival that has waited longest was due.
+    pub fn first_waiting_ns(&self) -> Option<u64> {
+        self.waiting.front().map(|waiting| waiting.intended_ns)
+    }
+
+    /// Whether the queue is full: the next arrival stays in the schedule until there is room.
+    pub fn is_full(&self) -> bool {
+        self.waiting.len() == WAITING_MAX
+    }
+
+    /// How many arrivals wait.
+    pub fn waiting_len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Digest of the arrivals taken.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+}

@@ -1,0 +1,175 @@
+//! How long a window is that ends after a number of requests: of a schedule, and of paced users.
+//!
+//! Both follow from the plan alone, so a run that is to have that many has a window like any other.
+
+use plan::{DURATION_MAX, Plan, PlanError};
+use units::Nanos;
+
+use super::curve::Curve;
+use super::schedule::{Due, Schedule};
+use super::share::Share;
+
+/// Ends the window of a completed plan after its `requests`, where the plan tells when that is: when
+/// the next one would be due, so that requests over length are the rate, or at its `duration`, if
+/// that comes first.
+///
+/// # Errors
+/// No moment lies between the last of them and the next.
+pub fn end_window(plan: &mut Plan) -> Result<(), PlanError> {
+    let Some(requests) = plan.requests else { return Ok(()) };
+    let Some(last) = due(plan, requests) else { return Ok(()) };
+    if last.with_next {
+        return Err(PlanError::new(
+            "--requests",
+            requests,
+            "with this seed, the last of them and the next are due in the same ns",
+            "give one more or one less, or another --seed",
+        ));
+    }
+    let end_ns = match due(plan, requests + 1) {
+        Some(next) => next.due_ns,
+        // Nobody gave a length, and the next one is due in more than the longest.
+        None if plan.duration == DURATION_MAX => last.due_ns + 1,
+        None => return Ok(()),
+    };
+    plan.duration = Nanos(end_ns - plan.warmup.0);
+    Ok(())
+}
+
+/// Whether a completed plan's window ends before it has had its `requests`, as far as the plan
+/// tells.
+pub fn is_cut_short(plan: &Plan) -> bool {
+    let has_all = plan.requests.is_none_or(|requests| due(plan, requests).is_some());
+    !has_all && !plan.ends_by_count()
+}
+
+/// When request `number` of the window is due; `None` if that is after the window's end, or if
+/// responses decide it.
+fn due(plan: &Plan, number: u64) -> Option<Due> {
+    let (window_ns, end_ns) = (plan.warmup.0, plan.end_ns());
+    match (Curve::of_plan(plan), plan.period) {
+        (Some(curve), _) => {
+            let whole = Share::whole();
+            let schedule = Schedule::new(curve, plan.arrivals, plan.seed, end_ns, whole);
+            schedule.nth_from(window_ns, number)
+        }
+        (None, Some(period)) => {
+            let due_ns = paced_due_ns(period.0, plan.conns() as u64, window_ns, number)?;
+            (due_ns < end_ns).then_some(Due { due_ns, with_next: false })
+        }
+        _ => None,
+    }
+}
+
+/// When request `number` from `from_ns` on is due, of users who are spread evenly over a period.
+/// No two are due in one ns: a plan's rate has a limit.
+fn paced_due_ns(period_ns: u64, users: u64, from_ns: u64, number: u64) -> Option<u64> {
+    let due_ns = |k: u128| {
+        let (round, user) = (k / u128::from(users), k % u128::from(users));
+        u64::try_from(
+            u128::from(period_ns) * round + u128::from(period_ns) * user / u128::from(users),
+        )
+        .ok()
+    };
+    // Request k is due at k·period/users, each round on its own rounded down.
+    let before = u128::from(from_ns) * u128::from(users) / u128::from(period_ns);
+    let first = (before..).find(|k| due_ns(*k).is_none_or(|due_ns| from_ns <= due_ns))?;
+    due_ns(first + u128::from(number) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::Arrivals;
+
+    use super::*;
+    use crate::paced::PacedLoad;
+
+    fn plan(requests: u64) -> Plan {
+        let plan = Plan {
+            rate: Some("20k".parse().expect("a rate")),
+            requests: Some(requests),
+            warmup: Nanos(0),
+            duration: Nanos::from_secs(3_600),
+            ..Plan::default()
+        };
+        plan.complete(&[0]).expect("it runs")
+    }
+
+    fn intended(plan: &Plan) -> u64 {
+        let curve = Curve::of_plan(plan).expect("a rate");
+        let whole = Share::whole();
+        let arrivals = Schedule::new(curve, plan.arrivals, plan.seed, plan.end_ns(), whole);
+        arrivals.times_ns().filter(|due_ns| plan.warmup.0 <= *due_ns).count() as u64
+    }
+
+    #[test]
+    fn a_schedules_window_has_exactly_so_many_requests() {
+        for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
+            for requests in [1, 2, 19, 20, 21, 1_000, 33_333] {
+                for warmup in [Nanos(0), Nanos(7), Nanos(1_500_001), Nanos::from_secs(1)] {
+                    for rate in ["20k", "333.3", "1M"] {
+                        let rate = Some(rate.parse().expect("a rate"));
+                        let mut plan = Plan { arrivals, warmup, rate, ..plan(requests) };
+                        end_window(&mut plan).expect("nothing coincides");
+                        assert_eq!(intended(&plan), requests, "{plan:?}");
+                        let ended = plan.clone();
+                        end_window(&mut plan).expect("once more");
+                        assert_eq!(plan, ended, "the plan of a report is the same plan");
+                        plan.duration.0 += 1;
+                        assert!(requests < intended(&plan), "it ends when the next is due");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn requests_at_equal_gaps_have_the_length_of_their_gaps() {
+        let mut plan = Plan { arrivals: Arrivals::Constant, ..plan(5) };
+        end_window(&mut plan).expect("nothing coincides");
+        assert_eq!(plan.duration, Nanos(250_000), "5 at 20,000 per second");
+    }
+
+    #[test]
+    fn a_duration_that_is_over_first_ends_the_window() {
+        let mut plan = Plan { duration: Nanos(10_000_000), ..plan(1_000) };
+        end_window(&mut plan).expect("nothing to do");
+        assert_eq!(plan.duration, Nanos(10_000_000));
+        assert!(is_cut_short(&plan));
+        plan.duration = Nanos::from_secs(3_600);
+        end_window(&mut plan).expect("nothing coincides");
+        assert!(!is_cut_short(&plan));
+    }
+
+    #[test]
+    fn requests_that_coincide_have_no_end_between_them() {
+        let mut seeds = 0..1_000;
+        // At 100 million a second a tenth of all arrivals coincide with the next.
+        let rate = Some("100M".parse().expect("a rate"));
+        let refused = seeds.find_map(|seed| {
+            let mut plan = Plan { rate, seed, ..plan(50) };
+            end_window(&mut plan).err()
+        });
+        let error = refused.expect("some do").to_string();
+        assert!(error.starts_with("--requests 50: ") && error.contains("--seed"), "{error}");
+    }
+
+    #[test]
+    fn paced_users_have_exactly_so_many() {
+        for (period_ns, users) in [(100, 1), (100, 3), (1_000_003, 7), (64_000, 64)] {
+            for from_ns in [0, 1, 99, 100, 101, 1_000_003, 5_000_000] {
+                let mut load = PacedLoad::new(period_ns, users, &Share::whole());
+                let due = std::iter::from_fn(|| load.take_due(u64::MAX - 1, u64::MAX));
+                let due: Vec<u64> = due
+                    .map(|(_, due)| due.due_ns)
+                    .skip_while(|due_ns| *due_ns < from_ns)
+                    .take(50)
+                    .collect();
+                for (number, due_ns) in (1..).zip(due) {
+                    let found = paced_due_ns(period_ns, users as u64, from_ns, number);
+                    assert_eq!(found, Some(due_ns), "{period_ns} {users} {from_ns} {number}");
+                }
+            }
+        }
+    }
+}

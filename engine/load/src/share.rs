@@ -1,0 +1,352 @@
+//! Which part of the load one shard offers: of a schedule's arrivals, and of the connections.
+
+use std::ops::{Range, RangeInclusive};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What one shard offers of the whole load. The whole is cut into equal units; an agent owns some
+/// of them, and divides them equally among its shards. Agents that hold each unit once offer
+/// together, with all their shards, exactly the whole.
+///
+/// Only an agent's share can be written; its shards are its own affair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Units", into = "Units")]
+pub struct Share {
+    units: Range<u32>,
+    of: u32,
+    shard: u32,
+    shards: u32,
+}
+
+/// An agent's share as it is written, and as it was read: unchecked.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Units {
+    units: Range<u32>,
+    of: u32,
+}
+
+/// Units of a share that aren't part of the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("units {first} to {end} of {of} aren't a part of the whole")]
+struct NotAPart {
+    first: u32,
+    end: u32,
+    of: u32,
+}
+
+impl From<Share> for Units {
+    fn from(share: Share) -> Units {
+        assert!(share.shards == 1, "an agent divides its share itself");
+        Units { units: share.units, of: share.of }
+    }
+}
+
+impl TryFrom<Units> for Share {
+    type Error = NotAPart;
+
+    fn try_from(Units { units, of }: Units) -> Result<Share, NotAPart> {
+        if units.start < units.end && units.end <= of {
+            return Ok(Share::units(units, of));
+        }
+        Err(NotAPart { first: units.start, end: units.end, of })
+    }
+}
+
+impl Share {
+    /// The whole load.
+    pub fn whole() -> Share {
+        Share::units(0..1, 1)
+    }
+
+    /// These of `of` units.
+    pub fn units(units: Range<u32>, of: u32) -> Share {
+        assert!(units.start < units.end && units.end <= of, "a share has units of the whole");
+        Share { units, of, shard: 0, shards: 1 }
+    }
+
+    /// What shard `shard` of `shards` offers when nobody else offers anything: item k of what is
+    /// numbered goes to shard k mod S.
+    pub fn equal(shard: usize, shards: usize) -> Share {
+        Share::whole().of_shard(shard, shards)
+    }
+
+    /// The part of shard `shard`, of `shards` that divide this share, which is an agent's.
+    pub fn of_shard(&self, shard: usize, shards: usize) -> Share {
+        assert!(self.shards == 1 && shard < shards, "an agent divides its share once");
+        let number = |number: usize| u32::try_from(number).expect("shards are numbered in 32 bits");
+        Share { shard: number(shard), shards: number(shards), ..self.clone() }
+    }
+
+    /// Its units.
+    pub fn range(&self) -> Range<u32> {
+        self.units.clone()
+    }
+
+    /// Of how many units the whole consists.
+    pub fn of(&self) -> u32 {
+        self.of
+    }
+
+    /// How much of the whole it is.
+    pub fn fraction(&self) -> f64 {
+        self.len() as f64 / f64::from(self.of) / f64::from(self.shards)
+    }
+
+    /// Whether each of `shards` shards that divide it offers as much as one of `others` shards that
+    /// divide another agent's share.
+    pub fn is_as_much_as(&self, shards: usize, other: &Share, others: usize) -> bool {
+        let parts = |share: &Share, others: &Share, shards: usize| {
+            u128::from(share.len()) * u128::from(others.of) * shards as u128
+        };
+        parts(self, other, others) == parts(other, self, shards)
+    }
+
+    /// How many items a shard's next one may be further on: one number if all its gaps are equal,
+    /// else the smaller and the larger.
+    pub fn gaps(&self) -> Vec<u64> {
+        let Numbers { step, units, others, .. } = self.numbers();
+        if units == 0 || others == 0 { vec![step] } else { vec![step, step + others] }
+    }
+
+    /// Whether the two have a part of the whole in common.
+    pub fn overlaps(&self, other: &Share) -> bool {
+        let before = |one: u32, of: u32, two: u32, other_of: u32| {
+            u64::from(one) * u64::from(other_of) < u64::from(two) * u64::from(of)
+        };
+        before(self.units.start, self.of, other.units.end, other.of)
+            && before(other.units.start, other.of, self.units.end, self.of)
+    }
+
+    /// Its part of an amount, rounded up.
+    pub fn part_of(&self, whole: u64) -> u64 {
+        let parts = u128::from(self.of) * u128::from(self.shards);
+        let part = (u128::from(whole) * u128::from(self.len())).div_ceil(parts);
+        u64::try_from(part).expect("a part is at most the whole")
+    }
+
+    /// The number of item `n` of this share, of items that are dealt in turn: an agent takes its
+    /// units of every `of` items, and its shards take turns at these.
+    pub(crate) fn nth(&self, n: u64) -> u64 {
+        let of_agent = n * u64::from(self.shards) + u64::from(self.shard);
+        let (round, unit) = (of_agent / self.len(), of_agent % self.len());
+        round * u64::from(self.of) + u64::from(self.units.start) + unit
+    }
+
+    /// The numbers of all its items, in order, as [`Share::nth`] gives them.
+    pub(super) fn numbers(&self) -> Numbers {
+        let (len, of, shards) = (self.len(), u64::from(self.of), u64::from(self.shards));
+        Numbers {
+            next: self.nth(0),
+            unit: u64::from(self.shard) % len,
+            step: shards / len * of + shards % len,
+            units: shards % len,
+            len,
+            others: of - len,
+        }
+    }
+
+    /// How many of the first `items` it has, of items that are dealt in turn: an agent takes its
+    /// units of every `of` items, and its shards take turns at these.
+    pub fn count(&self, items: usize) -> usize {
+        let wide = |number: u32| usize::try_from(number).expect("an address has 64 bits");
+        let (start, len, of) =
+            (wide(self.units.start), wide(self.units.end - self.units.start), wide(self.of));
+        let of_agent = items / of * len + (items % of).saturating_sub(start).min(len);
+        let (shard, shards) = (wide(self.shard), wide(self.shards));
+        of_agent / shards + usize::from(shard < of_agent % shards)
+    }
+
+    /// The same of a number that may be too large for an address.
+    pub fn count_of(&self, items: u64) -> u64 {
+        let items = usize::try_from(items).expect("an address has 64 bits");
+        self.count(items) as u64
+    }
+
+    fn len(&self) -> u64 {
+        (self.units.end - self.units.start).into()
+    }
+
+    /// Its owner coordinates, in units of 2⁻⁶⁴. A border is computed as one fraction, so neighbours
+    /// meet exactly, be they shards or agents.
+    pub(super) fn coordinates(&self) -> RangeInclusive<u64> {
+        let parts = u128::from(self.of) * u128::from(self.shards);
+        let before = |shard: u32| {
+            let of_agent = u128::from(self.units.start) * u128::from(self.shards);
+            of_agent + u128::from(self.len()) * u128::from(shard)
+        };
+        let border = |shard: u32| (before(shard) << 64) / parts;
+        let coordinate = |border| u64::try_from(border).expect("a coordinate is below 2^64");
+        coordinate(border(self.shard))..=coordinate(border(self.shard + 1) - 1)
+    }
+}
+
+/// How much of the whole these shares are together, exactly 1 for all of it.
+pub fn together<'a>(shares: impl Iterator<Item = &'a Share> + Clone) -> f64 {
+    let of = shares.clone().next().map_or(1, |share| share.of);
+    if shares.clone().all(|share| share.of == of && share.shards == 1) {
+        let units: u64 = shares.map(Share::len).sum();
+        return units as f64 / f64::from(of);
+    }
+    shares.map(Share::fraction).sum()
+}
+
+/// The numbers of a share's items, each from the one before it without a division.
+#[derive(Clone, Debug)]
+pub(super) struct Numbers {
+    next: u64,
+    /// The next item's unit among the agent's.
+    unit: u64,
+    /// From one item to the next, as long as that lies in the same units of a later round.
+    step: u64,
+    /// By how many units the next item lies further on.
+    units: u64,
+    len: u64,
+    /// Units of other agents, which lie between two of its rounds.
+    others: u64,
+}
+
+impl Numbers {
+    /// The next number.
+    #[inline]
+    pub(super) fn peek(&self) -> u64 {
+        self.next
+    }
+
+    /// By how much the number after the next one is larger: usually, and where units of others lie
+    /// between.
+    pub(super) fn steps(&self) -> [u64; 2] {
+        [self.step, self.step + self.others]
+    }
+
+    /// Goes on to the one after it; returns whether units of others lie between.
+    #[inline]
+    pub(super) fn advance(&mut self) -> bool {
+        self.next += self.step;
+        self.unit += self.units;
+        let others = self.len <= self.unit;
+        if others {
+            self.unit -= self.len;
+            self.next += self.others;
+        }
+        others
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shares of agents with these weights and numbers of shards.
+    fn agents(weights: &[(u32, usize)]) -> Vec<Share> {
+        let of = weights.iter().map(|(weight, _)| weight).sum();
+        let mut start = 0;
+        let of_agent = |(weight, shards): &(u32, usize)| {
+            let agent = Share::units(start..start + weight, of);
+            start += weight;
+            let shards = *shards;
+            (0..shards).map(move |shard| agent.of_shard(shard, shards)).collect::<Vec<_>>()
+        };
+        weights.iter().flat_map(of_agent).collect()
+    }
+
+    #[test]
+    fn neighbours_meet_exactly() {
+        for of in [1, 2, 3, 7, 64, 256, 1_000, u32::MAX] {
+            let last = Share::units(of - 1..of, of).coordinates();
+            assert_eq!(*last.end(), u64::MAX, "{of}");
+            assert_eq!(*Share::units(0..1, of).coordinates().start(), 0, "{of}");
+            for unit in 1..of.min(1_000) {
+                let (one, next) = (Share::units(unit - 1..unit, of), Share::units(unit..of, of));
+                assert_eq!(one.coordinates().end() + 1, *next.coordinates().start(), "{of}");
+            }
+        }
+    }
+
+    #[test]
+    fn shares_of_the_same_part_are_the_same() {
+        let (third, six_units) = (Share::equal(1, 3), Share::units(6..12, 18));
+        assert_eq!(third.coordinates(), six_units.coordinates());
+        assert_eq!(third.fraction(), six_units.fraction());
+    }
+
+    #[test]
+    fn whatever_the_weights_each_item_and_each_coordinate_has_one_owner() {
+        for weights in [
+            &[(1, 1)][..],
+            &[(1, 3)],
+            &[(1, 2), (1, 1), (1, 4)],
+            &[(3, 2), (5, 1), (2, 7)],
+            &[(1, 1), (999, 64)],
+            &[(u32::MAX - 1, 3), (1, 2)],
+        ] {
+            let shares = agents(weights);
+            for items in [0, 1, 7, 100, 1_003] {
+                let mut owned: Vec<u64> = Vec::new();
+                for share in &shares {
+                    let count = share.count(items) as u64;
+                    owned.extend((0..count).map(|n| share.nth(n)));
+                    let mut numbers = share.numbers();
+                    let gaps = share.gaps();
+                    for n in 0..=count {
+                        assert_eq!(numbers.peek(), share.nth(n), "{weights:?}");
+                        numbers.advance();
+                        assert!(gaps.contains(&(numbers.peek() - share.nth(n))), "{weights:?}");
+                    }
+                    assert!(items as u64 <= share.nth(count), "the next isn't among them");
+                }
+                owned.sort_unstable();
+                let all: Vec<u64> = (0..items as u64).collect();
+                assert_eq!(owned, all, "{weights:?}");
+            }
+            let mut next = 0_u128;
+            for share in &shares {
+                let coordinates = share.coordinates();
+                assert_eq!(u128::from(*coordinates.start()), next, "{weights:?}");
+                next = u128::from(*coordinates.end()) + 1;
+            }
+            assert_eq!(next, 1 << 64, "{weights:?}");
+            let whole: f64 = shares.iter().map(Share::fraction).sum();
+            assert!((whole - 1.0).abs() < 1e-12, "{weights:?}");
+        }
+    }
+
+    #[test]
+    fn shares_overlap_where_they_have_a_unit_in_common() {
+        for (one, other, overlap) in [
+            (Share::units(0..1, 2), Share::units(1..2, 2), false),
+            (Share::units(0..2, 3), Share::units(1..3, 3), true),
+            (Share::units(0..1, 2), Share::units(2..3, 4), false),
+            (Share::units(0..1, 2), Share::units(1..2, 4), true),
+            (Share::whole(), Share::units(6..7, 7), true),
+        ] {
+            assert_eq!((one.overlaps(&other), other.overlaps(&one)), (overlap, overlap), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_an_amount_are_rounded_up() {
+        for (units, of, whole, part) in [
+            (0..1, 1, 10, 10),
+            (1..2, 3, 10, 4),
+            (0..2, 3, 9, 6),
+            (0..u32::MAX, u32::MAX, u64::MAX, u64::MAX),
+            (4..5, 7, 0, 0),
+        ] {
+            assert_eq!(Share::units(units, of).part_of(whole), part, "of {whole}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_read_only_if_it_is_a_part() {
+        let share = Share::units(2..5, 7);
+        let text = serde_json::to_string(&share).expect("text");
+        assert_eq!(serde_json::from_str::<Share>(&text).expect("comes back"), share);
+        for (first, end, of) in [(0, 0, 0), (1, 1, 2), (2, 1, 2), (0, 3, 2)] {
+            let text = format!(r#"{{"units": {{"start": {first}, "end": {end}}}, "of": {of}}}"#);
+            let error = serde_json::from_str::<Share>(&text).expect_err("not a part").to_string();
+            let found = format!("units {first} to {end} of {of} aren't a part");
+            assert!(error.starts_with(&found), "{error}");
+        }
+    }
+}

@@ -1,0 +1,650 @@
+//! Completes a plan: fills in defaults and refuses every contradiction before anything runs. Also
+//! decides which keys of a plan file a flag drops.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use sys::topology::{Attachment, Topology};
+use units::{CoreList, Nanos, OneIn, Rate, SECOND_NS};
+
+use super::error::PlanError;
+use super::plan::{Model, Overload, Plan, StampSource, Switch};
+use super::slo::{Objective, Objectives};
+use crate::address::Address;
+
+/// How long an arrival may wait with [`Overload::Drop`] by default: time to open a connection.
+pub const QUEUE_MAX_DEFAULT: Nanos = Nanos(100_000_000);
+/// Default in-flight cap of an open model: fits the common soft limit of 1,024 open files.
+pub const CONNS_OPEN_DEFAULT: usize = 1_000;
+/// Default number of connections of a closed model.
+pub const CONNS_CLOSED_DEFAULT: usize = 64;
+/// The most connections of one plan.
+pub const CONNS_MAX: usize = 1_000_000;
+/// Default sends per system call of an open model. Below the ceiling few arrivals coincide, so
+/// this bounds what a burst does to the stamps: the fourth of four leaves about 10 µs after its
+/// own.
+pub const FLUSH_OPEN_DEFAULT: usize = 4;
+/// Default sends per system call of a closed model. At 64 connections against the null target,
+/// 1, 4, 8, 16 and 32 cost 3.72, 3.54, 3.51, 3.49 and 3.60 µs of CPU per request (medians of three
+/// runs of 2 s, Linux 6.18): beyond 8 nothing is gained, and the stamps get worse.
+pub const FLUSH_CLOSED_DEFAULT: usize = 8;
+/// Default sample of the requests for which the kernel says when they left: too few to show in the
+/// CPU time of a request.
+pub const STAMP_SENDS_DEFAULT: OneIn = OneIn::new(NonZeroU32::new(1_000).expect("not zero"));
+/// The most requests that one connection may have in flight at once.
+pub const PIPELINE_MAX: usize = 64;
+/// The most sends that one system call may submit.
+pub const FLUSH_MAX: usize = 64;
+/// Setup load ends after this many settling times, settled or not: with a target that closes its
+/// connections, new ones would be added forever.
+pub const SETTLE_TIMES_MAX: u64 = 5;
+/// The longest duration that a plan may name.
+pub const DURATION_MAX: Nanos = Nanos::from_secs(7 * 24 * 3_600);
+
+impl Plan {
+    /// Drops what contradicts flags before they override this plan; `flags` is the plan of the flags
+    /// alone. Otherwise the user would get an error about a flag that was never given.
+    pub fn drop_conflicts(&mut self, flags: &Plan) {
+        let Plan { model, rate, period, backfill, overload, queue_max, prewarm, spare, .. } = self;
+        match (flags.model, flags.rate, flags.period) {
+            (Some(Model::Open), _, _) | (None, Some(_), None) => {
+                (*model, *period, *backfill) = (None, None, Switch::Off);
+            }
+            (Some(Model::Closed), _, _) | (None, None, Some(_)) => {
+                (*model, *rate, *overload) = (None, None, Overload::Queue);
+                (*queue_max, *prewarm, *spare) = (None, None, None);
+            }
+            (None, ..) => {}
+        }
+        if flags.keepalive == Switch::Off {
+            (self.requests_per_connection, self.pipeline) = (None, 1);
+        }
+        if flags.requests_per_connection.is_some() || 1 < flags.pipeline {
+            self.keepalive = Switch::On;
+        }
+        let fewer = |requests: u64, pipeline: usize| requests < pipeline as u64;
+        if flags.requests_per_connection.is_some_and(|requests| fewer(requests, self.pipeline))
+            || flags.backfill == Switch::On
+        {
+            self.pipeline = 1;
+        }
+        if 1 < flags.pipeline {
+            self.backfill = Switch::Off;
+            self.requests_per_connection =
+                self.requests_per_connection.filter(|requests| !fewer(*requests, flags.pipeline));
+        }
+    }
+
+    /// Fills in what was left open, given the cores that this process may use, and refuses
+    /// contradictions. Nothing more is known of these cores, so by default it takes all but the
+    /// first, and at least one.
+    ///
+    /// # Errors
+    /// The first value that can't be run, with its flag and the cure.
+    pub fn complete(mut self, allowed_cores: &[usize]) -> Result<Plan, PlanError> {
+        let model = *self.model.get_or_insert(if self.rate.is_some() {
+            Model::Open
+        } else {
+            Model::Closed
+        });
+        match (model, self.rate) {
+            (Model::Open, None) => {
+                return Err(PlanError::new(
+                    "--model",
+                    "open",
+                    "an open model needs a rate",
+                    "add --rate, e.g. --rate 5k, or use --model closed",
+                ));
+            }
+            (Model::Closed, Some(rate)) => {
+                return Err(PlanError::new(
+                    "--rate",
+                    rate,
+                    "a closed model has no rate: its connections wait for responses",
+                    "omit it, or use --model open; --period paces a closed model",
+                ));
+            }
+            _ => {}
+        }
+        if let (Model::Open, Some(period)) = (model, self.period) {
+            return Err(PlanError::new(
+                "--period",
+                period,
+                "only a closed model has a period",
+                "omit it, or use --model closed without --rate",
+            ));
+        }
+        let conns = *self.conns.get_or_insert(match model {
+            Model::Open => CONNS_OPEN_DEFAULT,
+            Model::Closed => CONNS_CLOSED_DEFAULT,
+        });
+        if conns == 0 || CONNS_MAX < conns {
+            return Err(PlanError::new(
+                "--conns",
+                conns,
+                format!("must be between 1 and {CONNS_MAX}"),
+                "give the number of connections",
+            ));
+        }
+        self.check_durations(conns)?;
+        self.check_policies(model, conns)?;
+        self.complete_cores(allowed_cores, conns)?;
+        self.complete_scenarios()?;
+        self.complete_unix()?;
+        self.check_tls()?;
+        self.stamps.get_or_insert(StampSource::Kernel);
+        let flush = *self.flush.get_or_insert(match model {
+            Model::Open => FLUSH_OPEN_DEFAULT,
+            Model::Closed => FLUSH_CLOSED_DEFAULT,
+        });
+        if flush == 0 || FLUSH_MAX < flush {
+            return Err(PlanError::new(
+                "--flush",
+                flush,
+                format!("must be between 1 and {FLUSH_MAX}"),
+                "omit it to use the measured default",
+            ));
+        }
+        Ok(self)
+    }
+
+    /// What a Unix-domain socket leaves to choose: it has no addresses, and the kernel stamps nothing
+    /// that passes it.
+    fn complete_unix(&mut self) -> Result<(), PlanError> {
+        let Some(path) = &self.unix else { return Ok(()) };
+        if self.is_https() {
+            let problem = "TLS is spoken over TCP alone";
+            let cure = "give an http URL, or omit it";
+            return Err(PlanError::new("--unix", path.display(), problem, cure));
+        }
+        if let Err(error) = Address::Unix(path.clone()).for_kernel() {
+            let problem = format!("no path of a socket ({error})");
+            let cure = "give one of 1 to 107 bytes, such as a link to it";
+            return Err(PlanError::new("--unix", path.display(), problem, cure));
+        }
+        let refuse = |flag, value, problem| {
+            Err(PlanError::new(flag, value, problem, "omit it, or load a TCP port without --unix"))
+        };
+        if let Some(address) = self.source_addresses.first() {
+            let problem = "a Unix-domain socket has no address to connect from";
+            return refuse("--source-addresses", address.to_string(), problem);
+        }
+        let problem = "the kernel stamps nothing that passes a Unix-domain socket";
+        match self.stamps {
+            Some(StampSource::Kernel) => return refuse("--stamps", "kernel".to_owned(), problem),
+            Some(StampSource::User) | None => self.stamps = Some(StampSource::User),
+        }
+        match self.stamp_sends {
+            Some(one_in) if one_in != OneIn::OFF => {
+                return refuse("--stamp-sends", one_in.to_string(), problem);
+            }
+            _ => self.stamp_sends = Some(OneIn::OFF),
+        }
+        Ok(())
+    }
+
+    /// Refuses what only TLS gives a meaning to where it isn't spoken, and what contradicts itself.
+    fn check_tls(&self) -> Result<(), PlanError> {
+        let file = |file: &Option<PathBuf>| file.as_ref().map(|file| file.display().to_string());
+        let session = (!self.tls_session.is_full()).then(|| "resume".to_owned());
+        let insecure = self.insecure.then(|| "on".to_owned());
+        let [cacert, cert, key] = [&self.cacert, &self.cert, &self.key].map(file);
+        let given = [
+            ("--cacert", &cacert),
+            ("--cert", &cert),
+            ("--key", &key),
+            ("--insecure", &insecure),
+            ("--tls-session", &session),
+        ];
+        let given = given.into_iter().find_map(|(flag, value)| Some((flag, value.clone()?)));
+        if let Some((flag, value)) = given.filter(|_| !self.is_https()) {
+            let problem = "the URL's scheme is http, without TLS";
+            return Err(PlanError::new(flag, value, problem, "omit it, or give an https URL"));
+        }
+        match (cert, key) {
+            (Some(cert), None) => {
+                let problem = "a certificate without its key proves nothing";
+                return Err(PlanError::new("--cert", cert, problem, "add --key FILE"));
+            }
+            (None, Some(key)) => {
+                let problem = "a key without its certificate";
+                return Err(PlanError::new("--key", key, problem, "add --cert FILE"));
+            }
+            _ => {}
+        }
+        if let Some(cacert) = cacert.filter(|_| self.insecure) {
+            let problem = "--insecure accepts any certificate, whoever issued it";
+            return Err(PlanError::new("--cacert", cacert, problem, "omit one of the two"));
+        }
+        Ok(())
+    }
+
+    /// Whether setup of a completed plan offers load until its pool of connections has settled.
+    pub fn settles(&self) -> bool {
+        self.model() == Model::Open && 0 < self.warmup.0 && self.keepalive == Switch::On
+    }
+
+    /// How long that setup load of a completed plan takes, ns: at least and at most; 0 without any.
+    pub fn setup_ns(&self) -> (u64, u64) {
+        if !self.settles() {
+            return (0, 0);
+        }
+        let least_ns = self.settle_min.map_or(0, |least| least.0);
+        let longest_ns = self.settle.0.saturating_mul(SETTLE_TIMES_MAX);
+        (least_ns.max(self.settle.0), least_ns.saturating_add(longest_ns))
+    }
+
+    fn check_durations(&self, conns: usize) -> Result<(), PlanError> {
+        if self.duration.0 == 0 {
+            return Err(PlanError::new(
+                "--duration",
+                self.duration,
+                "an empty window records nothing",
+                "give the length of the window, e.g. --duration 10s",
+            ));
+        }
+        if self.requests == Some(0) {
+            return Err(PlanError::new(
+                "--requests",
+                0,
+                "a window without requests records nothing",
+                "give how many, or omit it to run for --duration",
+            ));
+        }
+        if self.timeout.0 == 0 {
+            return Err(PlanError::new(
+                "--timeout",
+                self.timeout,
+                "every request would time out as it is sent",
+                "give the longest a response may take, e.g. --timeout 10s",
+            ));
+        }
+        if self.period == Some(Nanos(0)) {
+            return Err(PlanError::new(
+                "--period",
+                "0s",
+                "must be above zero",
+                "omit it to send as soon as the last response has come",
+            ));
+        }
+        if let Some(period) = self.period
+            && u128::from(period.0) * u128::from(Rate::MAX_PER_SECOND)
+                < conns as u128 * u128::from(SECOND_NS)
+        {
+            return Err(PlanError::new(
+                "--period",
+                period,
+                format!(
+                    "{conns} connections would offer more than {} requests per second",
+                    Rate::MAX_PER_SECOND
+                ),
+                "give a longer period or fewer --conns",
+            ));
+        }
+        let lengths = [
+            ("--duration", Some(self.duration)),
+            ("--warmup", Some(self.warmup)),
+            ("--timeout", Some(self.timeout)),
+            ("--period", self.period),
+            ("--queue-max", self.queue_max),
+            ("--deadline", self.deadline),
+            ("--settle", Some(self.settle)),
+            ("--settle-min", self.settle_min),
+        ];
+        for (flag, length) in lengths {
+            if let Some(length) = length.filter(|length| DURATION_MAX < *length) {
+                return Err(PlanError::new(
+                    flag,
+                    length,
+                    format!("must be at most {DURATION_MAX}"),
+                    "give a shorter one",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_pipeline(&self) -> Result<(), PlanError> {
+        let pipeline = self.pipeline;
+        let refused = |problem: &str, cure| PlanError::new("--pipeline", pipeline, problem, cure);
+        if pipeline == 0 || PIPELINE_MAX < pipeline {
+            let problem = format!("must be between 1 and {PIPELINE_MAX}");
+            return Err(refused(&problem, "give the requests in flight on one connection"));
+        }
+        if pipeline == 1 {
+            return Ok(());
+        }
+        if self.keepalive == Switch::Off {
+            return Err(refused(
+                "without keep-alive, a connection carries one request",
+                "omit it or --keepalive off",
+            ));
+        }
+        if let Some(requests) = self.requests_per_connection
+            && requests < pipeline as u64
+        {
+            let problem = format!("a connection carries no more than {requests} requests in all");
+            return Err(refused(&problem, "lower it, or raise --requests-per-connection"));
+        }
+        if self.backfill == Switch::On {
+            return Err(refused(
+                "back-filling assumes that a user waits for its response",
+                "omit it or --backfill",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Has each connection carry one request, as the plan's own `Connection: close` asks: its
+    /// client sends nothing after that request (RFC 9112, section 9.6).
+    ///
+    /// # Errors
+    /// The plan has several requests on one connection.
+    pub fn close_each(&mut self) -> Result<(), PlanError> {
+        self.keepalive = Switch::Off;
+        self.requests_per_connection = None;
+        if self.pipeline == 1 {
+            return Ok(());
+        }
+        let problem = "with `Connection: close`, a connection carries one request";
+        Err(PlanError::new("--pipeline", self.pipeline, problem, "omit it or that header"))
+    }
+
+    fn check_policies(&mut self, model: Model, conns: usize) -> Result<(), PlanError> {
+        match (self.overload, self.queue_max) {
+            (Overload::Drop, None) => self.queue_max = Some(QUEUE_MAX_DEFAULT),
+            (Overload::Queue, Some(longest)) => {
+                return Err(PlanError::new(
+                    "--queue-max",
+                    longest,
+                    "only --overload drop bounds the wait for a connection",
+                    "add --overload drop, or omit it",
+                ));
+            }
+            _ => {}
+        }
+        if self.overload == Overload::Drop && model == Model::Closed {
+            return Err(PlanError::new(
+                "--overload",
+                "drop",
+                "a closed model has no arrivals to drop",
+                "omit it, or add --rate",
+            ));
+        }
+        self.thresholds.validate()?;
+        self.check_pipeline()?;
+        if self.deadline == Some(Nanos(0)) {
+            return Err(PlanError::new(
+                "--deadline",
+                "0s",
+                "every request would expire before it is sent",
+                "omit it for no deadline",
+            ));
+        }
+        if self.requests_per_connection == Some(0) {
+            return Err(PlanError::new(
+                "--requests-per-connection",
+                0,
+                "must be at least 1",
+                "omit it for no limit",
+            ));
+        }
+        if self.keepalive == Switch::Off
+            && self.requests_per_connection.is_some_and(|requests| 1 < requests)
+        {
+            return Err(PlanError::new(
+                "--requests-per-connection",
+                self.requests_per_connection.unwrap_or(0),
+                "without keep-alive, a connection carries one request",
+                "omit it or --keepalive off",
+            ));
+        }
+        for (flag, count) in [("--prewarm", self.prewarm), ("--spare", self.spare)] {
+            let Some(count) = count else { continue };
+            if model == Model::Closed {
+                return Err(PlanError::new(
+                    flag,
+                    count,
+                    "belongs to an open model: a closed one opens all its connections first",
+                    "omit it, or add --rate",
+                ));
+            }
+            if conns < count {
+                return Err(PlanError::new(
+                    flag,
+                    count,
+                    format!("exceeds the cap of --conns {conns}"),
+                    "lower it, or raise --conns",
+                ));
+            }
+        }
+        if self.backfill == Switch::On && self.period.is_none() {
+            return Err(PlanError::new(
+                "--backfill",
+                "on",
+                "back-filling corrects only a closed model with a period",
+                "add --period, or omit it: every other model is corrected by intended times",
+            ));
+        }
+        if let (Switch::On, Some(requests)) = (self.backfill, self.requests) {
+            return Err(PlanError::new(
+                "--requests",
+                requests,
+                "back-filling leaves requests out, and nobody knows how many",
+                "omit it or --backfill",
+            ));
+        }
+        let bounds_rate = |slo: &Objectives| {
+            slo.iter().any(|objective| matches!(objective, Objective::Rate { .. }))
+        };
+        if let (None, None, Some(slo)) =
+            (self.rate, self.period, self.slo.as_ref().filter(|slo| bounds_rate(slo)))
+        {
+            return Err(PlanError::new(
+                "--slo",
+                slo,
+                "a closed loop asks for no rate that `rate` could be a share of",
+                "omit it, or give --rate or --period",
+            ));
+        }
+        if let (Switch::On, Some(slo)) = (self.backfill, &self.slo) {
+            return Err(PlanError::new(
+                "--slo",
+                slo,
+                "back-filled latencies have no confidence interval to judge by",
+                "omit it or --backfill",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Places this completed plan's shards on these cores, at most as many as there are `conns`
+    /// connections here: a shard without one could send nothing.
+    pub fn place(&mut self, cores: &[usize], conns: usize) {
+        let last = &cores[cores.len().saturating_sub(conns)..];
+        self.cores = Some(CoreList::new(last.to_vec()));
+    }
+
+    fn complete_cores(&mut self, allowed_cores: &[usize], conns: usize) -> Result<(), PlanError> {
+        match &self.cores {
+            None => {
+                let (topology, interface) = (Topology::default(), Attachment::default());
+                self.place(&topology.default_cores(allowed_cores, &interface), conns);
+            }
+            Some(cores) => {
+                if let Some(core) =
+                    cores.as_slice().iter().find(|core| !allowed_cores.contains(core))
+                {
+                    return Err(PlanError::new(
+                        "--cores",
+                        cores,
+                        format!("core {core} is not available to this process"),
+                        format!("choose from {}", CoreList::new(allowed_cores.to_vec())),
+                    ));
+                }
+                if conns < cores.len() {
+                    return Err(PlanError::new(
+                        "--conns",
+                        conns,
+                        format!("{} cores need at least one connection each", cores.len()),
+                        "raise it, or use fewer --cores",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thresholds::Thresholds;
+
+    fn plan() -> Plan {
+        Plan { target: "http://127.0.0.1:1/".to_owned(), ..Plan::default() }
+    }
+
+    fn open() -> Plan {
+        Plan { rate: Some("5k".parse().expect("a rate")), ..plan() }
+    }
+
+    #[test]
+    fn a_rate_makes_it_open_and_no_rate_closed() {
+        assert_eq!(open().complete(&[0, 1]).expect("runs").model(), Model::Open);
+        let closed = plan().complete(&[0, 1]).expect("runs");
+        assert_eq!((closed.model(), closed.conns()), (Model::Closed, CONNS_CLOSED_DEFAULT));
+    }
+
+    #[test]
+    fn default_cores_leave_one_free_and_give_each_a_connection() {
+        for (allowed, conns, want) in [
+            (vec![0], None, vec![0]),
+            (vec![0, 1], None, vec![1]),
+            (vec![0, 1, 2, 3], None, vec![1, 2, 3]),
+            (vec![0, 1, 2, 3], Some(2), vec![2, 3]),
+        ] {
+            let plan = Plan { conns, ..plan() }.complete(&allowed).expect("runs");
+            assert_eq!(plan.cores(), want);
+        }
+    }
+
+    #[test]
+    fn contradictions_name_the_flag() {
+        let cases = [
+            (Plan { model: Some(Model::Open), ..plan() }, "--model"),
+            (Plan { model: Some(Model::Closed), ..open() }, "--rate"),
+            (Plan { period: Some(Nanos(1)), ..open() }, "--period"),
+            (Plan { period: Some(Nanos(0)), ..plan() }, "--period"),
+            (Plan { period: Some(Nanos(639)), ..plan() }, "--period"),
+            (Plan { duration: Nanos(0), ..open() }, "--duration"),
+            (Plan { requests: Some(0), ..open() }, "--requests"),
+            (
+                Plan {
+                    requests: Some(9),
+                    period: Some(Nanos::from_secs(1)),
+                    backfill: Switch::On,
+                    ..plan()
+                },
+                "--requests",
+            ),
+            (Plan { timeout: Nanos(0), ..open() }, "--timeout"),
+            (Plan { conns: Some(0), ..open() }, "--conns"),
+            (Plan { conns: Some(1), cores: Some(CoreList::new(vec![0, 1])), ..open() }, "--conns"),
+            (Plan { cores: Some(CoreList::new(vec![7])), ..open() }, "--cores"),
+            (Plan { flush: Some(0), ..open() }, "--flush"),
+            (
+                Plan {
+                    thresholds: Thresholds { percentile: 99.0, ..Thresholds::default() },
+                    ..open()
+                },
+                "--threshold",
+            ),
+            (
+                Plan { thresholds: Thresholds { busy: -0.5, ..Thresholds::default() }, ..open() },
+                "--threshold",
+            ),
+            (
+                Plan {
+                    thresholds: Thresholds { errors: f64::INFINITY, ..Thresholds::default() },
+                    ..open()
+                },
+                "--threshold",
+            ),
+            (Plan { warmup: Nanos::from_secs(1_000_000), ..open() }, "--warmup"),
+        ];
+        for (plan, flag) in cases {
+            let error = plan.clone().complete(&[0, 1]).expect_err(flag);
+            assert_eq!(error.flag, flag, "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn connections_in_advance_belong_to_an_open_model_and_stay_below_its_cap() {
+        let refused = |plan: Plan| plan.complete(&[0, 1]).expect_err("refused").to_string();
+        for (flag, plan) in [
+            ("--spare 5: ", Plan { spare: Some(5), conns: Some(2), ..plan() }),
+            ("--prewarm 5: ", Plan { prewarm: Some(5), conns: Some(2), ..plan() }),
+        ] {
+            let closed = refused(plan.clone());
+            assert!(closed.starts_with(flag) && closed.contains("an open model"), "{closed}");
+            assert!(closed.contains("add --rate") && !closed.contains("raise"), "{closed}");
+            let open = refused(Plan { rate: open().rate, ..plan });
+            assert!(open.starts_with(flag) && open.ends_with("or raise --conns"), "{open}");
+        }
+    }
+
+    #[test]
+    fn flags_reset_what_contradicts_them() {
+        let open = Plan {
+            model: Some(Model::Open),
+            overload: Overload::Drop,
+            queue_max: Some(Nanos(1)),
+            prewarm: Some(3),
+            ..open()
+        };
+        let closed = Plan {
+            model: Some(Model::Closed),
+            period: Some(Nanos::from_secs(1)),
+            backfill: Switch::On,
+            ..plan()
+        };
+        let once = Plan { keepalive: Switch::Off, ..plan() };
+        let often = Plan { requests_per_connection: Some(7), ..plan() };
+        let pipelined = Plan { pipeline: 4, ..plan() };
+        let none = Plan::default();
+        let rate = open.rate;
+        for (file, flags, kept) in [
+            (&open, Plan { model: Some(Model::Closed), ..none.clone() }, plan()),
+            (&open, Plan { period: Some(Nanos(1)), ..none.clone() }, plan()),
+            (&open, Plan { rate, ..none.clone() }, Plan { model: None, ..open.clone() }),
+            (&open, Plan { rate, period: Some(Nanos(1)), ..none.clone() }, open.clone()),
+            (&closed, Plan { model: Some(Model::Open), ..none.clone() }, plan()),
+            (&closed, Plan { rate, ..none.clone() }, plan()),
+            (&closed, none.clone(), closed.clone()),
+            (&often, Plan { keepalive: Switch::Off, ..none.clone() }, plan()),
+            (&once, Plan { requests_per_connection: Some(7), ..none.clone() }, plan()),
+            (&once, Plan { pipeline: 4, ..none.clone() }, plan()),
+            (&once, Plan { pipeline: 1, ..none.clone() }, once.clone()),
+            (&pipelined, Plan { keepalive: Switch::Off, ..none.clone() }, plan()),
+            (&pipelined, Plan { backfill: Switch::On, ..none.clone() }, plan()),
+            (&pipelined, Plan { requests_per_connection: Some(3), ..none.clone() }, plan()),
+            (
+                &pipelined,
+                Plan { requests_per_connection: Some(4), ..none.clone() },
+                pipelined.clone(),
+            ),
+            (&often, Plan { pipeline: 8, ..none.clone() }, plan()),
+            (&often, Plan { pipeline: 7, ..none.clone() }, often.clone()),
+            (
+                &closed,
+                Plan { pipeline: 2, ..none.clone() },
+                Plan { backfill: Switch::Off, ..closed.clone() },
+            ),
+        ] {
+            let mut file = file.clone();
+            file.drop_conflicts(&flags);
+            assert_eq!(file, kept, "{flags:?}");
+        }
+    }
+}

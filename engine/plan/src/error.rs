@@ -1,0 +1,40 @@
+//! The error of a plan that can't be run: the flag, its value and the cure.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// A value of the plan that can't be run, with the cure.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{flag} {value}: {problem}; {cure}")]
+pub struct PlanError {
+    /// The flag, with its dashes: `--rate`.
+    pub flag: &'static str,
+    /// The value as given or chosen; for what may hold a secret, what can be shown of it.
+    pub value: String,
+    /// What is wrong with it.
+    pub problem: String,
+    /// What to do about it.
+    pub cure: String,
+}
+
+impl PlanError {
+    /// An error about `flag`'s `value`; an empty one shows as quotes.
+    pub fn new(
+        flag: &'static str,
+        value: impl fmt::Display,
+        problem: impl Into<String>,
+        cure: impl Into<String>,
+    ) -> PlanError {
+        let value = match value.to_string() {
+            empty if empty.is_empty() => "''".to_owned(),
+            value => value,
+        };
+        PlanError { flag, value, problem: problem.into(), cure: cure.into() }
+    }
+
+    /// The same of a value that a scenario of this name has.
+    pub fn of_scenario(self, name: &str) -> PlanError {
+        PlanError { problem: format!("of scenario {name:?}: {}", self.problem), ..self }
+    }
+}

@@ -1,0 +1,24 @@
+//! What to do: the plan, its defaults and contradictions, and the request that it makes.
+
+pub mod address;
+pub mod body;
+mod complete;
+pub mod endpoint;
+mod error;
+pub mod flatten;
+mod plan;
+pub mod redact;
+pub mod request;
+pub mod scenario;
+pub mod slo;
+pub mod status;
+mod steps;
+pub mod thresholds;
+
+pub use complete::{
+    CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, DURATION_MAX, FLUSH_CLOSED_DEFAULT,
+    FLUSH_MAX, FLUSH_OPEN_DEFAULT, PIPELINE_MAX, QUEUE_MAX_DEFAULT, SETTLE_TIMES_MAX,
+    STAMP_SENDS_DEFAULT,
+};
+pub use error::PlanError;
+pub use plan::*;

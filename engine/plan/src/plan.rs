@@ -1,0 +1,399 @@
+//! What to do: the plan of one run, as flags, plan file and report spell it.
+//!
+//! A plan is plain data. [`Plan::complete`] fills in what was left open and refuses what can't be
+//! run; after it, what the accessors below return is there.
+
+use std::net::IpAddr;
+use std::ops::Not;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{CoreList, Nanos, OneIn, Rate};
+
+use crate::scenario::Scenario;
+use crate::slo::Objectives;
+use crate::status::StatusSet;
+use crate::thresholds::Thresholds;
+
+/// The plan of one run. Its fields are named like the flags.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// The URL to request, `http://host[:port]/path?query` or the same with `https`.
+    pub target: String,
+    /// Whether arrivals or responses drive the load. Default: open if a rate is given, else closed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
+    /// Open model: requests per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Open model: how arrivals are spaced.
+    pub arrivals: Arrivals,
+    /// The seed of the schedule.
+    pub seed: u64,
+    /// Connections: the in-flight cap of an open model, the number of users of a closed one.
+    /// Default: [`super::CONNS_OPEN_DEFAULT`] and [`super::CONNS_CLOSED_DEFAULT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conns: Option<usize>,
+    /// The most requests that one connection has in flight at once. A closed model keeps that many
+    /// in flight on each.
+    pub pipeline: usize,
+    /// Closed model: each connection starts a request once a period. Default: as soon as the last
+    /// one has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period: Option<Nanos>,
+    /// Intended requests of the window, which ends once it has had them, or after `duration`.
+    /// Default: as many as `duration` has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+    /// Length of the recorded (steady) window.
+    pub duration: Nanos,
+    /// Length of the load before the window, which isn't recorded.
+    pub warmup: Nanos,
+    /// From sent: a request that takes longer has timed out. It bounds the final drain as well.
+    pub timeout: Nanos,
+    /// The request's method.
+    pub method: String,
+    /// The request's headers, each `Name: value`.
+    pub headers: Vec<String>,
+    /// The request's body: literal text, or `@FILE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// What is requested where it isn't one request: scenarios, of which each arrival takes one by
+    /// their weights. Default: the request that the fields above make.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scenario: Vec<Scenario>,
+    /// The cores to run on, one shard each. Default: those of
+    /// [`sys::topology::Topology::default_cores`], at most one for each connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<CoreList>,
+    /// How a shard waits for the next arrival.
+    pub wait: Wait,
+    /// Whose stamp the arrival of a response has. Default: the kernel's, or the program's where the
+    /// kernel stamps nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamps: Option<StampSource>,
+    /// A sample of the requests for which the kernel says when they left the host. Default:
+    /// [`super::STAMP_SENDS_DEFAULT`] with the kernel's stamps, where it stamps what leaves and a
+    /// send leaves as a whole; else none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamp_sends: Option<OneIn>,
+    /// The most sends that one system call may submit, each of one connection's requests: more is
+    /// cheaper, fewer keeps the `sent` stamps exact.
+    /// Default: [`super::FLUSH_OPEN_DEFAULT`] and [`super::FLUSH_CLOSED_DEFAULT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flush: Option<usize>,
+    /// What happens to an arrival that finds no free connection.
+    pub overload: Overload,
+    /// With [`Overload::Drop`]: how long an arrival may wait for a connection.
+    /// Default: [`super::QUEUE_MAX_DEFAULT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_max: Option<Nanos>,
+    /// From intended: a request that isn't answered by then has expired. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Nanos>,
+    /// Whether connections are reused.
+    pub keepalive: Switch,
+    /// Requests after which a connection is closed. Default: when the target closes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_connection: Option<u64>,
+    /// Where to connect to, `host:port`. Default: the URL's host and port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_to: Option<String>,
+    /// The address of the URL's host and port, `host:port:address`. Default: the resolver's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolve: Option<String>,
+    /// The Unix-domain socket of this machine to connect to, instead of the URL's host and port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unix: Option<PathBuf>,
+    /// A file with certificates of issuers, PEM, that are trusted beside the system's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cacert: Option<PathBuf>,
+    /// A file with the client's certificate and those of its issuers, PEM. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    /// The file with its key, PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// Whether any certificate of the target's is accepted.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub insecure: bool,
+    /// What a connection's handshake begins with.
+    #[serde(skip_serializing_if = "TlsSession::is_full")]
+    pub tls_session: TlsSession,
+    /// Local addresses to connect from, in turn. Default: the kernel chooses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub source_addresses: Vec<IpAddr>,
+    /// Open model with a warm-up: setup load is offered until no connection has been added for
+    /// this long.
+    pub settle: Nanos,
+    /// The shortest time for which that load is offered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settle_min: Option<Nanos>,
+    /// Open model: connections to open before the first request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prewarm: Option<usize>,
+    /// Open model: idle connections to add after setup, beyond those that its load needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spare: Option<usize>,
+    /// The status codes that count as success.
+    pub expect_status: StatusSet,
+    /// What latencies and errors have to stay below. Default: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slo: Option<Objectives>,
+    /// Paced closed model: correct by back-filling (HdrHistogram's `record_correct`) instead of by
+    /// intended times.
+    #[serde(skip_serializing_if = "Switch::is_off")]
+    pub backfill: Switch,
+    /// A file for the raw samples: the stamps of every request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw: Option<PathBuf>,
+    /// The bounds beyond which a run is suspect or invalid.
+    pub thresholds: Thresholds,
+}
+
+/// What drives the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Model {
+    /// Arrivals by the schedule, no matter what the target does.
+    Open,
+    /// A fixed number of users, each waiting for its response before the next request.
+    Closed,
+}
+
+/// How the arrivals of the open model are spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// Independent arrivals: exponential gaps.
+    Poisson,
+    /// Equal gaps.
+    Constant,
+}
+
+/// [`Wait::Hybrid`] polls for this long before an arrival, ns: kernel wake-ups are 5 to 30 µs late.
+pub const HYBRID_SPIN_NS: u64 = 50_000;
+
+/// How a shard waits for the next arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// Sleep in the kernel until it is due: the least CPU, late by the wake-up latency.
+    Sleep,
+    /// Sleep until shortly before it is due, then poll.
+    Hybrid,
+    /// Poll all the time: takes a whole core.
+    Spin,
+}
+
+/// Whose stamp the arrival of a response has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StampSource {
+    /// The kernel's, of the response's last segment: latencies without the generator in them.
+    Kernel,
+    /// The program's, when it handles the response: latencies end with its wake-up and its queue.
+    User,
+}
+
+/// What happens to an arrival that finds no free connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Overload {
+    /// It waits and is sent late, which its corrected latency includes.
+    Queue,
+    /// It waits for `queue_max` at most, then counts as unsent.
+    Drop,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Switch {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+/// What the TLS handshake of a connection begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TlsSession {
+    /// Nothing: each is a full one, as that of a client that comes for the first time.
+    Full,
+    /// The session of an earlier connection, where the target offered one.
+    Resume,
+}
+
+impl TlsSession {
+    /// Whether each handshake is a full one.
+    pub fn is_full(&self) -> bool {
+        *self == TlsSession::Full
+    }
+}
+
+impl Switch {
+    /// Whether it is off.
+    pub fn is_off(&self) -> bool {
+        *self == Switch::Off
+    }
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            target: String::new(),
+            model: None,
+            rate: None,
+            arrivals: Arrivals::Poisson,
+            seed: 1,
+            conns: None,
+            pipeline: 1,
+            period: None,
+            requests: None,
+            duration: Nanos::from_secs(30),
+            warmup: Nanos::from_secs(5),
+            timeout: Nanos::from_secs(10),
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body: None,
+            scenario: Vec::new(),
+            cores: None,
+            wait: Wait::Hybrid,
+            stamps: None,
+            stamp_sends: None,
+            flush: None,
+            overload: Overload::Queue,
+            queue_max: None,
+            deadline: None,
+            keepalive: Switch::On,
+            requests_per_connection: None,
+            connect_to: None,
+            resolve: None,
+            unix: None,
+            cacert: None,
+            cert: None,
+            key: None,
+            insecure: false,
+            tls_session: TlsSession::Full,
+            source_addresses: Vec::new(),
+            settle: Nanos::from_secs(1),
+            settle_min: None,
+            prewarm: None,
+            spare: None,
+            expect_status: StatusSet::default(),
+            slo: None,
+            backfill: Switch::Off,
+            raw: None,
+            thresholds: Thresholds::default(),
+        }
+    }
+}
+
+impl Plan {
+    /// The plan of one of several runs that this one stands for: its raw samples have a file of
+    /// their own, `r.bin` that of run 2 as `r-2.bin`.
+    pub fn nth_run(&self, number: usize) -> Plan {
+        let numbered = |file: &PathBuf| {
+            let mut name = file.file_stem().unwrap_or_default().to_owned();
+            name.push(format!("-{number}"));
+            if let Some(extension) = file.extension() {
+                name.push(".");
+                name.push(extension);
+            }
+            file.with_file_name(name)
+        };
+        Plan { raw: self.raw.as_ref().map(numbered), ..self.clone() }
+    }
+
+    /// Whether its URL asks for TLS.
+    pub fn is_https(&self) -> bool {
+        is_https(&self.target)
+    }
+
+    /// The model of a completed plan.
+    pub fn model(&self) -> Model {
+        self.model.expect("the plan was completed")
+    }
+
+    /// The connections of a completed plan.
+    pub fn conns(&self) -> usize {
+        self.conns.expect("the plan was completed")
+    }
+
+    /// Users of a completed plan that is a closed loop without a period: each sends as soon as its
+    /// response is there.
+    pub fn unpaced_users(&self) -> Option<usize> {
+        let is_unpaced = self.model() == Model::Closed && self.period.is_none();
+        is_unpaced.then(|| self.conns() * self.pipeline)
+    }
+
+    /// Whether only the run itself shows when its window ends: after so many requests of users
+    /// who wait for nothing but their responses.
+    pub fn ends_by_count(&self) -> bool {
+        self.requests.is_some() && self.rate.is_none() && self.period.is_none()
+    }
+
+    /// The cores of a completed plan.
+    pub fn cores(&self) -> &[usize] {
+        self.cores.as_ref().expect("the plan was completed").as_slice()
+    }
+
+    /// Whose stamps the responses of a completed plan have.
+    pub fn stamps(&self) -> StampSource {
+        self.stamps.expect("the plan was completed")
+    }
+
+    /// The interval by which a completed plan's corrected latencies are back-filled, ns; `None`
+    /// where intended times correct them.
+    pub fn backfill_ns(&self) -> Option<u64> {
+        self.period.filter(|_| !self.backfill.is_off()).map(|period| period.0)
+    }
+
+    /// Sends per system call of a completed plan.
+    pub fn flush(&self) -> usize {
+        self.flush.expect("the plan was completed")
+    }
+
+    /// The end of the recorded window, which follows the warm-up; ns since the run's epoch.
+    pub fn end_ns(&self) -> u64 {
+        self.warmup.0 + self.duration.0
+    }
+}
+
+/// Whether a URL asks for TLS.
+pub(super) fn is_https(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_several_runs_has_its_own_file() {
+        for (file, second) in
+            [("a/r.bin", "a/r-2.bin"), ("r", "r-2"), ("r.x.bin", "r.x-2.bin"), (".r", ".r-2")]
+        {
+            let plan = Plan { raw: Some(file.into()), ..Plan::default() };
+            assert_eq!(plan.nth_run(2), Plan { raw: Some(second.into()), ..Plan::default() });
+        }
+        assert_eq!(Plan::default().nth_run(1), Plan::default());
+    }
+
+    #[test]
+    fn a_plan_file_says_what_the_flags_say() {
+        let text = "target = 'http://[::1]:8080/x'\nrate = '20k'\narrivals = 'constant'\n\
+            duration = '10s'\ncores = '0-1'\nheaders = ['A: b']\n";
+        let plan: Plan = toml::from_str(text).expect("a plan");
+        assert_eq!(plan.rate.map(Rate::per_second), Some(20_000.0));
+        assert_eq!((plan.arrivals, plan.duration), (Arrivals::Constant, Nanos::from_secs(10)));
+        let back: Plan =
+            toml::from_str(&toml::to_string(&plan).expect("text")).expect("comes back");
+        assert_eq!(back, plan);
+        assert!(toml::from_str::<Plan>("rats = 5").is_err(), "an unknown key is refused");
+    }
+}

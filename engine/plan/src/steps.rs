@@ -1,0 +1,187 @@
+//! The requests that a plan makes: one, or one for the step of each scenario.
+
+use super::endpoint::{Endpoint, shown};
+use super::error::PlanError;
+use super::plan::{Plan, is_https};
+use super::scenario::{SCENARIOS_MAX, Scenario, Step, WEIGHT_MAX};
+
+impl Plan {
+    /// One plan for each request that this one makes: what all have in common, and its own.
+    pub fn requests(&self) -> Vec<Plan> {
+        if self.scenario.is_empty() {
+            return vec![self.clone()];
+        }
+        let of_step = |scenario: &Scenario| {
+            let Step { method, url, headers, body } = scenario.step[0].clone();
+            let own = |line: &String| {
+                let name = |line: &str| line.split(':').next().unwrap_or("").trim().to_lowercase();
+                headers.iter().any(|header| name(header) == name(line))
+            };
+            let mut all: Vec<String> =
+                self.headers.iter().filter(|line| !own(line)).cloned().collect();
+            all.extend(headers.iter().cloned());
+            Plan {
+                target: self.url_of(url.as_deref()),
+                method: method.unwrap_or_else(|| self.method.clone()),
+                headers: all,
+                body: body.or_else(|| self.body.clone()),
+                scenario: Vec::new(),
+                ..self.clone()
+            }
+        };
+        self.scenario.iter().map(of_step).collect()
+    }
+
+    /// The weights of these requests.
+    pub fn weights(&self) -> Vec<u32> {
+        self.scenario.iter().map(|scenario| scenario.weight).collect()
+    }
+
+    /// A step's URL, given whole or as a path on the host of the plan's, or else the plan's own.
+    fn url_of(&self, url: Option<&str>) -> String {
+        let url = match url {
+            None => return self.target.clone(),
+            Some(url) if url.contains("://") => return url.to_owned(),
+            Some(path) => path,
+        };
+        let scheme_end = self.target.find("://").map_or(0, |at| at + 3);
+        let rest = &self.target[scheme_end..];
+        let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        format!("{}{url}", &self.target[..scheme_end + host_end])
+    }
+
+    /// Names the scenarios that have no name, and refuses what can't be taken.
+    pub(super) fn complete_scenarios(&mut self) -> Result<(), PlanError> {
+        let refuse = |at: usize, problem: String, cure: &str| {
+            Err(PlanError::new("--targets", format!("#{}", at + 1), problem, cure))
+        };
+        if SCENARIOS_MAX < self.scenario.len() {
+            let problem = format!("more than {SCENARIOS_MAX} scenarios");
+            return refuse(SCENARIOS_MAX, problem, "leave out those that are taken the least");
+        }
+        if self.scenario.is_empty() {
+            return Ok(());
+        }
+        let all = Endpoint::parse(&self.target)?;
+        for at in 0..self.scenario.len() {
+            let Scenario { name, weight, step: [step] } = &self.scenario[at];
+            if WEIGHT_MAX < *weight {
+                let problem = format!("the weight {weight} is above {WEIGHT_MAX}");
+                return refuse(at, problem, "divide all weights by the same number");
+            }
+            let own = self.url_of(step.url.as_deref());
+            if let Some(url) = step.url.as_ref().filter(|url| !url.contains("://"))
+                && !url.starts_with('/')
+            {
+                let problem = format!("{} isn't a URL and doesn't begin with /", shown(url));
+                return refuse(at, problem, "give a URL, or path and query: /search?q=1");
+            }
+            let endpoint = Endpoint::parse(&own)?;
+            if (&endpoint.authority, endpoint.port) != (&all.authority, all.port)
+                || is_https(&own) != self.is_https()
+            {
+                let problem = format!("{} is on another host than {}", shown(&own), all.authority);
+                return refuse(at, problem, "load one host a run");
+            }
+            if name.chars().any(char::is_control) {
+                let problem = "the name holds a control character".to_owned();
+                return refuse(at, problem, "leave it out");
+            }
+            if name.is_empty() {
+                let path = endpoint.path.split('?').next().unwrap_or_default();
+                let method = step.method.as_ref().unwrap_or(&self.method);
+                self.scenario[at].name = self.unused_name(&format!("{method} {path}"));
+            } else if self.scenario[..at].iter().any(|other| other.name == *name) {
+                let problem = format!("another scenario is called {name:?} as well");
+                return refuse(at, problem, "give each a name of its own, or none");
+            }
+        }
+        if self.weights().iter().all(|weight| *weight == 0) {
+            return refuse(0, "no scenario has a weight above 0".to_owned(), "give one of them 1");
+        }
+        Ok(())
+    }
+
+    /// This name, with a number behind it if a scenario has it already.
+    fn unused_name(&self, name: &str) -> String {
+        let numbered = (2..).map(|number| format!("{name} #{number}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        let is_free = |name: &String| self.scenario.iter().all(|other| other.name != *name);
+        names.find(is_free).expect("there are more numbers than scenarios")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(weight: u32, step: Step) -> Scenario {
+        Scenario { name: String::new(), weight, step: [step] }
+    }
+
+    fn step(path: &str) -> Step {
+        Step { url: Some(path.to_owned()), ..Step::default() }
+    }
+
+    #[test]
+    fn a_step_has_what_it_says_and_else_what_the_plan_says() {
+        let search = Step {
+            method: Some("POST".to_owned()),
+            headers: vec!["a: 2".to_owned(), "a: 3".to_owned()],
+            body: Some("x".to_owned()),
+            ..step("/search?q=1")
+        };
+        let plan = Plan {
+            target: "http://h:1/base?b".to_owned(),
+            headers: vec!["A: 1".to_owned(), "B: 1".to_owned()],
+            scenario: vec![scenario(1, search), scenario(1, Step::default())],
+            ..Plan::default()
+        };
+        let [search, base] = &plan.requests()[..] else { panic!("two") };
+        assert_eq!((&*search.target, &*search.method), ("http://h:1/search?q=1", "POST"));
+        assert_eq!(search.headers, ["B: 1", "a: 2", "a: 3"]);
+        assert_eq!(search.body.as_deref(), Some("x"));
+        assert_eq!(*base, Plan { scenario: Vec::new(), ..plan.clone() });
+        let bare = Plan { target: "http://h".to_owned(), ..plan };
+        assert_eq!(bare.requests()[0].target, "http://h/search?q=1");
+    }
+
+    #[test]
+    fn scenarios_without_a_name_are_called_by_what_they_request() {
+        let mut plan = Plan {
+            target: "http://h/".to_owned(),
+            scenario: vec![
+                scenario(1, step("/a?token=1")),
+                scenario(1, step("/a?token=2")),
+                scenario(1, Step::default()),
+            ],
+            ..Plan::default()
+        };
+        plan.complete_scenarios().expect("they are fine");
+        let names: Vec<&str> = plan.scenario.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["GET /a", "GET /a #2", "GET /"]);
+        let completed = plan.clone();
+        plan.complete_scenarios().expect("the plan of a report is the same plan");
+        assert_eq!(plan, completed);
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_refused_with_its_place() {
+        let named = |name: &str| Scenario { name: name.to_owned(), ..scenario(1, step("/")) };
+        for (scenarios, place, problem) in [
+            (vec![scenario(0, step("/"))], "#1", "no scenario has a weight"),
+            (vec![scenario(1, step("/")), scenario(1, step("a"))], "#2", "doesn't begin with /"),
+            (vec![scenario(1, step("http://g/"))], "#1", "http://g/ is on another host than h"),
+            (vec![scenario(1, step("https://h/"))], "#1", "on another host"),
+            (vec![named("a"), named("b"), named("a")], "#3", "called \"a\" as well"),
+            (vec![named("a\nb")], "#1", "a control character"),
+            (vec![scenario(WEIGHT_MAX + 1, step("/"))], "#1", "above 1000000"),
+        ] {
+            let mut plan =
+                Plan { target: "http://h/".to_owned(), scenario: scenarios, ..Plan::default() };
+            let error = plan.complete_scenarios().expect_err(problem);
+            assert_eq!((error.flag, error.value.as_str()), ("--targets", place));
+            assert!(error.to_string().contains(problem), "{error}");
+        }
+    }
+}

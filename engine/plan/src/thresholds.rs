@@ -1,0 +1,180 @@
+//! The thresholds of the verdict: their names, defaults and ranges.
+
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::PlanError;
+use crate::flatten::flatten;
+
+/// The thresholds beyond which a run is suspect or invalid, as far as a plan may change them. Shares
+/// are fractions of 1. Bounds that no load needs otherwise stand beside their rules.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Thresholds {
+    /// Share of the intended requests that may be missing among the sent ones.
+    pub unsent: f64,
+    /// What the generator may add to the requests at p90 and above whatever their latency is, µs.
+    /// The gaps between sends may be off by as much as this explains.
+    pub lateness_floor_us: f64,
+    /// What the generator added to the requests at corrected p50, or at p90, p99 or p99.9 if it is
+    /// above [`Thresholds::lateness_floor_us`], as a share of their latency; and receive lateness
+    /// against naive at p50 and p99, where latencies contain it.
+    pub client_share: f64,
+    /// Busy share of a shard; of a closed loop only if its users wait for the generator.
+    pub busy: f64,
+    /// Share of the latencies that may differ by more than 5 % between the window's first and last
+    /// quarter, beyond chance.
+    pub drift: f64,
+    /// The percentile that a run has to have samples for.
+    pub percentile: f64,
+    /// Share of a shard's time that others may take: stolen by the hypervisor, waiting for its
+    /// core, or while its core served the interface's interrupts.
+    pub stolen: f64,
+    /// Share of the intended requests without a good answer.
+    pub errors: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Thresholds {
+        Thresholds {
+            unsent: 0.001,
+            lateness_floor_us: 20.0,
+            client_share: 0.05,
+            busy: 0.95,
+            drift: 0.1,
+            percentile: 0.99,
+            stolen: 0.01,
+            errors: 0.01,
+        }
+    }
+}
+
+impl Thresholds {
+    /// The bounds by name, in the order of their declaration.
+    pub fn entries(&self) -> Vec<(String, f64)> {
+        let entries = flatten(self).into_iter();
+        // A number that isn't finite is null in JSON.
+        entries.map(|(name, value)| (name, value.as_f64().unwrap_or(f64::NAN))).collect()
+    }
+
+    /// Changes one bound.
+    pub fn set(&mut self, bound: &Bound) {
+        let mut fields = serde_json::to_value(&*self).expect("bounds are numbers");
+        fields[&bound.name] = bound.value.into();
+        *self = serde_json::from_value(fields).expect("a bound has a known name");
+    }
+
+    /// Checks that every threshold is in its range.
+    ///
+    /// # Errors
+    /// The first bound out of its range.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        for (name, value) in self.entries() {
+            let (ok, range) = match name.as_str() {
+                "percentile" => (0.0 < value && value < 1.0, "a number between 0 and 1"),
+                _ => (0.0 <= value, "a number of at least 0"),
+            };
+            if !ok {
+                let shown = format!("{name}={value}");
+                return Err(PlanError::new(
+                    "--threshold",
+                    shown,
+                    "out of range",
+                    format!("give {range}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One bound by its name: `busy=0.9`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    name: String,
+    value: f64,
+}
+
+/// What can be shown of a text that isn't a bound. A header given by mistake may hold a secret; a
+/// name or a number doesn't.
+fn shown(text: &str) -> String {
+    let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let is_number = |text: &str| text.is_empty() || text.parse::<f64>().is_ok();
+    match text.split_once('=') {
+        _ if is_word(text) || is_number(text) => text.to_owned(),
+        Some((name, value)) if is_word(name) && is_number(value) => text.to_owned(),
+        Some((name, _)) if is_word(name) => format!("{name}=…"),
+        _ => "…".to_owned(),
+    }
+}
+
+/// A text that isn't a bound.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum InvalidBound {
+    /// Name or value is missing, or the value isn't a number.
+    #[error("invalid threshold `{}`: give NAME=VALUE, e.g. busy=0.9", shown(.0))]
+    Malformed(String),
+    /// No bound has this name.
+    #[error("unknown threshold `{}`: choose from {names}", shown(.0), names = names())]
+    Unknown(String),
+}
+
+fn names() -> String {
+    let names = Thresholds::default().entries().into_iter().map(|(name, _)| name);
+    names.collect::<Vec<_>>().join(", ")
+}
+
+impl FromStr for Bound {
+    type Err = InvalidBound;
+
+    fn from_str(text: &str) -> Result<Bound, InvalidBound> {
+        let malformed = || InvalidBound::Malformed(text.to_owned());
+        let (name, value) = text.split_once('=').ok_or_else(malformed)?;
+        if !Thresholds::default().entries().iter().any(|(known, _)| known == name) {
+            return Err(InvalidBound::Unknown(text.to_owned()));
+        }
+        let value: f64 = value.trim().parse().map_err(|_| malformed())?;
+        if !value.is_finite() {
+            return Err(malformed());
+        }
+        Ok(Bound { name: name.to_owned(), value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bound_is_set_by_its_name() {
+        let mut bounds = Thresholds::default();
+        for (at, (name, _)) in bounds.entries().into_iter().enumerate() {
+            bounds.set(&format!("{name}={at}.5").parse().expect("a bound"));
+        }
+        for (at, (name, value)) in bounds.entries().into_iter().enumerate() {
+            assert_eq!(value, at as f64 + 0.5, "{name}");
+        }
+        assert_eq!(bounds.unsent, 0.5);
+    }
+
+    #[test]
+    fn a_bound_is_a_known_name_and_a_number() {
+        for (text, message) in [
+            ("busy", "invalid threshold `busy`: give NAME=VALUE, e.g. busy=0.9"),
+            ("busy=", "invalid threshold `busy=`: give"),
+            ("busy=much", "invalid threshold `busy=…`: give"),
+            ("Authorization=pa55", "unknown threshold `…`: choose"),
+            ("Authorization: pa55", "invalid threshold `…`: give"),
+            ("authorization=5", "unknown threshold `authorization=5`: choose"),
+            ("busy=nan", "invalid threshold `busy=nan`: give"),
+            ("speed=1", "unknown threshold `speed=1`: choose from unsent, lateness_floor_us, "),
+            ("", "invalid threshold ``: give"),
+        ] {
+            let error = text.parse::<Bound>().expect_err(text);
+            assert!(error.to_string().starts_with(message), "{error}");
+        }
+    }
+}

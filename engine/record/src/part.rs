@@ -1,0 +1,62 @@
+//! What became of the requests of one step.
+
+use derive_more::AddAssign;
+use serde::{Deserialize, Serialize};
+
+use crate::counts::Counts;
+use crate::outcome::{Outcome, UnsentReason};
+use crate::times::Latencies;
+
+/// The requests of the window that have one step, beside the whole, which has them too.
+#[derive(AddAssign, Clone, Debug, Serialize, Deserialize)]
+pub struct Part {
+    /// How many ended how; what isn't of single requests, such as connects, only the whole counts.
+    pub counts: Counts,
+    /// The latencies of those that have one.
+    pub latencies: Latencies,
+}
+
+impl Default for Part {
+    /// No request yet, with all the memory that recording takes.
+    fn default() -> Part {
+        Part { counts: Counts::preallocated(), latencies: Latencies::default() }
+    }
+}
+
+impl Part {
+    /// A request ended. That it was intended, and sent, follows from that.
+    #[inline]
+    pub(super) fn ended(
+        &mut self,
+        naive_ns: u64,
+        corrected_ns: u64,
+        outcome: Outcome,
+        is_success: bool,
+    ) {
+        self.counts.intended += 1;
+        self.counts.ended(outcome);
+        if let Outcome::Answered(_) = outcome {
+            self.counts.unexpected_status += u64::from(!is_success);
+        }
+        match outcome {
+            Outcome::Unsent(_) if outcome.has_latency() => {
+                self.latencies.record_unsent(corrected_ns, 1);
+            }
+            Outcome::Unsent(_) => {}
+            _ => {
+                self.counts.sent += 1;
+                if outcome.has_latency() {
+                    self.latencies.record(naive_ns, corrected_ns);
+                }
+            }
+        }
+    }
+
+    /// `count` requests were given up unsent, at this age if that counts as a latency.
+    pub(super) fn unsent(&mut self, age_ns: Option<u64>, reason: UnsentReason, count: u64) {
+        self.counts.unsent_n(reason, count);
+        if let Some(age_ns) = age_ns {
+            self.latencies.record_unsent(age_ns, count);
+        }
+    }
+}

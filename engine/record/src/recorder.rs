@@ -1,0 +1,217 @@
+//! Where outcomes become numbers: the times and counters of one shard.
+//!
+//! The recorder decides nothing and reads no clock: for each request of the window the shard hands
+//! it the stamps and the outcome, exactly once each.
+
+use serde::{Deserialize, Serialize};
+use stats::arrivals::ArrivalStats;
+
+use crate::config::RecorderConfig;
+use crate::counts::Counts;
+use crate::littles_law::InFlightIntegral;
+use crate::outcome::{Outcome, UnsentReason};
+use crate::part::Part;
+use crate::series::Series;
+use crate::stamps::{Ending, StampedBy, Stamps};
+use crate::times::Times;
+use crate::tls::TlsCounts;
+
+/// The numbers of one shard.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Recorder {
+    config: RecorderConfig,
+    /// How long things took.
+    pub times: Times,
+    /// The run over time.
+    pub series: Series,
+    /// Requests in flight over the window, those of the warm-up that reached into it included.
+    pub in_flight: InFlightIntegral,
+    /// Evidence of the arrivals of an open model.
+    pub arrivals: Option<ArrivalStats>,
+    /// How many requests ended how.
+    pub counts: Counts,
+    /// What TLS did; nothing where it isn't spoken.
+    pub tls: TlsCounts,
+    /// What became of the requests of each step; none where there is only one, of whom all the rest
+    /// speaks.
+    pub parts: Vec<Part>,
+}
+
+impl Recorder {
+    /// An empty recorder; all its memory is allocated here.
+    pub fn new(config: RecorderConfig) -> Recorder {
+        let arrivals = config.scheduled.then(|| ArrivalStats::new(config.window_ns..config.end_ns));
+        let series = Series::for_window(config.end_ns.saturating_sub(config.window_ns));
+        let in_flight = InFlightIntegral::new(config.window_ns, config.end_ns);
+        let parts = config.parts();
+        Recorder {
+            config,
+            parts: (0..parts).map(|_| Part::default()).collect(),
+            times: Times::default(),
+            series,
+            in_flight,
+            arrivals,
+            counts: Counts::preallocated(),
+            tls: TlsCounts::preallocated(),
+        }
+    }
+
+    /// A request of the window was due.
+    #[inline]
+    pub fn intended(&mut self, intended_ns: u64) {
+        self.counts.intended += 1;
+        self.series.intended(intended_ns - self.config.window_ns);
+    }
+
+    /// A request of the window was handed to the kernel.
+    #[inline]
+    pub fn sent(&mut self, stamps: &Stamps, in_window: bool) {
+        self.tried(stamps);
+        if in_window {
+            self.counts.sent_in_window += 1;
+            self.series.send(stamps.sent_ns - self.config.window_ns);
+        }
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.record(stamps.intended_ns, stamps.sent_ns);
+        }
+    }
+
+    /// A request of the window had no connection, because none could be opened: it fails at
+    /// `stamps.sent_ns` and never arrives at the target.
+    pub fn unconnected(&mut self, stamps: &Stamps) {
+        self.tried(stamps);
+        self.counts.unconnected += 1;
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.record_unsent(stamps.intended_ns);
+        }
+    }
+
+    #[inline]
+    fn tried(&mut self, stamps: &Stamps) {
+        self.counts.sent += 1;
+        self.times.sent(stamps);
+        self.series.sent(stamps.intended_ns - self.config.window_ns);
+    }
+
+    /// A request of the window ended; `in_window`: before the end of the window.
+    #[inline]
+    pub fn ended(&mut self, stamps: &Stamps, ending: Ending, in_window: bool, outcome: Outcome) {
+        let ended_ns = ending.ended_ns();
+        let corrected_ns = ended_ns - stamps.intended_ns;
+        self.series.ended(stamps.intended_ns - self.config.window_ns, corrected_ns, outcome);
+        self.counts.ended(outcome);
+        if !self.parts.is_empty() {
+            self.part_ended(stamps, ended_ns, outcome);
+        }
+        if let Outcome::Unsent(_) = outcome {
+            if let Some(arrivals) = &mut self.arrivals {
+                arrivals.record_unsent(stamps.intended_ns);
+            }
+            if outcome.has_latency() {
+                self.times.others.record_unsent(corrected_ns, 1);
+                self.times.corrected_when_handled.record(corrected_ns);
+                self.times.added.record(corrected_ns, stamps.added_ns());
+            }
+            return;
+        }
+        let naive_ns = ended_ns - stamps.sent_ns;
+        let mut latencies = &mut self.times.others;
+        if let Outcome::Answered(status) = outcome {
+            if in_window {
+                self.series.answer(ended_ns - self.config.window_ns);
+            }
+            if self.config.success.holds(status) {
+                latencies = &mut self.times.successes;
+            } else {
+                self.counts.unexpected_status += 1;
+                self.series.unexpected(stamps.intended_ns - self.config.window_ns);
+            }
+            self.counts.stamped_by_kernel += u64::from(ending.stamped_by == StampedBy::Kernel);
+            if let Some(late_ns) = ending.receive_lateness_ns() {
+                self.times.receive_lateness.record(late_ns);
+                self.series.handled(stamps.intended_ns - self.config.window_ns, late_ns);
+            }
+        }
+        if !outcome.has_latency() {
+            return;
+        }
+        latencies.record(naive_ns, corrected_ns);
+        self.times.corrected_when_handled.record(ending.handled_ns - stamps.intended_ns);
+        self.times.added.record(corrected_ns, stamps.added_ns());
+    }
+
+    // One request on one route doesn't pay for a longer function.
+    #[inline(never)]
+    fn part_ended(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
+        let is_success =
+            matches!(outcome, Outcome::Answered(status) if self.config.success.holds(status));
+        let part = &mut self.parts[usize::from(stamps.step)];
+        let naive_ns = ended_ns - stamps.sent_ns;
+        part.ended(naive_ns, ended_ns - stamps.intended_ns, outcome, is_success);
+    }
+
+    /// A request of the window and of the sample ended, which left the host `path_ns` after it was
+    /// sent, if the kernel said when.
+    pub fn left(&mut self, path_ns: Option<u64>) {
+        self.counts.sends_sampled += 1;
+        if let Some(path_ns) = path_ns {
+            self.counts.sends_stamped += 1;
+            self.times.send_path.record(path_ns);
+        }
+    }
+
+    /// `count` requests of the window, all with these stamps, were given up unsent at `over_ns`:
+    /// the same as [`Recorder::intended`] and [`Recorder::ended`] for each, without the evidence of
+    /// their arrivals.
+    pub fn unsent(&mut self, stamps: &Stamps, over_ns: u64, reason: UnsentReason, count: u64) {
+        let due_ns = stamps.intended_ns;
+        let age_ns = over_ns.saturating_sub(due_ns);
+        let has_latency = Outcome::Unsent(reason).has_latency();
+        if has_latency {
+            self.times.others.record_unsent(age_ns, count);
+            self.times.corrected_when_handled.record_n(age_ns, count);
+            self.times.added.record_n(age_ns, stamps.added_ns(), count);
+        }
+        let age_ns = has_latency.then_some(age_ns);
+        self.series.unsent(due_ns - self.config.window_ns, age_ns, count);
+        self.counts.unsent_n(reason, count);
+        if let Some(part) = self.parts.get_mut(usize::from(stamps.step)) {
+            part.unsent(age_ns, reason, count);
+        }
+    }
+
+    /// A connection begun at `since_ns` is open at `at_ns`; with `in_window` the load needed it
+    /// while it was measured.
+    pub fn connected(&mut self, since_ns: u64, at_ns: u64, in_window: bool) {
+        self.counts.connects += 1;
+        if in_window {
+            self.counts.connects_in_window += 1;
+            self.times.connect_time.record(at_ns - since_ns);
+        }
+    }
+
+    /// Whether these are numbers of the window and by the rules of a plan: those of another can't
+    /// be added to them.
+    pub fn is_of(&self, config: &RecorderConfig) -> bool {
+        let window_ns = config.window_ns..config.end_ns;
+        let arrivals = self.arrivals.as_ref().map(ArrivalStats::window_ns);
+        self.config == *config
+            && arrivals == config.scheduled.then_some(window_ns)
+            && self.parts.len() == config.parts()
+    }
+
+    /// Adds another shard's numbers: exact, in any order.
+    pub fn merge(&mut self, other: &Recorder) {
+        self.times += other.times.clone();
+        self.series.merge(&other.series);
+        self.in_flight.merge(&other.in_flight);
+        if let (Some(mine), Some(theirs)) = (&mut self.arrivals, &other.arrivals) {
+            mine.merge(theirs);
+        }
+        self.counts += other.counts.clone();
+        self.tls += other.tls.clone();
+        for (mine, theirs) in self.parts.iter_mut().zip(&other.parts) {
+            *mine += theirs.clone();
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A report of several agents: what follows of it for all of them, and each agent's part as a
+//! report of its own.
+
+use std::collections::BTreeMap;
+
+use load::share::{self, Share};
+use plan::Plan;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::report::{AgentConfig, AgentPart, Config, Generator, LOCAL, Report, SeriesPart};
+use super::verdict::Verdict;
+
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Report::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Report {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Report, D::Error> {
+        let mut report = Report::deserialize(deserializer)?;
+        if report.per_agent.is_empty() && report.agent_lost.is_empty() {
+            report.per_agent.push(report.local_agent());
+        }
+        Ok(report)
+    }
+}
+
+impl Report {
+    /// Whether it is of several agents, if only because all but one were lost. Else the one agent's
+    /// part is the whole report.
+    pub fn is_joint(&self) -> bool {
+        1 < self.per_agent.len() || !self.agent_lost.is_empty()
+    }
+
+    /// Connections of the agents in the report.
+    pub fn conns(&self) -> usize {
+        self.shares().map(|share| share.count(self.config.plan.conns())).sum()
+    }
+
+    /// Users of these agents, of a closed loop without a period.
+    pub fn unpaced_users(&self) -> Option<usize> {
+        self.config.plan.unpaced_users()?;
+        Some(self.conns() * self.config.plan.pipeline)
+    }
+
+    /// How much of the whole load these agents were to offer; exactly 1 for all of it.
+    pub(crate) fn offered(&self) -> f64 {
+        share::together(self.shares())
+    }
+
+    fn shares(&self) -> impl Iterator<Item = &Share> + Clone {
+        self.per_agent.iter().map(|agent| &agent.config.share)
+    }
+
+    /// The report of one of its agents alone, not judged. What only the whole run has, such as the
+    /// run over time, is not in it.
+    pub fn of_agent(&self, agent: &AgentPart) -> Report {
+        let AgentConfig { share: _, target_address, .. } = &agent.config;
+        Report {
+            uncollected: None,
+            verdict: Verdict::valid(),
+            schema: self.schema,
+            started_at: self.started_at.clone(),
+            label: None,
+            tags: BTreeMap::new(),
+            interrupted: agent.interrupted,
+            partial: false,
+            agent_lost: Vec::new(),
+            slo: None,
+            config: Config {
+                plan: agent.config.placed(&self.config.plan),
+                target_address: target_address.clone(),
+                schedule_digest: agent.config.schedule_digest.clone(),
+                schedule_arrivals: agent.config.schedule_arrivals,
+                schedule_estimated: agent.config.schedule_estimated,
+                schedule_until: agent.config.schedule_until,
+                ..self.config.clone()
+            },
+            environment: agent.environment.clone(),
+            whole: agent.part.clone(),
+            corrected_digest: String::new(),
+            traffic: agent.generator.traffic(),
+            generator: agent.generator.clone(),
+            arrivals: agent.arrivals.clone(),
+            arrivals_line: agent.arrivals_line.clone(),
+            littles_law: agent.littles_law.clone(),
+            stationarity: None,
+            samples: agent.samples.clone(),
+            profile: None,
+            calibration: None,
+            series: SeriesPart { intervals: Vec::new(), ..self.series.clone() },
+            per_agent: vec![agent.clone()],
+        }
+    }
+
+    /// The one agent that a run without agents is.
+    pub fn local_agent(&self) -> AgentPart {
+        let config = &self.config;
+        AgentPart {
+            name: LOCAL.to_owned(),
+            config: AgentConfig {
+                share: Share::whole(),
+                target_address: config.target_address.clone(),
+                cores: config.plan.cores.clone().unwrap_or_default(),
+                source_addresses: config.plan.source_addresses.clone(),
+                stamps: config.plan.stamps,
+                stamp_sends: config.plan.stamp_sends,
+                schedule_digest: config.schedule_digest.clone(),
+                schedule_arrivals: config.schedule_arrivals,
+                schedule_estimated: config.schedule_estimated,
+                schedule_until: config.schedule_until,
+            },
+            verdict: self.verdict.clone(),
+            interrupted: self.interrupted,
+            synchronization: None,
+            findings: Vec::new(),
+            start_skew_us: first_skew_us(&self.generator),
+            environment: self.environment.clone(),
+            generator: self.generator.clone(),
+            arrivals: self.arrivals.clone(),
+            arrivals_line: self.arrivals_line.clone(),
+            littles_law: self.littles_law.clone(),
+            samples: self.samples.clone(),
+            part: self.whole.clone(),
+        }
+    }
+}
+
+impl AgentConfig {
+    /// The plan of all agents as this one placed it.
+    pub fn placed(&self, plan: &Plan) -> Plan {
+        Plan {
+            cores: Some(self.cores.clone()),
+            source_addresses: self.source_addresses.clone(),
+            stamps: self.stamps,
+            stamp_sends: self.stamp_sends,
+            ..plan.clone()
+        }
+    }
+}
+
+impl AgentPart {
+    /// How late its first request was sent, µs: over its shards, from when the first was due to
+    /// when the first was sent.
+    pub fn skew_us(&self) -> Option<f64> {
+        first_skew_us(&self.generator)
+    }
+}
+
+fn first_skew_us(generator: &Generator) -> Option<f64> {
+    let shards = &generator.shards;
+    let due = shards.iter().filter_map(|shard| shard.first_due_us).reduce(f64::min)?;
+    let sent = shards.iter().filter_map(|shard| shard.first_sent_us).reduce(f64::min)?;
+    Some(sent - due)
+}

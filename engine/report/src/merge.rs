@@ -1,0 +1,572 @@
+//! From shards' numbers to the report: adds them up, asserts that the sums add up, and lays out the
+//! document.
+
+use std::collections::BTreeMap;
+use std::time::UNIX_EPOCH;
+
+use hdrhistogram::Histogram;
+use humantime::format_rfc3339_millis;
+use load::curve::Curve;
+use load::schedule::{self, Digest};
+use load::share::{self, Share};
+use plan::redact::Redacted;
+use plan::{Model, Plan};
+use record::config::RecorderConfig;
+use record::littles_law::InFlightIntegral;
+use record::outcome::UnsentReason;
+use record::recorder::Recorder;
+use record::series::Series;
+use record::times::{Distributions, Times};
+use stats::arrival_proof::ArrivalProof;
+use stats::arrivals::ArrivalStats;
+use stats::distribution::Distribution;
+use stats::interval::dependent;
+use stats::offer::Offer;
+use stats::pieces::Pieces;
+use stats::stationarity::{Stationarity, stationarity};
+use units::{CoreList, SECOND_NS, seconds_to_ns};
+
+use crate::calibration::{Calibrated, CalibratedOf, HeldAgainst};
+use crate::collected::{AgentRun, LostAgent, RunFacts};
+use crate::edge::at_the_edge;
+use crate::profile::{Profile, Taken};
+use crate::rules::{judge, judge_agent};
+use crate::slo::judge::Figures;
+use crate::steps::steps;
+use crate::tls;
+use crate::together::{NotTogether, check_shares, common_plan, unplaced};
+use crate::verdict::Verdict;
+use crate::{
+    AgentConfig, AgentLost, AgentPart, ClientPart, ClientShare, Config, DistributionPart,
+    Generator, LittlesLaw, Microseconds, Part, PerSecond, Rates, Report, ResponseStamps, SCHEMA,
+    Samples, SeriesPart, Successes,
+};
+
+/// The distributions of a whole run, not yet laid out.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// `received − sent`.
+    pub naive: Distribution,
+    /// `received − intended`.
+    pub corrected: Distribution,
+    /// Sent → left the host, of the requests of a sample.
+    pub send_path: Distribution,
+    /// Received → handled, of responses that the kernel stamped.
+    pub receive_lateness: Distribution,
+    /// The run over time.
+    pub series: Series,
+}
+
+/// The runs of agents, added up one after the other.
+///
+/// Whatever was measured adds up, as it does over shards: counts, histograms, the run over time,
+/// the evidence of the arrivals. Of each agent there remain the figures that the report states of
+/// it; its histograms over time, which take megabytes, only as part of the sum.
+#[derive(Default)]
+pub struct Joined {
+    sum: Option<Sum>,
+    per_agent: Vec<AgentPart>,
+}
+
+/// What all agents measured together.
+struct Sum {
+    /// The plan as the first agent placed it.
+    plan: Plan,
+    /// Where the last window ended, ns since the epoch.
+    until_ns: u64,
+    recorder: Recorder,
+    digest: Digest,
+}
+
+impl Joined {
+    /// Adds an agent's run.
+    ///
+    /// # Panics
+    /// It was of another plan than the first: see [`CollectedHead::is_of`].
+    ///
+    /// [`CollectedHead::is_of`]: crate::collected::CollectedHead::is_of
+    pub fn add(&mut self, agent: AgentRun) {
+        let own = agent.head.plan.plan();
+        let is_of_one = self.sum.as_ref().is_none_or(|sum| unplaced(&sum.plan) == unplaced(own));
+        assert!(is_of_one, "agents of one run had one plan, and {} another", agent.name);
+        self.per_agent.push(agent_part(&agent));
+        let AgentRun { head, recorder, digest, .. } = agent;
+        match &mut self.sum {
+            None => {
+                let (plan, until_ns) = (head.plan.plan().clone(), head.until_ns);
+                self.sum = Some(Sum { plan, until_ns, recorder, digest });
+            }
+            Some(sum) => {
+                sum.until_ns = sum.until_ns.max(head.until_ns);
+                sum.recorder.merge(&recorder);
+                sum.digest.merge(digest);
+            }
+        }
+    }
+
+    /// What is known of a run of this plan all of whose agents were lost: nothing was measured.
+    pub fn none_left(plan: &Redacted) -> Joined {
+        let plan = plan.plan().clone();
+        let recorder = Recorder::new(RecorderConfig::of_plan(&plan));
+        let sum = Some(Sum { plan, until_ns: 0, recorder, digest: Digest::default() });
+        Joined { sum, per_agent: Vec::new() }
+    }
+
+    /// Whether there is no agent.
+    pub fn is_empty(&self) -> bool {
+        self.per_agent.is_empty()
+    }
+
+    /// The report of all of them. Nothing stands for an agent that was lost.
+    ///
+    /// # Errors
+    /// There is no agent, or two had a part of the load in common.
+    pub fn report(self, facts: &RunFacts) -> Result<(Report, Measured), NotTogether> {
+        let Joined { sum, per_agent } = self;
+        let Sum { plan, until_ns, recorder, digest } = sum.ok_or(NotTogether::Nothing)?;
+        check_shares(&per_agent, facts)?;
+        let plan = common_plan(plan, &per_agent, facts);
+        let there = per_agent.iter().map(|agent| &agent.config.share);
+        let lost = facts.lost.iter().map(|lost| &lost.share);
+        let target = offered_rate(&plan, there.chain(lost));
+        let WindowFigures { part, stationarity, series } =
+            window_figures(&recorder, &plan, until_ns, target);
+        let mut times = recorder.times.distributions();
+        back_fill(&mut times, &plan);
+        let slo = plan.slo.as_ref().map(|slo| {
+            let (corrected, pieces) = (&times.corrected, &recorder.series.pieces());
+            Figures { part: &part, corrected, pieces, series: &series }.judge(slo)
+        });
+        let is_joint = 1 < per_agent.len() || !facts.lost.is_empty();
+        let generator = generator(&per_agent, is_joint);
+        let environment = facts.controller.clone().filter(|_| is_joint);
+        let mut addresses: Vec<&str> =
+            per_agent.iter().map(|agent| agent.config.target_address.as_str()).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let (arrivals, arrivals_line) = proof(&plan, &part, &per_agent, recorder.arrivals.as_ref());
+        let mut report = Report {
+            verdict: Verdict::valid(),
+            schema: SCHEMA,
+            started_at: format_rfc3339_millis(facts.began.unwrap_or(UNIX_EPOCH)).to_string(),
+            label: None,
+            tags: BTreeMap::new(),
+            // A stop that found every agent done has cut nothing short.
+            interrupted: per_agent.iter().any(|agent| agent.interrupted)
+                || !facts.lost.is_empty() && (facts.stopped || per_agent.is_empty()),
+            partial: !facts.lost.is_empty(),
+            agent_lost: facts.lost.iter().map(agent_lost).collect(),
+            uncollected: None,
+            slo,
+            config: Config {
+                target_address: addresses.join(", "),
+                schedule_version: schedule_version(&plan),
+                schedule_digest: per_agent.first().and_then(|_| digest_of(&plan, digest)),
+                schedule_arrivals: (!per_agent.is_empty() && is_listed(&plan, digest))
+                    .then(|| digest.arrivals()),
+                schedule_estimated: estimated(digest),
+                schedule_until: seconds(until_ns),
+                corrected_by: corrected_by(&plan).to_owned(),
+                plan,
+            },
+            environment: environment.unwrap_or_else(|| per_agent[0].environment.clone()),
+            whole: part,
+            corrected_digest: times.corrected.digest(),
+            traffic: generator.traffic(),
+            generator,
+            arrivals,
+            arrivals_line,
+            littles_law: LittlesLaw::new(0.0, 0.0, 0.0),
+            stationarity,
+            samples: samples(&per_agent, facts),
+            profile: None,
+            calibration: None,
+            series,
+            per_agent,
+        };
+        report.littles_law = littles_law(&recorder.in_flight, report.unpaced_users());
+        judge_all(&mut report);
+        let measured = Measured {
+            naive: times.naive,
+            corrected: times.corrected,
+            send_path: recorder.times.send_path,
+            receive_lateness: recorder.times.receive_lateness,
+            series: recorder.series,
+        };
+        Ok((report, measured))
+    }
+}
+
+/// The report of these agents' run: see [`Joined`].
+///
+/// # Panics
+/// Without an agent, or if they don't belong together.
+pub fn report(agents: impl IntoIterator<Item = AgentRun>, facts: &RunFacts) -> (Report, Measured) {
+    let mut joined = Joined::default();
+    agents.into_iter().for_each(|agent| joined.add(agent));
+    joined
+        .report(facts)
+        .unwrap_or_else(|problem| panic!("agents of one run belong together: {problem}"))
+}
+
+/// Requests per second of these shares of a plan.
+pub fn offered_rate<'a>(
+    plan: &Plan,
+    shares: impl Iterator<Item = &'a Share> + Clone,
+) -> Option<f64> {
+    Some(Curve::window_mean(plan)? * share::together(shares))
+}
+
+/// An agent's part of the report, without its verdict.
+fn agent_part(agent: &AgentRun) -> AgentPart {
+    let AgentRun { head, recorder, digest, .. } = agent;
+    let plan = head.plan.plan();
+    let target = offered_rate(plan, std::iter::once(&agent.share));
+    let window_ns = head.until_ns.saturating_sub(plan.warmup.0);
+    let users = plan.unpaced_users().map(|_| agent.share.count(plan.conns()) * plan.pipeline);
+    let mut part = AgentPart {
+        name: agent.name.clone(),
+        config: AgentConfig {
+            share: agent.share.clone(),
+            target_address: head.address.to_string(),
+            cores: CoreList::new(plan.cores().to_vec()),
+            source_addresses: plan.source_addresses.clone(),
+            stamps: plan.stamps,
+            stamp_sends: plan.stamp_sends,
+            schedule_digest: digest_of(plan, *digest),
+            schedule_arrivals: is_listed(plan, *digest).then(|| digest.arrivals()),
+            schedule_estimated: estimated(*digest),
+            schedule_until: seconds(head.until_ns),
+        },
+        verdict: Verdict::valid(),
+        interrupted: head.interrupted,
+        synchronization: agent.synchronization,
+        findings: agent.findings.clone(),
+        start_skew_us: None,
+        environment: head.environment.clone(),
+        generator: Generator { shards: agent.shards.clone(), machine: Some(head.machine.clone()) },
+        arrivals: None,
+        arrivals_line: None,
+        littles_law: littles_law(&recorder.in_flight, users),
+        samples: head.samples.clone(),
+        part: part(recorder, plan, window_ns, &recorder.series.pieces(), target),
+    };
+    part.start_skew_us = part.skew_us();
+    let evidence = recorder.arrivals.as_ref();
+    (part.arrivals, part.arrivals_line) =
+        proof(plan, &part.part, std::slice::from_ref(&part), evidence);
+    part
+}
+
+fn agent_lost(lost: &LostAgent) -> AgentLost {
+    let LostAgent { name, at_s, share, reported } = lost.clone();
+    AgentLost { name, at_s, load: share.fraction(), share, reported }
+}
+
+/// What the generators of these agents did. Of several machines, each has its own part.
+fn generator(agents: &[AgentPart], is_joint: bool) -> Generator {
+    let shards = agents.iter().flat_map(|agent| &agent.generator.shards);
+    let first = agents.first().filter(|_| !is_joint);
+    let machine = first.and_then(|agent| agent.generator.machine.clone());
+    Generator { shards: shards.cloned().collect(), machine }
+}
+
+/// What became of all agents' samples. They are in a folder, if each agent's file is.
+fn samples(agents: &[AgentPart], facts: &RunFacts) -> Option<Samples> {
+    let all: Option<Vec<&Samples>> = agents.iter().map(|agent| agent.samples.as_ref()).collect();
+    let all = all.filter(|all| !all.is_empty() || facts.raw.is_some())?;
+    if let [only] = &all[..]
+        && facts.raw.is_none()
+    {
+        return Some((*only).clone());
+    }
+    let folder = facts.raw.as_ref().filter(|_| all.iter().all(|samples| samples.file.is_some()));
+    Some(Samples {
+        file: folder.map(|folder| folder.display().to_string()),
+        written: all.iter().map(|samples| samples.written).sum(),
+        lost: all.iter().map(|samples| samples.lost).sum(),
+        error: all.iter().find_map(|samples| samples.error.clone()),
+    })
+}
+
+fn is_listed(plan: &Plan, digest: Digest) -> bool {
+    plan.model() == Model::Open && digest.estimated() == 0
+}
+
+fn digest_of(plan: &Plan, digest: Digest) -> Option<String> {
+    is_listed(plan, digest).then(|| digest.hex())
+}
+
+fn estimated(digest: Digest) -> Option<u64> {
+    Some(digest.estimated()).filter(|estimated| 0 < *estimated)
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / SECOND_NS as f64
+}
+
+/// The proof of the arrivals of these agents, of whom this was counted, and its line.
+fn proof(
+    plan: &Plan,
+    part: &Part,
+    agents: &[AgentPart],
+    evidence: Option<&ArrivalStats>,
+) -> (Option<ArrivalProof>, Option<String>) {
+    let proof = evidence
+        .and_then(|arrivals| Some(arrivals.summary(&offer(plan, part, agents)?, &plan.thresholds)));
+    let line = proof.as_ref().map(ArrivalProof::line);
+    (proof, line)
+}
+
+/// Judges each agent and the run.
+fn judge_all(report: &mut Report) {
+    if report.is_joint() {
+        let verdicts: Vec<Verdict> =
+            report.per_agent.iter().map(|agent| judge_agent(report, agent)).collect();
+        for (agent, verdict) in report.per_agent.iter_mut().zip(verdicts) {
+            agent.verdict = verdict;
+        }
+    }
+    report.verdict = judge(report);
+    if let [only] = &mut report.per_agent[..]
+        && report.agent_lost.is_empty()
+    {
+        only.verdict = report.verdict.clone();
+    }
+}
+
+/// Little's law, of so many users if their loop is closed and without a period.
+fn littles_law(in_flight: &InFlightIntegral, users: Option<usize>) -> LittlesLaw {
+    let law = LittlesLaw::new(
+        in_flight.in_flight_mean(),
+        in_flight.throughput_times_latency(),
+        in_flight.at_target_mean(),
+    );
+    match users {
+        Some(users) => law.of_users(users, in_flight.queued_mean()),
+        None => law,
+    }
+}
+
+/// Adds a profile to a report, and judges it again.
+pub fn add_profile(report: &mut Report, taken: Taken) {
+    report.profile = Some(Profile::new(taken, report.whole.rate.answered));
+    judge_all(report);
+}
+
+/// Holds a run against a calibration of its machine, and judges it again.
+///
+/// # Panics
+/// If the calibration is of something else.
+pub fn hold_against(report: &mut Report, calibrated: Calibrated) {
+    let of = CalibratedOf::of_run(&report.config.plan, &report.environment);
+    assert_eq!(of, calibrated.of, "a calibration of something else says nothing of this run");
+    report.calibration = Some(held_against(report, calibrated));
+    judge_all(report);
+}
+
+/// What follows of a calibration for a run.
+pub fn held_against(report: &Report, calibrated: Calibrated) -> HeldAgainst {
+    let Part { rate, corrected, .. } = &report.whole;
+    HeldAgainst::new(calibrated, &report.config.plan, rate.sent, corrected.quantile_us(0.5))
+}
+
+/// The version of the schedule that a plan's arrivals are of.
+pub fn schedule_version(plan: &Plan) -> Option<u32> {
+    (plan.model == Some(Model::Open)).then_some(schedule::VERSION)
+}
+
+/// What the corrected distribution of a plan is corrected by.
+pub fn corrected_by(plan: &Plan) -> &'static str {
+    if plan.backfill_ns().is_none() { "intended" } else { "backfill" }
+}
+
+/// The figures of the recorded window, as the report shows them.
+#[derive(Clone, Debug)]
+pub struct WindowFigures {
+    /// Counts, rates and distributions.
+    pub part: Part,
+    /// The first quarter of the window against the last.
+    pub stationarity: Option<Stationarity>,
+    /// The run over time.
+    pub series: SeriesPart,
+}
+
+/// Lays out the numbers of a recorder, merged over all shards, whose window ended at `until_ns`,
+/// and who were to offer `target` requests per second.
+pub fn window_figures(
+    recorder: &Recorder,
+    plan: &Plan,
+    until_ns: u64,
+    target: Option<f64>,
+) -> WindowFigures {
+    let window_ns = until_ns.saturating_sub(plan.warmup.0);
+    let pieces = recorder.series.pieces();
+    WindowFigures {
+        part: part(recorder, plan, window_ns, &pieces, target),
+        stationarity: stationarity(&pieces, plan.thresholds.drift),
+        series: SeriesPart::new(&recorder.series),
+    }
+}
+
+/// Makes the corrected latencies those that the plan asks for.
+fn back_fill(times: &mut Distributions, plan: &Plan) {
+    if let Some(interval_ns) = plan.backfill_ns() {
+        times.corrected = times.naive.backfilled(interval_ns);
+    }
+}
+
+fn part(
+    recorder: &Recorder,
+    plan: &Plan,
+    window_ns: u64,
+    pieces: &Pieces<Histogram<u64>>,
+    target: Option<f64>,
+) -> Part {
+    let counts = recorder.counts.clone();
+    counts.assert_sums();
+    let mut times = recorder.times.distributions();
+    assert_eq!(
+        times.naive.count(),
+        counts.sent - counts.failed,
+        "each request sent has a naive latency unless it failed"
+    );
+    assert_eq!(
+        times.corrected.count(),
+        counts.intended - counts.failed - counts.unsent_reasons.of(UnsentReason::Dropped),
+        "each request has a corrected latency unless it failed or was dropped"
+    );
+    assert_eq!(times.pacer_lateness.count(), counts.sent, "each request sent was noticed");
+    assert_eq!(times.connection_wait.count(), counts.sent, "each request sent had a connection");
+    let per_second = |count: u64| {
+        if window_ns == 0 { 0.0 } else { count as f64 * SECOND_NS as f64 / window_ns as f64 }
+    };
+    // Those after the window's end are in no interval.
+    let answers: u64 = recorder.series.slots().iter().map(|slot| slot.counts.answers).sum();
+    let answered_due = per_second(answers);
+    let dependent = dependent(pieces);
+    let alone = |distribution: &Distribution| DistributionPart::alone(distribution, dependent);
+    let Times { successes, .. } = &recorder.times;
+    let (success_naive, mut success_corrected) = (successes.naive(), successes.corrected());
+    let differ = success_naive.count() != times.naive.count();
+    let corrected = match plan.backfill_ns() {
+        None => DistributionPart::new(&times.corrected, pieces),
+        Some(interval_ns) => {
+            back_fill(&mut times, plan);
+            success_corrected = success_naive.backfilled(interval_ns);
+            // Back-filled values follow from each other, and no piece of the run holds them.
+            DistributionPart::alone(&times.corrected, Some(true))
+        }
+    };
+    let naive = alone(&times.naive);
+    let naive_of_all = (counts.unsent == 0).then_some(&naive);
+    Part {
+        client_share: client_share(
+            &recorder.times,
+            plan,
+            &times.corrected,
+            &corrected,
+            naive_of_all,
+        ),
+        rate: Rates {
+            unit: PerSecond::PerSecond,
+            target,
+            intended: per_second(counts.intended),
+            sent: per_second(counts.sends_in_window()),
+            sent_due: per_second(counts.sent_in_window),
+            answered: answered_due + per_second(counts.warmup.answered_in_window),
+            answered_due,
+        },
+        naive,
+        corrected,
+        pacer_lateness: alone(&times.pacer_lateness),
+        connection_wait: alone(&times.connection_wait),
+        send_path: alone(&recorder.times.send_path),
+        receive_lateness: alone(&recorder.times.receive_lateness),
+        connect_time: alone(&recorder.times.connect_time),
+        tls: plan.is_https().then(|| {
+            let handshake_time = alone(&recorder.times.handshake_time);
+            tls::part(&recorder.tls, plan, handshake_time)
+        }),
+        stamps: ResponseStamps::new(plan.stamps(), &counts),
+        successes: differ.then(|| Successes {
+            naive: alone(&success_naive),
+            corrected: alone(&success_corrected),
+        }),
+        parts: steps(recorder, plan, dependent),
+        bad: counts.bad(),
+        counts,
+    }
+}
+
+/// The generator's own part of the latencies, at the quantiles that the report states. What it added
+/// to the requests at one is a mean, and a percentile is moved by no more than it is above naive's,
+/// where that is of all requests: of each it leaves out at least what the generator added.
+fn client_share(
+    times: &Times,
+    plan: &Plan,
+    corrected: &Distribution,
+    stated: &DistributionPart,
+    naive_of_all: Option<&DistributionPart>,
+) -> Option<ClientShare> {
+    if plan.backfill_ns().is_some() {
+        return None;
+    }
+    let opening_us = opening_us(times);
+    let at = |q: f64| {
+        let whole_us = stated.quantile_us(q)?;
+        let corrected_ns = corrected.quantile_ns(q)?;
+        let naive_us = naive_of_all.and_then(|naive| naive.quantile_us(q)).unwrap_or(0.0);
+        let most_us = (whole_us - naive_us).max(0.0);
+        let added = (times.added.mean_at_ns(corrected_ns)? / 1e3).min(most_us);
+        Some(ClientPart {
+            corrected: whole_us,
+            added,
+            opening: (times.added.opened_at(corrected_ns) * opening_us).min(most_us - added),
+            when_handled: times.corrected_when_handled.quantile_ns(q)? as f64 / 1e3,
+        })
+    };
+    let added_mean = times.added.mean_ns()? / 1e3;
+    Some(ClientShare {
+        unit: Microseconds::Us,
+        added_mean,
+        p50: at(0.5)?,
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+    })
+}
+
+/// What it takes to open a connection, µs. A lost segment of a connect costs a second, and a
+/// handshake waits for a target that stalls, which is no doing of the pool: so the median of the
+/// one, and the fastest of the other.
+fn opening_us(times: &Times) -> f64 {
+    let connect_ns = times.connect_time.quantile_ns(0.5).unwrap_or(0);
+    let handshake_ns = times.handshake_time.min_ns().unwrap_or(0);
+    (connect_ns + handshake_ns) as f64 / 1e3
+}
+
+/// What these agents were to offer of a plan and this was counted of, for the proof of their
+/// arrivals to be held against; `None` without a schedule, or where its end is known by its number
+/// of arrivals alone.
+pub fn offer(plan: &Plan, part: &Part, agents: &[AgentPart]) -> Option<Offer> {
+    if agents.iter().any(|agent| agent.config.schedule_digest.is_none()) {
+        return None;
+    }
+    let shards_of = |agent: &AgentPart| agent.generator.shards.len();
+    let ends = || agents.iter().map(|agent| agent.config.schedule_until);
+    // Agents see a stop at different times, and until the first does all of them offered.
+    let until_s = ends().reduce(f64::min)?;
+    let window_s = (ends().fold(0.0, f64::max) - plan.warmup.as_secs_f64()).max(0.0);
+    Some(Offer {
+        curve: Curve::of_plan(plan)?,
+        from_ns: plan.warmup.0,
+        arrivals: plan.arrivals,
+        parts: agents.iter().map(|agent| (agent.config.share.clone(), shards_of(agent))).collect(),
+        until_ns: seconds_to_ns(until_s),
+        intended: part.counts.intended,
+        sent_in_window: part.counts.sent_in_window,
+        unconnected: part.counts.unconnected,
+        at_the_edge: at_the_edge(part, window_s, agents.iter().map(shards_of).sum()),
+    })
+}

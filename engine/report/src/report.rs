@@ -1,0 +1,880 @@
+//! What happened: the report of one run, with the plan in it. The JSON document is this structure.
+//!
+//! Shards and agents merge through the same functions, and the sums are asserted wherever two parts
+//! meet: `intended = sent + unsent` and `sent = answered + timed_out + failed + abandoned`.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use hdrhistogram::Histogram;
+use host::environment::Environment;
+use host::ports::Ports;
+use host::watch::Machine;
+use load::share::Share;
+use plan::{Plan, StampSource, TlsSession};
+use record::counts::{Counts, CountsBy, IntervalCounts};
+use record::outcome::{Cause, UnsentReason};
+use record::series::{Series, SeriesInterval};
+use record::shard_stats::ShardStats;
+use samples::FileError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stats::arrival_proof::ArrivalProof;
+use stats::distribution::{Distribution, SIGNIFICANT_DIGITS, histogram_of_text};
+
+use crate::calibration::HeldAgainst;
+use crate::profile::Profile;
+use crate::slo::Slo;
+use crate::verdict::Verdict;
+pub use stats::encoded::HistogramError;
+use stats::encoded::to_text;
+use stats::percentiles::{PERCENTILES, Percentiles, Quantile};
+use stats::pieces::Pieces;
+use stats::stationarity::Stationarity;
+use units::{CoreList, OneIn};
+
+/// Version of the document. A field that is added, dropped or means something else needs a new one.
+pub const SCHEMA: u32 = 12;
+
+/// The name of the agent of a run without agents.
+pub const LOCAL: &str = "local";
+
+/// The whole report of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self")]
+pub struct Report {
+    /// Whether the numbers can be trusted, and why not.
+    pub verdict: Verdict,
+    /// Version of the document, [`SCHEMA`].
+    pub schema: u32,
+    /// When the load began, warm-up included: RFC 3339, in UTC, to the millisecond.
+    pub started_at: String,
+    /// What the user calls the run; `None` if nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// What else the user notes of it, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+    /// Whether the run was stopped before its plan was done.
+    pub interrupted: bool,
+    /// Whether an agent was lost: its part of the run is in no number, and nothing stands for it.
+    pub partial: bool,
+    /// The agents that were lost.
+    pub agent_lost: Vec<AgentLost>,
+    /// Why no controller has this report, which an agent kept; `None` of any other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncollected: Option<String>,
+    /// What became of the plan's objectives; `None` if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slo: Option<Slo>,
+    /// The plan, with what was derived from it.
+    pub config: Config,
+    /// Where it ran; of several agents, where the controller ran.
+    pub environment: Environment,
+    /// The whole run.
+    #[serde(flatten)]
+    pub whole: Part,
+    /// Digest of the corrected latencies as counted, whose histograms the agents' add up to:
+    /// hexadecimal, see [`Distribution::digest`].
+    pub corrected_digest: String,
+    /// What the generator itself did.
+    pub generator: Generator,
+    /// Bytes over all connections, in the window.
+    pub traffic: Traffic,
+    /// The arrivals of an open model against those planned.
+    pub arrivals: Option<ArrivalProof>,
+    /// The same in one line.
+    pub arrivals_line: Option<String>,
+    /// The check of the bookkeeping by Little's law.
+    pub littles_law: LittlesLaw,
+    /// The first quarter of the window against the last; `None` where the run is too short to tell.
+    pub stationarity: Option<Stationarity>,
+    /// What became of the raw samples, of all agents together; `None` without `--raw`.
+    pub samples: Option<Samples>,
+    /// Where the processor time went; `None` of a run that wasn't profiled.
+    pub profile: Option<Profile>,
+    /// The run against the last calibration of its machine; `None` if there is none that fits.
+    pub calibration: Option<HeldAgainst>,
+    /// The run over time.
+    pub series: SeriesPart,
+    /// Each agent's figures. A run without agents is its own one agent, which the document doesn't
+    /// repeat.
+    #[serde(default, skip_serializing_if = "is_local")]
+    pub per_agent: Vec<AgentPart>,
+}
+
+/// Whether these are the one agent that a run without agents is.
+fn is_local(agents: &[AgentPart]) -> bool {
+    matches!(agents, [only] if only.name == LOCAL)
+}
+
+/// A response of that many bytes can't arrive whole before the generator reads: Linux grants a new
+/// connection half of its 128 KiB of receive memory as a window (tcp(7), tcp_rmem).
+const WINDOW_BYTES: u64 = 65_536;
+
+impl Report {
+    /// Whether responses are so long, on average, that they arrive as fast as the generator reads
+    /// them.
+    pub fn has_long_responses(&self) -> bool {
+        let shards = self.generator.shards.iter();
+        let bytes = shards.fold(0, |sum: u64, shard| sum.saturating_add(shard.received_bytes));
+        WINDOW_BYTES < bytes / self.whole.counts.answered_ever().max(1)
+    }
+}
+
+/// The plan of the run and what follows from it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Config {
+    /// The completed plan.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// The address that the target's name stood for.
+    pub target_address: String,
+    /// Version of the schedule, [`load::schedule::VERSION`]: under another one, the same
+    /// plan and seed mean other arrivals. `None` for a closed model, which has no schedule.
+    pub schedule_version: Option<u32>,
+    /// Digest of every intended time of the schedule up to `schedule_until`, hexadecimal; `None`
+    /// without a schedule, and where its end was only estimated.
+    pub schedule_digest: Option<String>,
+    /// Arrivals of the schedule, warm-up included.
+    pub schedule_arrivals: Option<u64>,
+    /// Arrivals that were counted by the rate instead of one by one, since no machine could follow
+    /// that rate; then there is no digest of the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule_estimated: Option<u64>,
+    /// Where the schedule ended, seconds since the epoch of the run: the plan's end, or the moment
+    /// of an interruption.
+    #[serde(rename = "schedule_until_s")]
+    pub schedule_until: f64,
+    /// What `corrected` was corrected by: `intended`, the intended times; or `backfill`,
+    /// what back-filling makes of `naive` (HdrHistogram's `copyCorrectedForCoordinatedOmission`).
+    pub corrected_by: String,
+}
+
+impl Config {
+    /// Length of the recorded window as it was, seconds.
+    pub fn window_s(&self) -> f64 {
+        (self.schedule_until - self.plan.warmup.as_secs_f64()).max(0.0)
+    }
+}
+
+/// What the generator itself did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Generator {
+    /// Each shard; of several agents, those of the first come first.
+    pub shards: Vec<ShardStats>,
+    /// The machine under them; `None` of several agents, each of which has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
+}
+
+/// Bytes over all connections to the target in the window, requests and responses with their heads;
+/// what TCP and IP add is not among them. Each shard's window is that of its other figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Traffic {
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Bytes received per second.
+    pub received_bytes_per_s: f64,
+    /// Bytes sent per second.
+    pub sent_bytes_per_s: f64,
+}
+
+impl Generator {
+    /// The bytes of all its shards in the window.
+    pub fn traffic(&self) -> Traffic {
+        self.shards.iter().fold(Traffic::default(), |sum, shard| {
+            let (received, sent) = (shard.window_received_bytes, shard.window_sent_bytes);
+            let per_s = |bytes: u64| match shard.observed_s {
+                0.0 => 0.0,
+                observed_s => bytes as f64 / observed_s,
+            };
+            Traffic {
+                received_bytes: sum.received_bytes.saturating_add(received),
+                sent_bytes: sum.sent_bytes.saturating_add(sent),
+                received_bytes_per_s: sum.received_bytes_per_s + per_s(received),
+                sent_bytes_per_s: sum.sent_bytes_per_s + per_s(sent),
+            }
+        })
+    }
+
+    /// Share of its cores' time that the hypervisor took; `None` where that isn't known.
+    pub fn steal(&self) -> Option<f64> {
+        self.machine.as_ref()?.steal
+    }
+
+    /// The ephemeral ports that connections to the target took; `None` where that isn't known.
+    pub fn ports(&self) -> Option<&Ports> {
+        self.machine.as_ref()?.ports.as_ref()
+    }
+}
+
+/// Little's law over the window: see [`record::littles_law`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LittlesLaw {
+    /// Mean number of requests on the wire in the window, the live count integrated over time.
+    pub in_flight_mean: f64,
+    /// Requests per second times their mean stay on the wire within the window, by their stamps.
+    pub expected: f64,
+    /// The difference of the two, as a share of the larger.
+    pub residual: f64,
+    /// Mean number of requests at the target, on the wire included: a stay there ends when the
+    /// response arrives, one in the live count when it is handled.
+    pub at_target_mean: f64,
+    /// Mean number of requests of a closed loop without a period that were ready to be sent and not
+    /// sent; `None` of other models.
+    pub queued_mean: Option<f64>,
+    /// The share of their time for which the users of such a loop waited for the generator: from
+    /// the arrival of a response until the next request was sent. At least that, where responses
+    /// have the program's stamp.
+    pub generator_share: Option<f64>,
+}
+
+/// How many times as long as at the target requests may be in flight before it is worth a word.
+const HELD_MIN: f64 = 1.05;
+
+impl LittlesLaw {
+    /// The two sides of the law and their difference.
+    pub fn new(in_flight_mean: f64, expected: f64, at_target_mean: f64) -> LittlesLaw {
+        let larger = in_flight_mean.max(expected);
+        let residual = if larger == 0.0 { 0.0 } else { (in_flight_mean - expected).abs() / larger };
+        LittlesLaw {
+            in_flight_mean,
+            expected,
+            residual,
+            at_target_mean,
+            queued_mean: None,
+            generator_share: None,
+        }
+    }
+
+    /// The share of their stay on the wire for which requests had their response and it waited for
+    /// the generator, if that is above 5 % of what they spent at the target. Nothing is known of it
+    /// where responses have the program's stamp.
+    pub fn held_by_generator(&self) -> Option<f64> {
+        (HELD_MIN * self.at_target_mean < self.in_flight_mean)
+            .then(|| 1.0 - self.at_target_mean / self.in_flight_mean)
+    }
+
+    /// The same of so many users, each of whom sends as soon as its response is there.
+    #[must_use]
+    pub fn of_users(self, users: usize, queued_mean: f64) -> LittlesLaw {
+        let waiting = (self.in_flight_mean - self.at_target_mean).max(0.0) + queued_mean;
+        let generator_share = Some(waiting / users as f64);
+        LittlesLaw { queued_mean: Some(queued_mean), generator_share, ..self }
+    }
+}
+
+/// What became of the raw samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Samples {
+    /// The file if it is whole; `None` when there is none of that name.
+    pub file: Option<String>,
+    /// Samples in it.
+    pub written: u64,
+    /// Samples of the window that are missing.
+    pub lost: u64,
+    /// The first error in writing it.
+    pub error: Option<FileError>,
+}
+
+/// The run over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SeriesPart {
+    /// Unit of the latencies and of the lateness of each interval: `us`.
+    pub unit: Microseconds,
+    /// Length of an interval, seconds.
+    pub interval_s: f64,
+    /// The intervals from the start of the window on.
+    pub intervals: Vec<IntervalPart>,
+}
+
+/// One interval of the run: what became of the requests that were due in it, and what happened in
+/// it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IntervalPart {
+    /// Its start, seconds since the start of the window.
+    pub start_s: f64,
+    /// The counters of an interval, as fields of its own.
+    #[serde(flatten)]
+    pub counts: IntervalCounts,
+    /// Requests in flight at its end.
+    pub in_flight: u64,
+    /// Corrected median, microseconds; `None` without values.
+    pub p50: Option<f64>,
+    /// Corrected 99th percentile.
+    pub p99: Option<f64>,
+    /// Corrected maximum, to two digits.
+    pub max: Option<f64>,
+    /// Corrected latencies: HdrHistogram V2 deflate, base64; unit 1 ns, two digits.
+    pub histogram: String,
+    /// Median receive lateness of their responses, microseconds, to one digit; `None` without
+    /// kernel stamps.
+    pub receive_lateness_p50: Option<f64>,
+    /// The 99th percentile of the same.
+    pub receive_lateness_p99: Option<f64>,
+    /// The largest of the same.
+    pub receive_lateness_max: Option<f64>,
+}
+
+impl SeriesPart {
+    /// The document's form of a series.
+    pub fn new(series: &Series) -> SeriesPart {
+        let interval_s = series.interval_ns() as f64 / 1e9;
+        let slots = series.slots().iter().enumerate();
+        let intervals = slots.map(|(at, slot)| IntervalPart::new(at as f64 * interval_s, slot));
+        SeriesPart { unit: Microseconds::Us, interval_s, intervals: intervals.collect() }
+    }
+}
+
+impl SeriesPart {
+    /// Of each interval the requests without a good answer, and all that were due.
+    pub fn bad_pieces(&self) -> Pieces<(u64, u64)> {
+        self.pieces(|counts| {
+            let good = counts.answered.saturating_sub(counts.unexpected_status);
+            (counts.intended.saturating_sub(good), counts.intended)
+        })
+    }
+
+    /// The same as far as it speaks of the target ([`Counts::of_target`]); `whole` counts the run.
+    /// Neither what failed here nor why a request wasn't sent is kept by interval: each has the
+    /// same part in the errors, or in the unsent, of all.
+    pub fn of_target_pieces(&self, whole: &Counts) -> Pieces<(u64, u64)> {
+        let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
+        let failed_here = share(whole.failed_here(), whole.ended_in_error());
+        let dropped = share(whole.unsent - whole.unsent_here(), whole.unsent);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part")]
+        let part = |count: u64, share: f64| (count as f64 * share).round() as u64;
+        self.pieces(|counts| {
+            let failed_here = part(counts.errors, failed_here);
+            let dropped = part(counts.unsent, dropped);
+            let errors = counts.errors.saturating_sub(failed_here).saturating_add(dropped);
+            (
+                errors.saturating_add(counts.unexpected_status),
+                counts.sent.saturating_add(dropped).saturating_sub(failed_here),
+            )
+        })
+    }
+
+    /// Two numbers of each interval.
+    fn pieces(&self, of: impl Fn(&IntervalCounts) -> (u64, u64)) -> Pieces<(u64, u64)> {
+        let each = self.intervals.iter().map(|interval| of(&interval.counts));
+        Pieces::new(each.collect(), self.interval_s)
+    }
+}
+
+impl IntervalPart {
+    /// The document's form of an interval.
+    pub fn new(start_s: f64, slot: &SeriesInterval) -> IntervalPart {
+        let us = |ns: u64| (!slot.latency.is_empty()).then_some(ns as f64 / 1e3);
+        let late = &slot.receive_lateness;
+        let late_us = |ns: u64| (!late.is_empty()).then_some(ns as f64 / 1e3);
+        IntervalPart {
+            start_s,
+            counts: slot.counts,
+            in_flight: slot.in_flight,
+            p50: us(slot.latency.value_at_quantile(0.5)),
+            p99: us(slot.latency.value_at_quantile(0.99)),
+            max: us(slot.latency.max()),
+            histogram: to_text(&slot.latency),
+            receive_lateness_p50: late_us(late.value_at_quantile(0.5)),
+            receive_lateness_p99: late_us(late.value_at_quantile(0.99)),
+            receive_lateness_max: late_us(late.max()),
+        }
+    }
+}
+
+/// An agent that was lost during the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentLost {
+    /// Its name.
+    pub name: String,
+    /// When nothing more was heard of it, seconds since the epoch of the run.
+    pub at_s: f64,
+    /// How much of the whole load it was to offer: 0.25 for a quarter.
+    pub load: f64,
+    /// Which part of it.
+    pub share: Share,
+    /// What it had reported of its run, which is in no other number; `None` if it reported nothing.
+    #[serde(default)]
+    pub reported: Option<AgentReported>,
+}
+
+/// What an agent that was lost had reported of its run, warm-up included.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentReported {
+    /// Unit of the latencies: `us`.
+    pub unit: Microseconds,
+    /// Until when, seconds since the epoch of the run.
+    pub until_s: f64,
+    /// Requests that had fallen due.
+    pub intended: u64,
+    /// Requests with a complete response.
+    pub answered: u64,
+    /// Requests that timed out, failed or were abandoned.
+    pub errors: u64,
+    /// Requests in flight.
+    pub in_flight: u64,
+    /// Corrected median of the window's requests, microseconds, within 6.25 %; `None` without any.
+    pub p50: Option<f64>,
+    /// Corrected 99th percentile of the same.
+    pub p99: Option<f64>,
+}
+
+/// One agent's figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentPart {
+    /// The agent's name; `local` for a run without agents.
+    pub name: String,
+    /// What it had to do, and where.
+    pub config: AgentConfig,
+    /// Whether its numbers can be trusted. Of several agents, what only the whole run can tell is
+    /// not asked of each.
+    pub verdict: Verdict,
+    /// Whether it was stopped before its plan was done.
+    pub interrupted: bool,
+    /// How its clock was held against the controller's; `None` of a run without agents.
+    pub synchronization: Option<Synchronization>,
+    /// What `truetail doctor` finds amiss there, each in one line with cause and cure; empty of a
+    /// run without agents.
+    #[serde(default)]
+    pub findings: Vec<String>,
+    /// How late its first request was sent, after the moment that its clock and the schedule say,
+    /// warm-up included, microseconds; `None` if it sent none.
+    pub start_skew_us: Option<f64>,
+    /// Where it ran.
+    pub environment: Environment,
+    /// What its generator did.
+    pub generator: Generator,
+    /// Its arrivals against its share of those planned.
+    pub arrivals: Option<ArrivalProof>,
+    /// The same in one line.
+    pub arrivals_line: Option<String>,
+    /// The check of its bookkeeping by Little's law.
+    pub littles_law: LittlesLaw,
+    /// What became of its raw samples; `None` without `--raw`.
+    pub samples: Option<Samples>,
+    /// Its numbers.
+    #[serde(flatten)]
+    pub part: Part,
+}
+
+/// How an agent's clock was held against the controller's. The moment at which the run begins is
+/// exact on the agent's clock; what that is on the controller's is known to within these errors.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Synchronization {
+    /// Pings that were answered before the start.
+    pub pings: u64,
+    /// The most by which the agent's clock, as the start was computed, may have been off, ns.
+    pub offset_error_ns: u64,
+    /// The same at the end of the run, by how far the clocks had drifted apart until then; `None`
+    /// without a ping after the start.
+    pub end_error_ns: Option<u64>,
+    /// By how much the agent's clock ran faster than the controller's, parts per million; `None`
+    /// without a ping after the start.
+    pub drift_ppm: Option<f64>,
+    /// By how much that may be wrong. Where it is more than the drift, no drift is known.
+    #[serde(default)]
+    pub drift_error_ppm: Option<f64>,
+}
+
+impl Synchronization {
+    /// The most by which the agent's clock may have been off from the controller's during the run,
+    /// ns.
+    pub fn error_ns(&self) -> u64 {
+        self.offset_error_ns.max(self.end_error_ns.unwrap_or(0))
+    }
+}
+
+/// What one agent had to do, and where: what the plan says of all of them is not repeated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentConfig {
+    /// What it offered of the whole load.
+    pub share: Share,
+    /// The address that the target's name stood for.
+    pub target_address: String,
+    /// The cores that it ran on, one shard each.
+    pub cores: CoreList,
+    /// Local addresses that it connected from, in turn; empty for the kernel's choice.
+    pub source_addresses: Vec<IpAddr>,
+    /// Whose stamps the responses have.
+    pub stamps: Option<StampSource>,
+    /// The sample of the requests for which the kernel said when they left the host.
+    pub stamp_sends: Option<OneIn>,
+    /// Digest of every intended time of its share up to `schedule_until`, hexadecimal; `None`
+    /// without a schedule, and where its end was only estimated.
+    pub schedule_digest: Option<String>,
+    /// Arrivals of its share, warm-up included.
+    pub schedule_arrivals: Option<u64>,
+    /// Arrivals that were counted by the rate.
+    pub schedule_estimated: Option<u64>,
+    /// Where its schedule ended, seconds since the epoch of the run.
+    #[serde(rename = "schedule_until_s")]
+    pub schedule_until: f64,
+}
+
+/// Counts, rates and distributions of a run or of a part of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    /// How many requests ended how.
+    pub counts: Counts,
+    /// Requests without a good answer: no response, or one whose status is not a success.
+    pub bad: u64,
+    /// Requests per second of the recorded window.
+    pub rate: Rates,
+    /// `received − sent` of all sent requests that didn't fail.
+    pub naive: DistributionPart,
+    /// `received − intended` of all requests that didn't fail, unsent ones included with their age
+    /// when they were given up, and dropped ones not.
+    pub corrected: DistributionPart,
+    /// Intended → noticed by the shard, of all requests sent: the generator's own lateness.
+    pub pacer_lateness: DistributionPart,
+    /// Noticed → sent, of all requests sent: waiting for a connection, and for the system call that
+    /// carries it.
+    pub connection_wait: DistributionPart,
+    /// Sent → left the host, of the sample of requests that the kernel stamped as the interface's
+    /// driver took their last byte.
+    pub send_path: DistributionPart,
+    /// Received → handled, of the responses that the kernel stamped when they arrived: the
+    /// generator's lateness, in no latency.
+    pub receive_lateness: DistributionPart,
+    /// Connect → connected, of connections opened in the window; what TLS takes on top of that is
+    /// in `tls`.
+    pub connect_time: DistributionPart,
+    /// What TLS did and took; `None` where it isn't spoken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsPart>,
+    /// Whose stamps the responses have.
+    pub stamps: ResponseStamps,
+    /// The generator's own part of the latencies; `None` where there are no latencies by intended
+    /// time.
+    pub client_share: Option<ClientShare>,
+    /// Latencies of successes alone; `None` where all requests with a latency are successes.
+    pub successes: Option<Successes>,
+    /// The requests of each step; empty where there is one, which is the whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<StepPart>,
+}
+
+/// The requests of one step. All steps' add up to the whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepPart {
+    /// The name of its scenario.
+    pub name: String,
+    /// The share of all requests that the plan's weights give it.
+    pub planned: f64,
+    /// How many of its requests ended how.
+    pub counts: StepCounts,
+    /// Requests without a good answer: no response, or one whose status is not a success.
+    pub bad: u64,
+    /// `received − sent` of its sent requests that didn't fail.
+    pub naive: DistributionPart,
+    /// `received − intended` of its requests that didn't fail, as of the whole.
+    pub corrected: DistributionPart,
+}
+
+/// How the requests of a step ended, counted as for the whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StepCounts {
+    /// Requests whose intended time lay in the window.
+    pub intended: u64,
+    /// Handed to the kernel, or failed because no connection could be opened.
+    pub sent: u64,
+    /// Never sent.
+    pub unsent: u64,
+    /// The unsent by reason.
+    pub unsent_reasons: CountsBy<UnsentReason>,
+    /// Ended by a complete response, whatever its status.
+    pub answered: u64,
+    /// Not answered within the timeout or the deadline.
+    pub timed_out: u64,
+    /// Ended by a failure of the connection or of the protocol.
+    pub failed: u64,
+    /// Still in flight when the drain ended.
+    pub abandoned: u64,
+    /// Answered requests whose status is not a success.
+    pub unexpected_status: u64,
+    /// Answered requests by status code.
+    pub status: CountsBy<u16>,
+    /// Requests that failed or timed out, by cause.
+    pub errors: CountsBy<Cause>,
+}
+
+impl StepCounts {
+    /// Those of one step.
+    pub fn new(counts: &Counts) -> StepCounts {
+        StepCounts {
+            intended: counts.intended,
+            sent: counts.sent,
+            unsent: counts.unsent,
+            unsent_reasons: counts.unsent_reasons.clone(),
+            answered: counts.answered,
+            timed_out: counts.timed_out,
+            failed: counts.failed,
+            abandoned: counts.abandoned,
+            unexpected_status: counts.unexpected_status,
+            status: counts.status.clone(),
+            errors: counts.errors.clone(),
+        }
+    }
+
+    /// These alone, as counts of a whole.
+    pub fn as_whole(&self) -> Counts {
+        let StepCounts { intended, sent, unsent, answered, .. } = *self;
+        let StepCounts { timed_out, failed, abandoned, unexpected_status, .. } = *self;
+        Counts {
+            intended,
+            sent,
+            unsent,
+            unsent_reasons: self.unsent_reasons.clone(),
+            answered,
+            timed_out,
+            failed,
+            abandoned,
+            unexpected_status,
+            status: self.status.clone(),
+            errors: self.errors.clone(),
+            ..Counts::default()
+        }
+    }
+}
+
+/// What TLS did, and what it took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsPart {
+    /// The version of TLS; of several, all of them.
+    pub version: String,
+    /// The cipher suite; of several, all of them.
+    pub cipher: String,
+    /// The group of the key exchange; of several, all of them. Empty where every handshake resumed a
+    /// session of TLS 1.2, which has none.
+    pub group: String,
+    /// Whether any certificate was accepted.
+    pub insecure: bool,
+    /// What handshakes began with.
+    pub session: TlsSession,
+    /// Handshakes with a new key exchange and the target's certificate, from setup to drain.
+    pub full: u64,
+    /// Those that resumed the session of an earlier connection.
+    pub resumed: u64,
+    /// Connections that the target closed without saying so (close_notify).
+    pub truncated: u64,
+    /// Of the answered, those whose response came in one receive with the target's close_notify:
+    /// their latency ends when that arrived, which may be a segment later.
+    pub ended_together: u64,
+    /// What the generator spent on handshakes in the window, the kernel's part not included,
+    /// seconds.
+    pub handshake_work_s: f64,
+    /// Connected → the handshake done, of connections opened in the window, by the program's clock:
+    /// with many at once, the generator's own cryptography for the others is in it.
+    pub handshake_time: DistributionPart,
+}
+
+impl Part {
+    /// Mean time that it took to open a connection in the window, handshake included, microseconds;
+    /// 0 without one.
+    pub fn opening_us(&self) -> f64 {
+        let handshake_us = self.tls.as_ref().and_then(|tls| tls.handshake_time.mean);
+        self.connect_time.mean.unwrap_or(0.0) + handshake_us.unwrap_or(0.0)
+    }
+}
+
+/// Whose stamps the responses of a run have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ResponseStamps {
+    /// As planned.
+    pub source: StampSource,
+    /// Responses stamped by the kernel when they arrived.
+    pub kernel: u64,
+    /// Responses stamped by the program when it handled them.
+    pub program: u64,
+}
+
+impl ResponseStamps {
+    /// The stamps of these responses.
+    pub fn new(source: StampSource, counts: &Counts) -> ResponseStamps {
+        let kernel = counts.stamped_by_kernel;
+        let program = counts.answered.saturating_sub(kernel);
+        ResponseStamps { source, kernel, program }
+    }
+}
+
+/// The generator's own part of the latencies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientShare {
+    /// Unit of all that follows: `us`.
+    pub unit: Microseconds,
+    /// What the generator added to the corrected latencies, before requests were sent: the exact
+    /// mean, microseconds.
+    pub added_mean: f64,
+    /// At the median of the corrected latencies.
+    pub p50: ClientPart,
+    /// At their 90th percentile; `None` below the number of values that it takes.
+    #[serde(default)]
+    pub p90: Option<ClientPart>,
+    /// At the 99th.
+    pub p99: Option<ClientPart>,
+    /// At the 99.9th.
+    #[serde(rename = "p99.9")]
+    pub p999: Option<ClientPart>,
+}
+
+impl ClientShare {
+    /// The part at each quantile that the report states.
+    pub fn parts(&self) -> impl Iterator<Item = (Quantile, &ClientPart)> {
+        PERCENTILES.into_iter().filter_map(|quantile| Some((quantile, self.at(quantile.label)?)))
+    }
+
+    /// The part at a quantile by its name, if the report states it.
+    pub fn at(&self, label: &str) -> Option<&ClientPart> {
+        match label {
+            "p50" => Some(&self.p50),
+            "p90" => self.p90.as_ref(),
+            "p99" => self.p99.as_ref(),
+            "p99.9" => self.p999.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// The generator's part at one quantile, microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientPart {
+    /// The corrected latency.
+    pub corrected: f64,
+    /// What the generator added to the requests that took about that long, before they were sent or
+    /// given up: a mean, see [`record::added`]. What it adds after a response has arrived is
+    /// in no latency, but for those with the program's stamp, where it is unknown.
+    pub added: f64,
+    /// What opening a connection added to these requests, as a mean: the share of them that waited
+    /// for one which the pool lacked, times what opening takes here, without any wait for a target
+    /// that stalls.
+    #[serde(default)]
+    pub opening: f64,
+    /// The same quantile of the corrected latencies by the program's stamps.
+    pub when_handled: f64,
+}
+
+impl ClientPart {
+    /// What the generator added in all, microseconds.
+    pub fn whole(&self) -> f64 {
+        (self.added + self.opening).min(self.corrected)
+    }
+
+    /// What the generator added as a share of the corrected latency.
+    pub fn share(&self) -> f64 {
+        if self.corrected == 0.0 { 0.0 } else { self.whole() / self.corrected }
+    }
+}
+
+/// Latencies of the requests whose status counts as a success.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Successes {
+    /// `received − sent`.
+    pub naive: DistributionPart,
+    /// `received − intended`.
+    pub corrected: DistributionPart,
+}
+
+/// Requests per second, over the length of the recorded window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rates {
+    /// Unit of all that follows: `1/s`.
+    pub unit: PerSecond,
+    /// The plan's rate, or an agent's share of it; `None` for a closed model.
+    pub target: Option<f64>,
+    /// Intended requests of the window.
+    pub intended: f64,
+    /// Requests sent in the window, whenever they were due.
+    pub sent: f64,
+    /// Of these, those that were due in it.
+    pub sent_due: f64,
+    /// Responses that came in the window, whenever their requests were due: what the target
+    /// answered.
+    pub answered: f64,
+    /// Of these, those to requests that were due in it.
+    pub answered_due: f64,
+}
+
+/// The unit of times whose names have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Microseconds {
+    /// Microseconds.
+    #[default]
+    #[serde(rename = "us")]
+    Us,
+}
+
+/// The unit of rates whose names have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PerSecond {
+    /// Per second.
+    #[default]
+    #[serde(rename = "1/s")]
+    PerSecond,
+}
+
+/// A distribution as the document shows it: microseconds, and the histogram itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DistributionPart {
+    /// Unit of the numbers below: `us`.
+    pub unit: Microseconds,
+    /// Values recorded.
+    pub count: u64,
+    /// The smallest, exact.
+    pub min: Option<f64>,
+    /// The mean, exact.
+    pub mean: Option<f64>,
+    /// The percentiles with their confidence intervals.
+    #[serde(flatten)]
+    pub percentiles: Percentiles,
+    /// The largest, exact.
+    pub max: Option<f64>,
+    /// Values above 60 s, beyond the range of the histogram.
+    pub overflow: u64,
+    /// HdrHistogram V2 deflate, base64; unit 1 ns.
+    pub histogram: String,
+}
+
+impl DistributionPart {
+    /// The document's form of a distribution, whose values the pieces hold in the order of the run.
+    pub fn new(distribution: &Distribution, pieces: &Pieces<Histogram<u64>>) -> DistributionPart {
+        DistributionPart::with(distribution, Percentiles::new(distribution, pieces))
+    }
+
+    /// The document's form of a distribution that is not kept by pieces of the run, whose latencies
+    /// depend on each other or don't.
+    pub fn alone(distribution: &Distribution, dependent: Option<bool>) -> DistributionPart {
+        DistributionPart::with(distribution, Percentiles::alone(distribution, dependent))
+    }
+
+    fn with(distribution: &Distribution, percentiles: Percentiles) -> DistributionPart {
+        let us = |ns: u64| ns as f64 / 1e3;
+        DistributionPart {
+            unit: Microseconds::Us,
+            count: distribution.count(),
+            min: distribution.min_ns().map(us),
+            mean: distribution.mean_ns().map(|ns| ns / 1e3),
+            percentiles,
+            max: distribution.max_ns().map(us),
+            overflow: distribution.overflow(),
+            histogram: to_text(distribution.histogram()),
+        }
+    }
+
+    /// The value of quantile `q`, one of the percentiles that reports state, microseconds; `None`
+    /// below the number of values that it takes.
+    pub fn quantile_us(&self, q: f64) -> Option<f64> {
+        self.percentiles.at(q).value
+    }
+
+    /// The histogram, unit 1 ns.
+    ///
+    /// # Errors
+    /// What is wrong with the text, if it isn't a histogram.
+    pub fn decode_histogram(&self) -> Result<Histogram<u64>, HistogramError> {
+        histogram_of_text(&self.histogram, SIGNIFICANT_DIGITS)
+    }
+}

@@ -1,0 +1,141 @@
+//! Rules about what the generator can do on its machine, as it was calibrated there: a load near
+//! its capacity, and a latency at its floor.
+
+use plan::Model;
+
+use super::client::is_measured;
+use super::share::percent;
+use crate::Report;
+use crate::figures::time;
+use crate::verdict::{Code, Level, Reason, Topic, Unit};
+
+/// Busy share of a shard below which its core has room, whatever was calibrated: the capacity is
+/// that of small responses over the loopback, and was higher if a request costs less than there.
+const HAS_ROOM: f64 = 0.7;
+
+/// Share of the capacity up to which the generator has room: above it, the queue for its core grows
+/// steeply with the load.
+const NEAR_CEILING: f64 = 0.8;
+/// Share of corrected p50 that the floor may have: above it, at most a fifth of the median is the
+/// target's.
+const BELOW_FLOOR: f64 = 0.8;
+/// Share of the capacity above which the calibration is what is wrong: two runs at it differ too.
+const ABOVE_CEILING: f64 = 1.05;
+
+/// A load near the calibrated capacity, where what that costs isn't measured.
+pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
+    reasons.extend(close_to_ceiling(report).filter(|_| !is_measured(report)));
+}
+
+/// The same where it is.
+pub(super) fn close_ceiling(report: &Report, notes: &mut Vec<Reason>) {
+    notes.extend(close_to_ceiling(report).filter(|_| is_measured(report)));
+}
+
+/// What a generator sends near its calibrated capacity may be its own limit instead of the
+/// target's, and waits for its core. It is told apart from a run at a rate that only looks high by
+/// the core itself, which has no room then.
+fn close_to_ceiling(report: &Report) -> Option<Reason> {
+    let plan = &report.config.plan;
+    let held = report.calibration.as_ref();
+    let figure = held.and_then(|held| held.rate_of_ceiling)?;
+    let busy = report.generator.shards.iter().map(|shard| shard.busy).fold(0.0, f64::max);
+    if figure <= NEAR_CEILING || busy <= HAS_ROOM {
+        return None;
+    }
+    // What a schedule or a pace asks for is offered or missed, which other rules see. A closed loop
+    // offers what it can.
+    let is_unpaced = plan.model() == Model::Closed && plan.period.is_none();
+    let touches = match is_unpaced {
+        true => vec![Topic::Throughput, Topic::Latency],
+        false => vec![Topic::Latency],
+    };
+    let (meaning, cure) = if ABOVE_CEILING < figure {
+        (
+            "more was sent than this machine can send by its calibration: one of the two is wrong, \
+             and how much room the generator had left isn't known",
+            "calibrate again: `truetail calibrate`",
+        )
+    } else {
+        (
+            match is_unpaced {
+                true => "the throughput may be the generator's own: the target may be faster",
+                false => {
+                    "the generator had little room left: latencies contain waits for its own core"
+                }
+            },
+            "add --cores, or lower the load; calibrate again if the machine has changed",
+        )
+    };
+    Some(Reason {
+        code: Code::NearCeiling,
+        agent: None,
+        level: Level::Suspect,
+        touches,
+        evidence: format!(
+            "{:.0}/s were sent, {} of the {} calibrated here, by a core that was busy {} of the time; \
+             the limit is {}",
+            report.whole.rate.sent,
+            percent(figure),
+            match plan.model() {
+                Model::Open => "open-loop limit",
+                Model::Closed => "closed-loop peak",
+            },
+            percent(busy),
+            percent(NEAR_CEILING)
+        ),
+        figure,
+        threshold: NEAR_CEILING,
+        unit: Unit::Share,
+        meaning: meaning.to_owned(),
+        cure: cure.to_owned(),
+    })
+}
+
+/// A target that costs nothing has such a latency: what this one adds can't be read from it.
+pub(super) fn below_floor(report: &Report, reasons: &mut Vec<Reason>) {
+    let Some(held) = &report.calibration else { return };
+    let (Some(figure), Some(floor)) = (held.floor_of_p50, held.floor) else { return };
+    if figure <= BELOW_FLOOR {
+        return;
+    }
+    let p50 = floor / figure;
+    let at = match held.calibrated.nearest_to(report.whole.rate.sent) {
+        Some(rate) => format!("at {rate:.0}/s, the nearest rate that was calibrated"),
+        None => "at that rate".to_owned(),
+    };
+    // Two runs at the floor differ as well.
+    let (meaning, cure) = if figure * BELOW_FLOOR <= 1.0 {
+        (
+            "the median is that of the path and of the generator itself, and says little about the \
+             target",
+            "take what exceeds the floor for the target's part, or measure a request that costs the \
+             target more",
+        )
+    } else {
+        (
+            "the median is below what this machine showed of a target that costs nothing: one of \
+             the two is wrong",
+            "calibrate again: `truetail calibrate`",
+        )
+    };
+    reasons.push(Reason {
+        code: Code::BelowFloor,
+        agent: None,
+        level: Level::Suspect,
+        touches: vec![Topic::Latency],
+        evidence: format!(
+            "corrected p50 is {}; a target that costs nothing has {} here {at}, {} of it; the \
+             limit is {}",
+            time(p50),
+            time(floor),
+            percent(figure),
+            percent(BELOW_FLOOR)
+        ),
+        figure,
+        threshold: BELOW_FLOOR,
+        unit: Unit::Share,
+        meaning: meaning.to_owned(),
+        cure: cure.to_owned(),
+    });
+}

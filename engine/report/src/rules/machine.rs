@@ -1,0 +1,288 @@
+//! Rules about the machine under the generator: what it ran out of, and who took its cores.
+
+use host::watch::{CoreTime, Machine};
+use record::outcome::Cause;
+use record::shard_stats::ShardStats;
+
+use super::share::percent;
+use crate::Report;
+use crate::figures::count;
+use crate::verdict::{Code, Level, Reason, Topic, Unit};
+
+/// Share of a shard's time that others took, beyond which the run is invalid: p90 is theirs then.
+const STOLEN_INVALID: f64 = 0.1;
+/// Share of its time for which the sibling of a shard's core may be busy: it takes a part of the
+/// core's speed, not its time, so it matters later than what takes the core itself.
+const SIBLING_BUSY_MAX: f64 = 0.1;
+/// Share of a core's time whose loss is in p99.9.
+const TAKEN_MIN: f64 = 0.001;
+/// Share of the window for which the control group may be throttled: if it is for longer, that is in
+/// p99.9.
+const THROTTLED_MAX: f64 = 0.001;
+
+/// The one machine of a report, or of an agent.
+fn machine(report: &Report) -> Option<&Machine> {
+    report.generator.machine.as_ref()
+}
+
+pub(super) fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
+    let counts = &report.whole.counts;
+    let of = |cause: Cause| counts.errors.of(cause) + counts.connection_errors.of(cause);
+    let [ports, files, memory] = Cause::LOCAL.map(of);
+    let failed = ports + files + memory;
+    let overflows: u64 = report.generator.shards.iter().map(|shard| shard.cq_overflows).sum();
+    if failed + overflows == 0 {
+        return;
+    }
+    let (mut evidence, mut cures) = (Vec::new(), Vec::new());
+    if 0 < ports {
+        let taken = match machine(report).and_then(|machine| machine.ports.as_ref()) {
+            None => "how many were in use is unknown".to_owned(),
+            Some(ports) => format!(
+                "of {} at most {} were in use and {} in TIME_WAIT, {} left",
+                count(ports.range.saturating_mul(ports.sources)),
+                count(ports.in_use_max),
+                count(ports.time_wait_max),
+                count(ports.headroom)
+            ),
+        };
+        evidence.push(format!(
+            "{} connections failed for lack of a local port ({taken})",
+            count(ports)
+        ));
+        cures.push(
+            "connect from more addresses (--source-addresses 127.0.0.2,127.0.0.3), keep \
+             connections alive, or widen net.ipv4.ip_local_port_range",
+        );
+    }
+    if 0 < files {
+        evidence.push(format!("{} connections failed for lack of a file descriptor", count(files)));
+        cures.push("raise ulimit -n and fs.file-max");
+    }
+    if 0 < memory {
+        evidence
+            .push(format!("{} connections failed for lack of buffers or memory", count(memory)));
+        cures.push("free memory");
+    }
+    if 0 < overflows {
+        evidence.push(format!("the completion queue overflowed {} times", count(overflows)));
+        cures.push("add --cores or lower --conns, so that a shard has fewer connections");
+    }
+    reasons.push(Reason {
+        code: Code::LocalResource,
+        agent: None,
+        level: Level::Invalid,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: evidence.join("; "),
+        figure: (failed + overflows) as f64,
+        threshold: 0.0,
+        unit: Unit::Count,
+        meaning: "the generator's machine hit a limit, not the target".to_owned(),
+        cure: cures.join("; "),
+    });
+}
+
+pub(super) fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
+    let steal = machine(report).and_then(|machine| machine.steal);
+    let Some(figure) = steal.filter(|steal| bounds.stolen < *steal) else { return };
+    reasons.push(Reason {
+        code: Code::CpuStolen,
+        agent: None,
+        level: if STOLEN_INVALID < figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
+        evidence: format!(
+            "the hypervisor took {} of the cores' time; the limit is {}",
+            percent(figure),
+            percent(bounds.stolen)
+        ),
+        figure,
+        threshold: bounds.stolen,
+        unit: Unit::Share,
+        meaning: NO_CORE.to_owned(),
+        cure: "use a dedicated machine, or one whose processors aren't shared".to_owned(),
+    });
+}
+
+/// What took the shards' cores while the generator added to latencies, as far as it was seen: it
+/// explains a percentile long before it is a reason of its own.
+pub(super) fn cores_taken(report: &Report) -> String {
+    let steal = machine(report).and_then(|machine| machine.steal).unwrap_or(0.0);
+    let shards = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
+    let waited = shards.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(0.0, f64::max);
+    let steal = (TAKEN_MIN <= steal)
+        .then(|| format!("; the hypervisor took {} of the cores' time", percent(steal)));
+    let waited = (TAKEN_MIN <= waited)
+        .then(|| format!("; a shard waited for its core {} of the time", percent(waited)));
+    [steal, waited].into_iter().flatten().collect()
+}
+
+const NO_CORE: &str = "the generator could not run while others did: it sent and received late";
+
+pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
+    // A throttled shard waits for its core too, and the kernel counts both waits as one. The part
+    // of the quota has a reason of its own with another cure, so it is subtracted; with several
+    // cores throttled that is too much, because the kernel reports their sum.
+    let throttled = throttled(report);
+    let beyond_quota = |shard: &ShardStats| {
+        let waited = shard.run_queue_delay_s / shard.observed_s;
+        let Some(throttled) = throttled else { return waited };
+        let others = machine(report).and_then(|machine| machine.used_by_others(shard));
+        let most = others.unwrap_or(f64::INFINITY);
+        (waited - throttled).clamp(0.0, most)
+    };
+    let shards = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
+    let figure = shards.map(beyond_quota).fold(0.0, f64::max);
+    if figure <= bounds.stolen {
+        return;
+    }
+    let quota = match throttled {
+        None => ", held by others or by a quota, which is not known here",
+        Some(throttled) if 0.0 < throttled => " beyond what its quota explains",
+        Some(_) => "",
+    };
+    let contenders = machine(report).map_or(&[][..], |machine| &machine.contenders);
+    let contenders = contenders.iter().map(|other| {
+        format!(
+            "{} (process {}, {:.2} s of processor time, seen on core {})",
+            other.name, other.pid, other.cpu_s, other.core
+        )
+    });
+    let contenders = contenders.collect::<Vec<String>>().join(", ");
+    let who = match contenders.as_str() {
+        "" => "which processes used it is not known".to_owned(),
+        names => format!("the shards' cores were also used by {names}"),
+    };
+    reasons.push(Reason {
+        code: Code::CpuContended,
+        agent: None,
+        level: if STOLEN_INVALID < figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
+        evidence: format!(
+            "a shard waited for its core {} of the time{quota}; the limit is {}; {who}",
+            percent(figure),
+            percent(bounds.stolen)
+        ),
+        figure,
+        threshold: bounds.stolen,
+        unit: Unit::Share,
+        meaning: NO_CORE.to_owned(),
+        cure: "keep other processes, including a local target, off the shards' cores (--cores)"
+            .to_owned(),
+    });
+}
+
+/// What was busy beside a shard: a sibling leaves it less than a whole core's speed, interrupts
+/// take its core's time.
+pub(super) fn core_shared(report: &Report, reasons: &mut Vec<Reason>) {
+    reasons.extend([busy_sibling, interrupted_core].into_iter().filter_map(|rule| rule(report)));
+}
+
+/// What took a core's time, if that is known.
+fn time_of(report: &Report, core: usize) -> Option<&CoreTime> {
+    machine(report)?.cores.iter().find(|time| time.core == core)
+}
+
+fn busy_sibling(report: &Report) -> Option<Reason> {
+    let used = &report.environment.cores;
+    let pairs = used.iter().flat_map(|shard| {
+        let siblings = shard.siblings.iter().flatten().filter(|core| **core != shard.core);
+        siblings.filter_map(|core| Some((shard.core, time_of(report, *core)?)))
+    });
+    let (shard, sibling) = pairs.max_by(|one, other| one.1.busy.total_cmp(&other.1.busy))?;
+    let what = match used.iter().any(|other| other.core == sibling.core) {
+        true => ", which runs a shard too and was",
+        false => ", which was",
+    };
+    (SIBLING_BUSY_MAX < sibling.busy).then(|| Reason {
+        code: Code::CoreShared,
+        agent: None,
+        level: Level::Suspect,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "the shard on core {shard} shares its physical core with core {}{what} busy {} of the \
+             time; the limit is {}",
+            sibling.core,
+            percent(sibling.busy),
+            percent(SIBLING_BUSY_MAX)
+        ),
+        figure: sibling.busy,
+        threshold: SIBLING_BUSY_MAX,
+        unit: Unit::Share,
+        meaning: "two hardware threads of one physical core slow each other down: the shard took \
+                  longer to send and to receive"
+            .to_owned(),
+        cure: "name one hardware thread per physical core with --cores, and keep other processes, \
+               including a local target, off its siblings"
+            .to_owned(),
+    })
+}
+
+fn interrupted_core(report: &Report) -> Option<Reason> {
+    let network = &report.environment.network;
+    let serving = network.interrupt_cores.as_deref().unwrap_or_default();
+    let shards = report.environment.cores.iter().map(|shard| shard.core);
+    let time = shards
+        .filter(|core| serving.contains(core))
+        .filter_map(|core| time_of(report, core))
+        .max_by(|one, other| one.interrupts.total_cmp(&other.interrupts))?;
+    let threshold = report.config.plan.thresholds.stolen;
+    let interface = network.interface.as_deref().unwrap_or("the interface");
+    (threshold < time.interrupts).then(|| Reason {
+        code: Code::CoreShared,
+        agent: None,
+        level: Level::Suspect,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "core {} runs a shard and serves interrupts of {interface}; interrupts took {} of its \
+             time; the limit is {}",
+            time.core,
+            percent(time.interrupts),
+            percent(threshold)
+        ),
+        figure: time.interrupts,
+        threshold,
+        unit: Unit::Share,
+        meaning:
+            "the shard stood still while its core served interrupts: it sent and received late"
+                .to_owned(),
+        cure: format!(
+            "name other --cores, or let {interface} use fewer: ethtool -L, or smp_affinity_list of \
+             its interrupts in /proc/irq"
+        ),
+    })
+}
+
+/// Throttled time of the control group, summed over cores, as a share of the time observed; `None`
+/// if unknown.
+fn throttled(report: &Report) -> Option<f64> {
+    let machine = machine(report)?;
+    let throttled_s = machine.throttled_s?;
+    (0.0 < machine.observed_s).then(|| throttled_s / machine.observed_s)
+}
+
+pub(super) fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
+    let (Some(figure), Some(machine)) = (throttled(report), machine(report)) else { return };
+    let throttled_s = machine.throttled_s.unwrap_or(0.0);
+    if THROTTLED_MAX < figure {
+        reasons.push(Reason {
+            code: Code::CpuThrottled,
+            agent: None,
+            level: Level::Invalid,
+            touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
+            evidence: format!(
+                "the control group was throttled for {throttled_s:.3} s in {:.3} s ({}); the limit \
+                 is {}",
+                machine.observed_s,
+                percent(figure),
+                percent(THROTTLED_MAX)
+            ),
+            figure,
+            threshold: THROTTLED_MAX,
+            unit: Unit::Share,
+            meaning: "the generator stopped whenever it had used up its CPU quota".to_owned(),
+            cure: "raise the container's CPU quota, or run without one".to_owned(),
+        });
+    }
+}

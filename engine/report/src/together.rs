@@ -1,0 +1,72 @@
+//! Whether the runs of agents are one run, and the plan that they have in common.
+
+use load::share::Share;
+use plan::redact::Redacted;
+use plan::{Plan, StampSource};
+use units::OneIn;
+
+use crate::AgentPart;
+use crate::collected::{CollectedHead, RunFacts};
+
+/// Why the runs of agents can't be one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotTogether {
+    /// There is none.
+    #[error("no agent brought anything home")]
+    Nothing,
+    /// Two agents had parts of the load in common.
+    #[error("agents {0} and {1} had a part of the load in common")]
+    Shares(String, String),
+}
+
+/// A plan without what is an agent's own: the agents of one run have that in common.
+pub(super) fn unplaced(plan: &Plan) -> Plan {
+    Plan {
+        cores: None,
+        source_addresses: Vec::new(),
+        raw: None,
+        stamps: None,
+        stamp_sends: None,
+        ..plan.clone()
+    }
+}
+
+impl CollectedHead {
+    /// Whether this was the plan, but for what is an agent's own.
+    pub fn is_of(&self, plan: &Redacted) -> bool {
+        unplaced(self.plan.plan()) == unplaced(plan.plan())
+    }
+}
+
+/// Whether no two agents, be they there or lost, had a part of the load in common.
+///
+/// # Errors
+/// The first two that had.
+pub(super) fn check_shares(per_agent: &[AgentPart], facts: &RunFacts) -> Result<(), NotTogether> {
+    let lost = facts.lost.iter().map(|lost| (&lost.name, &lost.share));
+    let mut taken: Vec<(&String, &Share)> = lost.collect();
+    for agent in per_agent {
+        let (name, share) = (&agent.name, &agent.config.share);
+        if let Some((other, _)) = taken.iter().find(|(_, other)| other.overlaps(share)) {
+            return Err(NotTogether::Shares((*other).clone(), name.clone()));
+        }
+        taken.push((name, share));
+    }
+    Ok(())
+}
+
+/// The plan of all agents, of which `first` is the first one's: of several, without what is their
+/// own.
+pub(super) fn common_plan(first: Plan, per_agent: &[AgentPart], facts: &RunFacts) -> Plan {
+    let raw = facts.raw.clone();
+    if per_agent.len() == 1 && facts.lost.is_empty() {
+        return Plan { raw: raw.or(first.raw), ..first };
+    }
+    // Where the kernel of one agent doesn't stamp, the others' still does.
+    let own = || per_agent.iter().map(|agent| &agent.config);
+    let stamped = own().map(|own| own.stamps).find(|stamps| *stamps != Some(StampSource::User));
+    let sampled = own().map(|own| own.stamp_sends).find(|one_in| *one_in != Some(OneIn::OFF));
+    let stamps = stamped.unwrap_or(first.stamps);
+    let stamp_sends = sampled.unwrap_or(first.stamp_sends);
+    Plan { cores: None, source_addresses: Vec::new(), raw, stamps, stamp_sends, ..first }
+}

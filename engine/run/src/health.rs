@@ -1,0 +1,214 @@
+//! How the generator itself does while a run goes on: what the verdict may say of it at the end.
+
+use plan::{Model, Plan};
+use record::shard_stats::ShardTime;
+use report::{GENERATOR_BOUND_MAX, STOPPED_MAX};
+use shard::{CoarseHistogram, Lateness};
+
+/// How the generator has done so far, or between two looks at it.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// How late it was by its own doing, on all shards together.
+    pub lateness: Lateness,
+    /// What each shard did with its time, by its core.
+    pub(super) shards: Vec<(usize, ShardTime)>,
+}
+
+/// What isn't right with the generator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trouble {
+    /// The shard on a core stalled.
+    Stalled {
+        /// The core.
+        core: usize,
+        /// For how long, ns.
+        for_ns: u64,
+    },
+    /// The shard on a core had no time to spare.
+    Busy {
+        /// The core.
+        core: usize,
+        /// Its busy share of the time.
+        share: f64,
+    },
+    /// Requests were noticed late.
+    Late {
+        /// The share of them that was noticed within `ns`.
+        quantile: f64,
+        /// Their pacer lateness, ns.
+        ns: u64,
+    },
+}
+
+/// The quantiles of pacer lateness that are judged, if enough requests are beyond them.
+const JUDGED: [f64; 3] = [0.99, 0.9, 0.5];
+
+/// A shard whose last summary is so old, ns, has stalled: it publishes one every 50 ms.
+const SILENT_NS: u64 = 250_000_000;
+
+/// What a shard that told this has done until `now_ns`, while there is load: one that has told
+/// nothing for long has stalled since.
+pub(super) fn known_until(last: ShardTime, now_ns: Option<u64>) -> ShardTime {
+    let silent_ns = now_ns.map_or(0, |now_ns| now_ns.saturating_sub(last.at_ns));
+    if silent_ns < SILENT_NS || last.at_ns == 0 {
+        return last;
+    }
+    ShardTime { at_ns: last.at_ns + silent_ns, stopped_ns: last.stopped_ns + silent_ns, ..last }
+}
+
+impl Health {
+    /// How it has done since it was as `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Health) -> Health {
+        let shards = self.shards.iter().zip(&earlier.shards).map(|((core, now), (_, before))| {
+            let time = ShardTime {
+                at_ns: now.at_ns.saturating_sub(before.at_ns),
+                cpu_ns: now.cpu_ns.saturating_sub(before.cpu_ns),
+                polling_ns: now.polling_ns.saturating_sub(before.polling_ns),
+                stopped_ns: now.stopped_ns.saturating_sub(before.stopped_ns),
+            };
+            (*core, time)
+        });
+        Health { lateness: self.lateness.since(&earlier.lateness), shards: shards.collect() }
+    }
+
+    /// When the shards told what is known of them, ns of CLOCK_MONOTONIC, or how long they have
+    /// done it for: their mean.
+    pub fn told_ns(&self) -> u64 {
+        let sum: u128 = self.shards.iter().map(|(_, time)| u128::from(time.at_ns)).sum();
+        let mean = sum / self.shards.len().max(1) as u128;
+        u64::try_from(mean).expect("a mean is at most the largest")
+    }
+
+    /// What is worst about how the generator did between two looks, by the thresholds of the
+    /// verdict; `latency` are the corrected latencies of that time. `None` if nothing is.
+    pub fn trouble(&self, plan: &Plan, latency: &CoarseHistogram) -> Option<Trouble> {
+        self.stalled().or_else(|| self.busy(plan, latency)).or_else(|| self.late(plan, latency))
+    }
+
+    fn stalled(&self) -> Option<Trouble> {
+        let (core, time) = self.shards.iter().max_by_key(|(_, time)| time.stopped_ns)?;
+        (STOPPED_MAX * (time.at_ns as f64) < time.stopped_ns as f64)
+            .then_some(Trouble::Stalled { core: *core, for_ns: time.stopped_ns })
+    }
+
+    fn busy(&self, plan: &Plan, latency: &CoarseHistogram) -> Option<Trouble> {
+        let share = |time: &ShardTime| {
+            let worked_ns = time.cpu_ns.saturating_sub(time.polling_ns);
+            if time.at_ns == 0 { 0.0 } else { (worked_ns as f64 / time.at_ns as f64).min(1.0) }
+        };
+        let shards = self.shards.iter().map(|(core, time)| (*core, share(time)));
+        let (core, share) = shards.max_by(|one, other| one.1.total_cmp(&other.1))?;
+        // A closed loop keeps a core busy as long as the target answers at once: what matters is
+        // what its users wait for.
+        let waits = match plan.model() {
+            Model::Open => true,
+            Model::Closed => {
+                let late_ns = self.lateness.receive.quantile_ns(0.5).unwrap_or(0) as f64;
+                let wait_ns = latency.quantile_ns(0.5).unwrap_or(0) as f64 + late_ns;
+                GENERATOR_BOUND_MAX * wait_ns < late_ns
+            }
+        };
+        (plan.thresholds.busy < share && waits).then_some(Trouble::Busy { core, share })
+    }
+
+    fn late(&self, plan: &Plan, latency: &CoarseHistogram) -> Option<Trouble> {
+        let (pacer, bounds) = (&self.lateness.pacer, &plan.thresholds);
+        let known = |quantile| Some((quantile, pacer.known_ns(quantile)?));
+        let (quantile, ns) = JUDGED.into_iter().find_map(known)?;
+        let whole_us = latency.quantile_ns(quantile).unwrap_or(0) as f64 / 1e3;
+        let limit_us = (bounds.client_share * whole_us).max(bounds.lateness_floor_us);
+        (limit_us < ns as f64 / 1e3).then_some(Trouble::Late { quantile, ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn plan(rate: Option<&str>) -> Plan {
+        let rate = rate.map(|rate| rate.parse().expect("a rate"));
+        let plan = Plan { target: "http://127.0.0.1:1/".to_owned(), rate, ..Plan::default() };
+        plan.complete(&[0, 1]).expect("a plan")
+    }
+
+    fn latencies(count: u64, ns: u64) -> CoarseHistogram {
+        let mut histogram = CoarseHistogram::default();
+        (0..count).for_each(|_| histogram.record(ns));
+        histogram
+    }
+
+    /// A second of shards that worked for so long of it each, with requests noticed so late.
+    fn second(worked_ns: [u64; 2], late: u64, late_ns: u64) -> Health {
+        let lateness = Lateness { pacer: latencies(late, late_ns), ..Lateness::default() };
+        // What was polled isn't work.
+        let (at_ns, polling_ns) = (SECOND, 7);
+        let time = |ns| ShardTime { at_ns, cpu_ns: ns + polling_ns, polling_ns, stopped_ns: 0 };
+        Health { lateness, shards: vec![(3, time(worked_ns[0])), (4, time(worked_ns[1]))] }
+    }
+
+    #[test]
+    fn what_is_worst_is_told() {
+        let (open, closed) = (plan(Some("1k")), plan(None));
+        let usual = latencies(1_000, SECOND / 1_000);
+        let fine = second([SECOND / 2, SECOND / 3], 1_000, 10_000);
+        assert_eq!(fine.trouble(&open, &usual), None);
+
+        // 5 % of a latency of 1 ms is more than the floor of 20 µs.
+        let late = second([SECOND / 2, SECOND / 3], 1_000, 90_000);
+        let Some(Trouble::Late { quantile, ns }) = late.trouble(&open, &usual) else {
+            panic!("it was late")
+        };
+        assert!(quantile == 0.99 && ns.abs_diff(90_000) < 6_000, "{ns}");
+        assert_eq!(late.trouble(&open, &latencies(1_000, 5_000_000)), None, "a slow target");
+        let few = second([0, 0], 150, 90_000).trouble(&open, &usual);
+        assert!(matches!(few, Some(Trouble::Late { quantile: 0.9, .. })), "{few:?}");
+        assert_eq!(second([0, 0], 19, 90_000).trouble(&open, &usual), None, "too few to say");
+
+        let mut busy = second([SECOND / 2, SECOND / 100 * 97], 1_000, 90_000);
+        assert_eq!(busy.trouble(&open, &usual), Some(Trouble::Busy { core: 4, share: 0.97 }));
+        busy.lateness.pacer = CoarseHistogram::default();
+        assert_eq!(busy.trouble(&closed, &usual), None, "users wait for the target");
+        busy.lateness.receive = latencies(1_000, SECOND / 2_000);
+        assert!(matches!(busy.trouble(&closed, &usual), Some(Trouble::Busy { core: 4, .. })));
+
+        busy.shards[0].1.stopped_ns = SECOND / 50;
+        let stalled = Trouble::Stalled { core: 3, for_ns: SECOND / 50 };
+        assert_eq!(busy.trouble(&open, &usual), Some(stalled));
+    }
+
+    #[test]
+    fn a_shard_that_tells_nothing_is_stalled_until_it_does() {
+        let last = ShardTime { at_ns: 10 * SECOND, cpu_ns: 7, ..ShardTime::default() };
+        for now_ns in [None, Some(0), Some(10 * SECOND + SILENT_NS - 1)] {
+            assert_eq!(known_until(last, now_ns), last);
+        }
+        let unheard = ShardTime::default();
+        assert_eq!(known_until(unheard, Some(10 * SECOND)), unheard, "nothing is known of it");
+
+        let look = |now_ns| {
+            let time = |last| known_until(last, Some(now_ns));
+            let other = ShardTime { at_ns: now_ns, ..ShardTime::default() };
+            let shards = vec![(3, time(last)), (4, time(other))];
+            Health { shards, ..Health::default() }
+        };
+        let (before, after) = (look(10 * SECOND), look(11 * SECOND));
+        let since = after.since(&before);
+        // What the other shard does is told of the whole second.
+        assert_eq!(since.told_ns(), SECOND);
+        let stalled = Trouble::Stalled { core: 3, for_ns: SECOND };
+        assert_eq!(since.trouble(&plan(Some("1k")), &latencies(1_000, 1_000)), Some(stalled));
+    }
+
+    #[test]
+    fn a_stretch_is_the_difference_of_two_looks() {
+        let (one, mut other) = (second([5, 6], 10, 1), second([8, 16], 30, 1));
+        other.shards.iter_mut().for_each(|(_, time)| time.at_ns += 40);
+        let between = other.since(&one);
+        assert_eq!((between.lateness.pacer.count(), between.told_ns()), (20, 40));
+        assert_eq!(between.shards[1].1.cpu_ns, 10);
+        assert_eq!(Health::default().told_ns(), 0);
+    }
+}

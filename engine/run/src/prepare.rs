@@ -1,0 +1,409 @@
+//! Before a run: completes the plan and checks whatever can be checked without load.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use host::Unreached;
+use host::check::Check;
+use host::stamping::{self, Stamping};
+use http1::request::Request;
+use load::requests;
+use load::share::Share;
+use plan::address::Address;
+use plan::body::{Body, Content, SharedBody};
+use plan::endpoint::{Endpoint, named};
+use plan::redact::Redacted;
+use plan::request::render_request;
+use plan::{Plan, PlanError, STAMP_SENDS_DEFAULT, StampSource};
+use shard::{SEND_SILENT_MAX, Step};
+use sys::placement;
+use sys::topology::{Attachment, Topology};
+use tls::ClientSetup;
+use units::OneIn;
+use uring::Payload;
+
+/// A plan that has passed every check.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub(super) plan: Plan,
+    pub(super) redacted: Redacted,
+    pub(super) address: Address,
+    pub(super) steps: Vec<Step>,
+    /// What TLS is spoken with, if it is.
+    pub(super) tls: Option<ClientSetup>,
+    /// What of the plan's load this process offers.
+    pub(super) share: Share,
+    /// Held until the run is over; `None` where the kernel doesn't stamp what arrives.
+    pub(super) stamping: Option<Arc<Stamping>>,
+    /// Why the plan got the program's stamps without asking for them.
+    pub(super) unstamped: Option<String>,
+}
+
+/// Why a plan can't be run.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// The plan is wrong on any machine.
+    #[error("{0}")]
+    Plan(PlanError),
+    /// This machine lacks something that the plan needs.
+    #[error("{0}")]
+    Host(Check),
+    /// The target can't be reached.
+    #[error("{0}")]
+    Target(PlanError),
+    /// This machine has no local port to reach the target from.
+    #[error("{0}")]
+    NoPort(PlanError),
+    /// A file can't be written.
+    #[error("{0}")]
+    File(PlanError),
+}
+
+/// Which addresses of a plan's target may be connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// Those that its name stands for.
+    Resolve,
+    /// These: somebody has resolved the name and permits no other.
+    Only(Vec<SocketAddr>),
+}
+
+/// [`prepare_with`] a body that no other run sends, all of the load and any address of the target.
+///
+/// # Errors
+/// Those of [`prepare_with`].
+pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
+    prepare_with(plan, &SharedBody::default(), Targets::Resolve, Share::whole())
+}
+
+/// A plan as the agents of its run report it, but for what is their own: completed as far as the
+/// plan alone decides, which no machine can change.
+///
+/// # Errors
+/// What is wrong with it on any machine, with the cure.
+pub fn common(plan: Plan) -> Result<Redacted, PlanError> {
+    // Every machine has a core, and which ones these are is no part of it.
+    let bodies = SharedBody::default();
+    let Completed { plan, requests, .. } = complete(plan, &bodies, &[0])?;
+    redacted(&plan, &bodies, &requests)
+}
+
+/// A plan completed as far as it decides that by itself.
+struct Completed {
+    plan: Plan,
+    endpoint: Endpoint,
+    requests: Vec<Prerendered>,
+}
+
+fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Completed, PlanError> {
+    let endpoint = Endpoint::of(&plan)?;
+    let mut plan = plan.complete(allowed)?;
+    requests::end_window(&mut plan)?;
+    let mut requests = Vec::new();
+    for (at, request) in plan.requests().iter().enumerate() {
+        let rendered = || {
+            let Endpoint { path, .. } = Endpoint::parse(&request.target)?;
+            let body = body.read(request)?;
+            let endpoint = Endpoint { path, ..endpoint.clone() };
+            Ok((render_request(request, &endpoint, body.length())?, body))
+        };
+        requests.push(rendered().map_err(|error: PlanError| match plan.scenario.get(at) {
+            None => error,
+            Some(scenario) => error.of_scenario(&scenario.name),
+        })?);
+    }
+    if requests.iter().any(|(request, _)| request.closes()) {
+        plan.close_each()?;
+    }
+    Ok(Completed { plan, endpoint, requests })
+}
+
+/// The plan as a report may show it.
+fn redacted(
+    plan: &Plan,
+    bodies: &SharedBody,
+    requests: &[Prerendered],
+) -> Result<Redacted, PlanError> {
+    let of_scenarios = if plan.scenario.is_empty() { &[] } else { requests };
+    let of_scenarios: Vec<Arc<Body>> = of_scenarios.iter().map(|(_, body)| body.clone()).collect();
+    Ok(Redacted::with_bodies(plan, &*bodies.read(plan)?, &of_scenarios))
+}
+
+/// A request's head, and its body.
+type Prerendered = (Request, Arc<Body>);
+
+/// Completes a plan, of whose load this process offers a share, and checks whatever can be checked
+/// without load: the URL, the request, the cores, the machine and, with one connection, that the
+/// target is listening. The plan's body is read unless `body` was read for an earlier run.
+///
+/// # Errors
+/// The first problem, with its cure.
+pub fn prepare_with(
+    plan: Plan,
+    body: &SharedBody,
+    targets: Targets,
+    share: Share,
+) -> Result<Prepared, PrepareError> {
+    let (allowed, topology) = (placement::allowed_cores(), Topology::here());
+    let names_cores = plan.cores.is_some();
+    let names_stamps = plan.stamps.is_some();
+    let Completed { mut plan, endpoint, requests } =
+        complete(plan, body, &allowed).map_err(PrepareError::Plan)?;
+    let tls = plan.is_https().then(|| ClientSetup::new(&plan, &endpoint.name)).transpose();
+    let tls = tls.map_err(PrepareError::Plan)?;
+    let conns = connections(&plan, &share).map_err(PrepareError::Plan)?;
+    let cores = match names_cores {
+        true => plan.cores().to_vec(),
+        false => topology.default_cores(&allowed, &Attachment::default()),
+    };
+    plan.place(&cores, conns);
+    let step = |(request, body): &Prerendered| {
+        let payload = payload(&plan, request, body)?;
+        Ok(Step { request: payload, head_request: request.is_head() })
+    };
+    let steps: io::Result<Vec<Step>> = requests.iter().map(step).collect();
+    let steps = steps.map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
+    host::require(conns, plan.cores().len()).map_err(PrepareError::Host)?;
+    if let Some(file) = &plan.raw {
+        samples::check_writable(file).map_err(PrepareError::File)?;
+    }
+    check_sources(&plan.source_addresses).map_err(PrepareError::Plan)?;
+    let address = match &plan.unix {
+        Some(path) => host::reach_unix(path, &plan).map_err(PrepareError::Target)?,
+        None => reach(&endpoint, &plan, targets, tls.as_ref())?.into(),
+    };
+    if !names_cores {
+        // The interface is known only now. The cores may change with it, but not grow in number.
+        let attachment = address.ip().map(host::attachment_towards).unwrap_or_default();
+        plan.place(&topology.default_cores(&allowed, &attachment), conns);
+    }
+    let mut unstamped = None;
+    let stamping = match (plan.stamps(), plan.unix.is_none().then(Stamping::on)) {
+        // Nothing that passes a Unix-domain socket is stamped, not even as a control.
+        (_, None) => None,
+        (_, Some(Ok(stamping))) => Some(Arc::new(stamping)),
+        (StampSource::Kernel, Some(Err(check))) if names_stamps => {
+            return Err(PrepareError::Host(check));
+        }
+        (StampSource::Kernel, Some(Err(check))) => {
+            plan.stamps = Some(StampSource::User);
+            unstamped = Some(check.found);
+            None
+        }
+        // Only a few connections would be stamped, as a control, and a run does without.
+        (StampSource::User, Some(Err(_))) => None,
+    };
+    let longest = steps.iter().map(|step| step.request.len()).max().unwrap_or(0);
+    complete_sample(&mut plan, longest)?;
+    Ok(Prepared {
+        stamping,
+        unstamped,
+        redacted: redacted(&plan, body, &requests).map_err(PrepareError::Plan)?,
+        steps,
+        plan,
+        address,
+        tls,
+        share,
+    })
+}
+
+/// The first of the addresses that a plan's host stands for that accepts a connection; over TLS, it
+/// has to agree to a handshake as well.
+fn reach(
+    endpoint: &Endpoint,
+    plan: &Plan,
+    targets: Targets,
+    tls: Option<&ClientSetup>,
+) -> Result<SocketAddr, PrepareError> {
+    let addresses = match targets {
+        Targets::Resolve => host::resolve(endpoint, plan).map_err(PrepareError::Target)?,
+        Targets::Only(addresses) if addresses.is_empty() => {
+            let problem = "none of its addresses may be connected to";
+            let cure = "name a target that is permitted here";
+            let (flag, target) = named(plan);
+            return Err(PrepareError::Target(PlanError::new(flag, target, problem, cure)));
+        }
+        Targets::Only(addresses) => addresses,
+    };
+    let addresses = of_version(addresses, &plan.source_addresses).map_err(PrepareError::Plan)?;
+    let (address, stream) = host::reach(&addresses, plan).map_err(|unreached| match unreached {
+        Unreached::NoPort(error) => PrepareError::NoPort(error),
+        Unreached::Refused(error) => PrepareError::Target(error),
+    })?;
+    if let Some(tls) = tls {
+        tls.probe(&stream, plan).map_err(PrepareError::Target)?;
+    }
+    Ok(address)
+}
+
+/// How many connections of a completed plan are opened by who has this share.
+///
+/// # Errors
+/// None: they are too few.
+pub fn connections(plan: &Plan, share: &Share) -> Result<usize, PlanError> {
+    match share.count(plan.conns()) {
+        0 => {
+            let (units, of) = (share.range().len(), share.of());
+            let problem = format!("leaves an agent that has {units} of {of} parts without one");
+            let cure = "raise it, or use fewer agents";
+            Err(PlanError::new("--conns", plan.conns(), problem, cure))
+        }
+        conns => Ok(conns),
+    }
+}
+
+/// Checks that the kernel can stamp the last byte of each send of these requests, if it is to; with
+/// nothing said, a few are stamped where that is possible.
+fn complete_sample(plan: &mut Plan, request_length: usize) -> Result<(), PrepareError> {
+    if plan.stamp_sends == Some(OneIn::OFF) {
+        return Ok(());
+    }
+    let length = request_length.saturating_mul(plan.pipeline);
+    let fits = length <= SEND_SILENT_MAX;
+    let is_gathered = 1 < plan.pipeline && 1 < plan.scenario.len();
+    let Some(one_in) = plan.stamp_sends else {
+        let is_stamped = plan.stamps() != StampSource::User
+            && fits
+            && !is_gathered
+            && !plan.is_https()
+            && stamping::require_send_stamps().is_ok();
+        plan.stamp_sends = Some(if is_stamped { STAMP_SENDS_DEFAULT } else { OneIn::OFF });
+        return Ok(());
+    };
+    if plan.is_https() {
+        let problem = "what leaves through TLS isn't the request's own bytes";
+        let error = PlanError::new("--stamp-sends", one_in, problem, "omit it");
+        return Err(PrepareError::Plan(error));
+    }
+    if !fits {
+        let problem = format!(
+            "a send of {length} bytes may leave in parts, and the kernel would stamp the first"
+        );
+        let cure = format!("omit it, or send at most {SEND_SILENT_MAX} bytes at once");
+        let error = PlanError::new("--stamp-sends", one_in, problem, cure);
+        return Err(PrepareError::Plan(error));
+    }
+    if is_gathered {
+        let problem = "pipelined requests of several scenarios leave in sends that aren't stamped";
+        let error = PlanError::new("--stamp-sends", one_in, problem, "omit it or --pipeline");
+        return Err(PrepareError::Plan(error));
+    }
+    stamping::require_send_stamps().map_err(PrepareError::Host)
+}
+
+/// The bytes of the request: a file's are mapped, and all shards send the same. Where a
+/// connection's pipeline leaves in one send, they are there as often as it may hold them.
+fn payload(plan: &Plan, request: &Request, body: &Body) -> io::Result<Payload> {
+    let head = request.head_bytes();
+    match body.content() {
+        Content::Bytes(bytes) => {
+            let pipelined = plan.pipeline * (head.len() + bytes.len());
+            let copies = if pipelined <= SEND_SILENT_MAX { plan.pipeline } else { 1 };
+            Payload::copied(head, bytes, copies)
+        }
+        Content::File(file) => {
+            let length = usize::try_from(body.length()).map_err(io::Error::other)?;
+            match plan.is_https() {
+                // It is encrypted here, and a look at a mapping could be a signal.
+                true => Payload::loaded(head, file, length),
+                false => Payload::mapped(head, file, length),
+            }
+        }
+    }
+}
+
+/// Why a body couldn't be put behind its head.
+fn unplaced(plan: &Plan, error: &io::Error) -> PlanError {
+    let shown = plan.body.as_deref().filter(|body| body.starts_with('@')).unwrap_or("of the plan");
+    let problem = format!("no room for the body, or its file can't be mapped ({error})");
+    PlanError::new("--body", shown, problem, "give a smaller one, or a file on a local disk")
+}
+
+/// Checks that each source address is one of this machine's.
+///
+/// # Errors
+/// The first one that isn't.
+pub fn check_sources(sources: &[IpAddr]) -> Result<(), PlanError> {
+    for source in sources {
+        if let Err(error) = TcpListener::bind((*source, 0)) {
+            let problem = format!("not an address of this machine ({error})");
+            let cure = "name addresses of this machine, such as 127.0.0.2";
+            return Err(PlanError::new("--source-addresses", source, problem, cure));
+        }
+    }
+    Ok(())
+}
+
+/// Those of the target's addresses that the sources can connect to: IPv4 or IPv6, as they are.
+fn of_version(
+    mut addresses: Vec<SocketAddr>,
+    sources: &[IpAddr],
+) -> Result<Vec<SocketAddr>, PlanError> {
+    let Some(first) = sources.first() else { return Ok(addresses) };
+    let version = |is_ipv6: bool| if is_ipv6 { "IPv6" } else { "IPv4" };
+    let refuse = |source: &IpAddr, problem: String, cure: String| {
+        Err(PlanError::new("--source-addresses", source, problem, cure))
+    };
+    if let Some(other) = sources.iter().find(|source| source.is_ipv6() != first.is_ipv6()) {
+        let (one, two) = (version(first.is_ipv6()), version(other.is_ipv6()));
+        let problem = format!("{two}, while {first} is {one}");
+        return refuse(other, problem, format!("name only {one} or only {two} addresses"));
+    }
+    let found = addresses.first().copied();
+    addresses.retain(|address| address.is_ipv6() == first.is_ipv6());
+    match found {
+        Some(target) if addresses.is_empty() => {
+            let problem = format!("can't connect to {target}: one is IPv6, the other IPv4");
+            let cure = format!("name {} addresses of this machine", version(target.is_ipv6()));
+            refuse(first, problem, cure)
+        }
+        _ => Ok(addresses),
+    }
+}
+
+impl Prepared {
+    /// The completed plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The target's address that accepted a connection.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_choose_among_the_addresses_of_a_name_those_of_their_ip_version() {
+        let both: Vec<SocketAddr> =
+            ["[::1]:80", "127.0.0.1:80"].map(|text| text.parse().expect("an address")).to_vec();
+        let ips = |texts: &[&str]| -> Vec<IpAddr> {
+            texts.iter().map(|text| text.parse().expect("an address")).collect()
+        };
+        for (sources, chosen) in [
+            (&[][..], &both[..]),
+            (&["127.0.0.2", "127.0.0.3"], &both[1..]),
+            (&["::1"], &both[..1]),
+        ] {
+            assert_eq!(of_version(both.clone(), &ips(sources)).as_deref(), Ok(chosen));
+        }
+        let refused = |addresses: &[SocketAddr], sources: &[&str]| {
+            of_version(addresses.to_vec(), &ips(sources)).expect_err("refused").to_string()
+        };
+        assert_eq!(
+            refused(&both[..1], &["127.0.0.2"]),
+            "--source-addresses 127.0.0.2: can't connect to [::1]:80: one is IPv6, the other IPv4; \
+             name IPv6 addresses of this machine"
+        );
+        assert_eq!(
+            refused(&both, &["127.0.0.2", "::1"]),
+            "--source-addresses ::1: IPv6, while 127.0.0.2 is IPv4; name only IPv4 or only IPv6 \
+             addresses"
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! A shard's part of a prepared plan.
+
+use std::net::SocketAddr;
+
+use load::curve::Curve;
+use load::mix::Mix;
+use plan::Switch;
+use record::config::RecorderConfig;
+use samples::Lane;
+use shard::{Drive, ShardPlan};
+use units::{Nanos, OneIn};
+
+use super::prepare::Prepared;
+
+impl Prepared {
+    /// The plan of shard number `shard`, whose raw samples go to `samples`.
+    pub(super) fn shard_plan(&self, shard: usize, samples: Option<Lane>) -> ShardPlan {
+        let plan = &self.plan;
+        let shards = plan.cores().len();
+        let drive = match (Curve::of_plan(plan), plan.period) {
+            (Some(curve), _) => Drive::Open { curve, arrivals: plan.arrivals, seed: plan.seed },
+            (None, None) => Drive::Closed,
+            (None, Some(period)) => Drive::Paced { period_ns: period.0 },
+        };
+        let share = self.share.of_shard(shard, shards);
+        let length_ns = |length: Option<Nanos>| length.map_or(u64::MAX, |length| length.0);
+        ShardPlan {
+            shards,
+            core: plan.cores()[shard],
+            drive,
+            conns: share.count(plan.conns()),
+            conns_total: plan.conns(),
+            prewarm: share.count(plan.prewarm.unwrap_or(0)),
+            spare: share.count(plan.spare.unwrap_or(0)),
+            settle_ns: if plan.settles() { plan.settle.0 } else { 0 },
+            settle_min_ns: plan.settle_min.map_or(0, |least| least.0),
+            recorder_config: RecorderConfig::of_plan(plan),
+            end_ns: plan.end_ns(),
+            skips_overdue: plan.backfill_ns().is_some(),
+            requests: match plan.requests {
+                Some(requests) if plan.ends_by_count() => share.count_of(requests),
+                _ => u64::MAX,
+            },
+            timeout_ns: plan.timeout.0,
+            deadline_ns: length_ns(plan.deadline),
+            queue_max_ns: length_ns(plan.queue_max),
+            requests_per_connection: match plan.keepalive {
+                Switch::Off => 1,
+                Switch::On => plan.requests_per_connection.unwrap_or(u64::MAX),
+            },
+            pipeline: plan.pipeline,
+            wait: plan.wait,
+            stamps: plan.stamps(),
+            kernel_stamps: self.stamping.is_some(),
+            stamp_sends: plan.stamp_sends.and_then(OneIn::count),
+            flush: plan.flush(),
+            steps: self.steps.clone(),
+            mix: Mix::of_plan(plan),
+            address: self.address.for_kernel().expect("it was connected to"),
+            tls: self.tls.clone(),
+            sources: plan
+                .source_addresses
+                .iter()
+                .map(|source| SocketAddr::new(*source, 0).into())
+                .collect(),
+            samples,
+            share,
+        }
+    }
+}

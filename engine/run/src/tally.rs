@@ -1,0 +1,136 @@
+//! What a running run has done so far: numbers that agents' runs add up from.
+
+use std::array;
+
+use record::counts::CountsSoFar;
+use serde::{Deserialize, Serialize};
+use shard::CoarseHistogram;
+
+/// Where a run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Phase {
+    /// Connections are being opened.
+    #[default]
+    Setup,
+    /// Load is offered but not recorded.
+    Warmup,
+    /// The recorded window.
+    Steady,
+    /// The load has ended; responses are still awaited.
+    Drain,
+    /// All shards have ended.
+    Done,
+}
+
+/// What a running run has done so far, warm-up included.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Where it is.
+    pub phase: Phase,
+    /// Time since the epoch, ns; during setup, since the start of setup.
+    pub elapsed_ns: u64,
+    /// Requests that have fallen due.
+    pub intended: u64,
+    /// Requests with a complete response.
+    pub answered: u64,
+    /// Requests that timed out, failed or were abandoned.
+    pub errors: u64,
+    /// Requests awaiting their response.
+    pub in_flight: u64,
+    /// What the report will count, as far as it is known: of the window, and of the warm-up.
+    pub counts: CountsSoFar,
+    /// Corrected latencies of the window so far.
+    pub latency: CoarseHistogram,
+}
+
+impl Tally {
+    /// What was done since the run was as `earlier`; where it is now stays.
+    #[must_use]
+    pub fn since(&self, earlier: &Tally) -> Tally {
+        Tally {
+            phase: self.phase,
+            elapsed_ns: self.elapsed_ns,
+            intended: self.intended.saturating_sub(earlier.intended),
+            answered: self.answered.saturating_sub(earlier.answered),
+            errors: self.errors.saturating_sub(earlier.errors),
+            in_flight: self.in_flight,
+            counts: array::from_fn(|at| self.counts[at].saturating_sub(earlier.counts[at])),
+            latency: self.latency.since(&earlier.latency),
+        }
+    }
+
+    /// Adds what another agent did. Together they are where the one is that is least far.
+    pub fn add(&mut self, other: &Tally) {
+        self.phase = self.phase.min(other.phase);
+        self.elapsed_ns = self.elapsed_ns.min(other.elapsed_ns);
+        self.intended = self.intended.saturating_add(other.intended);
+        self.answered = self.answered.saturating_add(other.answered);
+        self.errors = self.errors.saturating_add(other.errors);
+        self.in_flight = self.in_flight.saturating_add(other.in_flight);
+        self.counts = array::from_fn(|at| self.counts[at].saturating_add(other.counts[at]));
+        self.latency.merge(&other.latency);
+    }
+
+    /// Adds what this one did since the last look at it.
+    pub fn follow(&mut self, since: &Tally) {
+        let Tally { phase, elapsed_ns, in_flight, .. } = *since;
+        self.add(&Tally { phase: self.phase, elapsed_ns: self.elapsed_ns, ..since.clone() });
+        (self.phase, self.elapsed_ns, self.in_flight) = (phase, elapsed_ns, in_flight);
+    }
+
+    /// Requests without a good answer: errors, those of the warm-up too, and of the window what
+    /// wasn't sent and what had an unexpected status.
+    pub fn bad(&self) -> u64 {
+        let [_, _, unsent, _, _, _, _, unexpected_status, _, _] = self.counts;
+        self.errors.saturating_add(unsent).saturating_add(unexpected_status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(number: u64, latencies_ns: &[u64]) -> Tally {
+        let mut latency = CoarseHistogram::default();
+        latencies_ns.iter().for_each(|latency_ns| latency.record(*latency_ns));
+        Tally {
+            phase: Phase::Steady,
+            elapsed_ns: number,
+            intended: number,
+            answered: number,
+            errors: number,
+            in_flight: number,
+            counts: array::from_fn(|at| number + at as u64),
+            latency,
+        }
+    }
+
+    #[test]
+    fn what_had_no_good_answer_is_bad() {
+        let counts = [10, 9, 1, 7, 1, 1, 0, 3, 0, 0];
+        assert_eq!(Tally { errors: 2, counts, ..Tally::default() }.bad(), 6);
+    }
+
+    #[test]
+    fn who_adds_up_the_differences_has_the_whole() {
+        let looks = [tally(1, &[5_000]), tally(4, &[5_000, 90_000]), tally(9, &[5_000, 90_000, 7])];
+        let mut seen = looks[0].clone();
+        for two in looks.windows(2) {
+            seen.follow(&two[1].since(&two[0]));
+        }
+        assert_eq!(seen, looks[2]);
+    }
+
+    #[test]
+    fn agents_are_together_as_far_as_the_last_of_them() {
+        let mut both = tally(4, &[5_000]);
+        both.add(&Tally { phase: Phase::Warmup, ..tally(3, &[5_000, 5_000]) });
+        let expected = Tally {
+            phase: Phase::Warmup,
+            elapsed_ns: 3,
+            counts: array::from_fn(|at| 7 + 2 * at as u64),
+            ..tally(7, &[5_000, 5_000, 5_000])
+        };
+        assert_eq!(both, expected);
+    }
+}

@@ -1,0 +1,407 @@
+//! A raw sample: one request as a record of 40 bytes.
+
+use plan::status::STATUS_MAX;
+use record::outcome::{Outcome, TimeoutKind, UnsentReason};
+use record::stamps::{Ending, StampedBy, Stamps};
+use zerocopy::little_endian::U16;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::causes;
+use super::problem::Problem;
+
+/// Length of a record, bytes.
+pub const SAMPLE_BYTES: usize = size_of::<Record>();
+/// Length of a time in a record, bytes: 2⁵⁶ ns are two years.
+const TIME_BYTES: usize = 7;
+
+/// A record as it lies in the file.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Record {
+    /// Intended, noticed, sent, received and handled.
+    times: [[u8; TIME_BYTES]; 5],
+    /// From the lowest bit: three of the outcome, two of the stamp, one for a request that waited.
+    flags: u8,
+    step: U16,
+    /// The status or the cause, depending on the outcome.
+    detail: U16,
+}
+
+/// One request of the window. Times are ns since the epoch of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When it was due.
+    pub intended_ns: u64,
+    /// When the shard saw that it was due.
+    pub noticed_ns: u64,
+    /// Just before the system call that carried it; 0 when unsent. A request that never had a
+    /// connection failed at this time: it equals that of its ending.
+    pub sent_ns: u64,
+    /// When it ended: received, or given up.
+    pub ending: Ending,
+    /// Whether it had to wait for a connection.
+    pub waited: bool,
+    /// The shard that carried it; a record lies in a block of its shard's.
+    pub shard: u16,
+    /// What it asked for: which of the plan's steps.
+    pub step: u16,
+    /// Status of the response; 0 if not answered.
+    pub status: u16,
+    /// How it ended.
+    pub kind: SampleKind,
+    /// Number of the cause of a failure or a timeout, or of the reason why it was never sent, see
+    /// [`super::cause_name`]; 0 otherwise.
+    pub cause: u16,
+}
+
+/// How a request ended, without the detail that a [`Sample`] keeps beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleKind {
+    /// A whole response came.
+    Answered,
+    /// No whole response in time.
+    TimedOut,
+    /// The connection or the protocol failed.
+    Failed,
+    /// Still in flight when the drain ended.
+    Abandoned,
+    /// Never sent.
+    Unsent,
+}
+
+impl SampleKind {
+    /// The name by which a report counts it.
+    pub fn name(self) -> &'static str {
+        match self {
+            SampleKind::Answered => "answered",
+            SampleKind::TimedOut => "timed_out",
+            SampleKind::Failed => "failed",
+            SampleKind::Abandoned => "abandoned",
+            SampleKind::Unsent => "unsent",
+        }
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            SampleKind::Answered => 1,
+            SampleKind::TimedOut => 2,
+            SampleKind::Failed => 3,
+            SampleKind::Abandoned => 4,
+            SampleKind::Unsent => 5,
+        }
+    }
+
+    fn of_code(code: u8) -> Option<SampleKind> {
+        [
+            SampleKind::Answered,
+            SampleKind::TimedOut,
+            SampleKind::Failed,
+            SampleKind::Abandoned,
+            SampleKind::Unsent,
+        ]
+        .into_iter()
+        .find(|kind| kind.code() == code)
+    }
+}
+
+/// Bits of the flags below those of the stamp.
+const STAMP_SHIFT: u32 = 3;
+/// Bits of the flags below that of a request that waited.
+const WAITED_SHIFT: u32 = 5;
+
+const STAMPED_BY: [StampedBy; 3] = [StampedBy::Program, StampedBy::Kernel, StampedBy::Control];
+
+impl Sample {
+    /// The sample of a request that ended.
+    #[inline]
+    pub fn new(shard: u16, stamps: &Stamps, ending: Ending, outcome: Outcome) -> Sample {
+        let (kind, status, cause) = match outcome {
+            Outcome::Answered(status) => (SampleKind::Answered, status, 0),
+            Outcome::TimedOut(kind) => (SampleKind::TimedOut, 0, causes::code(kind.cause())),
+            Outcome::Failed(cause) => (SampleKind::Failed, 0, causes::code(cause)),
+            Outcome::Abandoned => (SampleKind::Abandoned, 0, 0),
+            Outcome::Unsent(reason) => (SampleKind::Unsent, 0, causes::code_of_unsent(reason)),
+        };
+        Sample {
+            intended_ns: stamps.intended_ns,
+            noticed_ns: stamps.noticed_ns,
+            sent_ns: if kind == SampleKind::Unsent { 0 } else { stamps.sent_ns },
+            ending,
+            waited: stamps.waited,
+            shard,
+            step: stamps.step,
+            status,
+            kind,
+            cause,
+        }
+    }
+
+    /// The record.
+    #[inline]
+    pub fn encode(&self) -> [u8; SAMPLE_BYTES] {
+        let stamped_by = match self.ending.stamped_by {
+            StampedBy::Program => 0,
+            StampedBy::Kernel => 1,
+            StampedBy::Control => 2,
+        };
+        let waited = u8::from(self.waited);
+        zerocopy::transmute!(Record {
+            times: [
+                self.intended_ns,
+                self.noticed_ns,
+                self.sent_ns,
+                self.ending.received_ns,
+                self.ending.handled_ns,
+            ]
+            .map(time_bytes),
+            flags: self.kind.code() | stamped_by << STAMP_SHIFT | waited << WAITED_SHIFT,
+            step: self.step.into(),
+            detail: if self.kind == SampleKind::Answered { self.status } else { self.cause }.into(),
+        })
+    }
+
+    /// The sample in a record of this shard's.
+    ///
+    /// # Errors
+    /// What no writer would have written: an unknown outcome or cause, or stamps that run
+    /// backwards.
+    pub fn decode(shard: u16, bytes: &[u8; SAMPLE_BYTES]) -> Result<Sample, Problem> {
+        let record: Record = zerocopy::transmute!(*bytes);
+        let flags = record.flags;
+        let outcome = flags & ((1 << STAMP_SHIFT) - 1);
+        let kind = SampleKind::of_code(outcome).ok_or(Problem::UnknownOutcome(outcome))?;
+        let stamp = flags >> STAMP_SHIFT & 0b11;
+        let stamped_by = STAMPED_BY.get(usize::from(stamp)).filter(|_| flags >> 6 == 0);
+        let [intended_ns, noticed_ns, sent_ns, received_ns, handled_ns] = record.times.map(time_ns);
+        let stamped_by = *stamped_by.ok_or(Problem::UnknownFlags(flags))?;
+        let detail = record.detail.get();
+        let is_answered = kind == SampleKind::Answered;
+        let sample = Sample {
+            intended_ns,
+            noticed_ns,
+            sent_ns,
+            ending: Ending { received_ns, handled_ns, stamped_by },
+            waited: flags >> WAITED_SHIFT & 1 == 1,
+            shard,
+            step: record.step.get(),
+            status: if is_answered { detail } else { 0 },
+            kind,
+            cause: if is_answered { 0 } else { detail },
+        };
+        sample.check()?;
+        Ok(sample)
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        if self.outcome().is_none() {
+            let Sample { status, cause, kind, .. } = *self;
+            return Err(Problem::NoSuchOutcome { status, cause, outcome: kind.name() });
+        }
+        let Ending { received_ns, handled_ns, stamped_by } = self.ending;
+        let in_order = match self.kind {
+            SampleKind::Unsent => self.sent_ns == 0 && self.noticed_ns <= received_ns,
+            _ => self.noticed_ns <= self.sent_ns && self.sent_ns <= received_ns,
+        };
+        // A response without the kernel's stamp arrived when it was handled, and only responses are
+        // stamped. A timeout may be noticed late.
+        let by_program = stamped_by == StampedBy::Program;
+        let ends = match self.kind {
+            SampleKind::Answered if !by_program => received_ns <= handled_ns,
+            SampleKind::TimedOut => by_program && received_ns <= handled_ns,
+            _ => by_program && received_ns == handled_ns,
+        };
+        if !in_order || !ends || self.noticed_ns < self.intended_ns {
+            return Err(Problem::StampsBackwards {
+                intended_ns: self.intended_ns,
+                noticed_ns: self.noticed_ns,
+                sent_ns: self.sent_ns,
+                received_ns,
+                handled_ns,
+            });
+        }
+        Ok(())
+    }
+
+    /// The stamps up to the send, as the recorder takes them.
+    pub fn stamps(&self) -> Stamps {
+        Stamps {
+            intended_ns: self.intended_ns,
+            noticed_ns: self.noticed_ns,
+            sent_ns: if self.kind == SampleKind::Unsent { self.intended_ns } else { self.sent_ns },
+            waited: self.waited,
+            step: self.step,
+        }
+    }
+
+    /// How it ended, in full; `None` for a status or a cause that no request of its kind has.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match (self.kind, self.status, self.cause) {
+            (SampleKind::Answered, 1.., 0) if usize::from(self.status) < STATUS_MAX => {
+                Some(Outcome::Answered(self.status))
+            }
+            (SampleKind::TimedOut, 0, cause) => [TimeoutKind::Timeout, TimeoutKind::Deadline]
+                .into_iter()
+                .find(|kind| causes::code(kind.cause()) == cause)
+                .map(Outcome::TimedOut),
+            (SampleKind::Failed, 0, cause) => causes::cause_of(cause).map(Outcome::Failed),
+            (SampleKind::Abandoned, 0, 0) => Some(Outcome::Abandoned),
+            (SampleKind::Unsent, 0, reason) => causes::unsent_of(reason).map(Outcome::Unsent),
+            _ => None,
+        }
+    }
+
+    /// Whether it failed because no connection could be had: then it was never on the wire, and
+    /// `sent_ns` is when it failed.
+    pub fn is_unconnected(&self) -> bool {
+        self.kind == SampleKind::Failed && self.sent_ns == self.ending.ended_ns()
+    }
+
+    /// `received − sent`, as the report's naive distribution counts it: `None` for what failed or
+    /// was never sent.
+    pub fn naive_ns(&self) -> Option<u64> {
+        let counted = matches!(
+            self.kind,
+            SampleKind::Answered | SampleKind::TimedOut | SampleKind::Abandoned
+        );
+        counted.then(|| self.ending.ended_ns() - self.sent_ns)
+    }
+
+    /// `received − intended`, as the report's corrected distribution counts it: `None` for what
+    /// failed or was dropped.
+    pub fn corrected_ns(&self) -> Option<u64> {
+        let dropped = self.cause == causes::code_of_unsent(UnsentReason::Dropped);
+        (self.kind != SampleKind::Failed && !dropped)
+            .then(|| self.ending.ended_ns() - self.intended_ns)
+    }
+
+    /// Intended → noticed; `None` when unsent.
+    pub fn pacer_lateness_ns(&self) -> Option<u64> {
+        (self.kind != SampleKind::Unsent).then(|| self.noticed_ns - self.intended_ns)
+    }
+
+    /// Noticed → sent; `None` when unsent.
+    pub fn connection_wait_ns(&self) -> Option<u64> {
+        (self.kind != SampleKind::Unsent).then(|| self.sent_ns - self.noticed_ns)
+    }
+}
+
+fn time_bytes(ns: u64) -> [u8; TIME_BYTES] {
+    let bytes = ns.to_le_bytes();
+    assert_eq!(bytes[TIME_BYTES], 0, "no run lasts two years");
+    std::array::from_fn(|at| bytes[at])
+}
+
+fn time_ns(bytes: [u8; TIME_BYTES]) -> u64 {
+    let mut all = [0; size_of::<u64>()];
+    all[..TIME_BYTES].copy_from_slice(&bytes);
+    u64::from_le_bytes(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use record::outcome::Cause;
+
+    use super::*;
+
+    const STAMPS: Stamps =
+        Stamps { intended_ns: 1, noticed_ns: 0x0203, sent_ns: 0x0405, waited: true, step: 0x0102 };
+    const KERNEL: Ending = Ending {
+        received_ns: 0x0607_0809,
+        handled_ns: 0x0006_0708_090a_0b0c,
+        stamped_by: StampedBy::Kernel,
+    };
+
+    #[test]
+    fn a_record_is_laid_out_as_documented() {
+        let bytes = Sample::new(7, &STAMPS, KERNEL, Outcome::Answered(404)).encode();
+        let want = [
+            [1, 0, 0, 0, 0, 0, 0],
+            [3, 2, 0, 0, 0, 0, 0],
+            [5, 4, 0, 0, 0, 0, 0],
+            [9, 8, 7, 6, 0, 0, 0],
+            [0x0c, 0x0b, 0x0a, 9, 8, 7, 6],
+        ];
+        assert_eq!(bytes[..35], *want.as_flattened());
+        assert_eq!(bytes[35..], [0b10_1001, 2, 1, 0x94, 1]);
+    }
+
+    #[test]
+    fn every_outcome_comes_back() {
+        for outcome in [
+            Outcome::Answered(200),
+            Outcome::TimedOut(TimeoutKind::Timeout),
+            Outcome::Failed(Cause::Reset),
+            Outcome::Failed(Cause::Protocol("chunk_end")),
+            Outcome::Abandoned,
+            Outcome::Unsent(UnsentReason::End),
+        ] {
+            let sample = Sample::new(3, &STAMPS, Ending::at(5_000), outcome);
+            assert_eq!(Sample::decode(3, &sample.encode()), Ok(sample), "{outcome:?}");
+            assert_eq!(sample.outcome(), Some(outcome));
+        }
+        for stamped_by in STAMPED_BY.into_iter().skip(1) {
+            let ending = Ending { stamped_by, ..KERNEL };
+            let sample = Sample::new(3, &STAMPS, ending, Outcome::Answered(200));
+            assert_eq!(Sample::decode(3, &sample.encode()), Ok(sample), "{stamped_by:?}");
+        }
+    }
+
+    #[test]
+    fn what_no_writer_writes_is_refused() {
+        let good = Sample::new(0, &STAMPS, Ending::at(5_000), Outcome::Answered(200)).encode();
+        // In turn: no outcome, outcome 6, stamp 3, a flag beyond all, received before sent, noticed
+        // before intended, no status, and two ends by one stamp.
+        for (at, value) in
+            [(35, 0), (35, 6), (35, 25), (35, 0x41), (22, 0), (8, 0), (38, 0), (29, 1)]
+        {
+            let mut bytes = good;
+            bytes[at] = value;
+            if at == 8 {
+                bytes[at - 1] = 0;
+            }
+            assert!(Sample::decode(0, &bytes).is_err(), "byte {at} = {value}");
+        }
+        let sample = Sample::decode(0, &good).expect("good");
+        for wrong in [
+            Sample { status: 1_000, ..sample },
+            Sample { ending: KERNEL, sent_ns: u64::from(u32::MAX), ..sample },
+            Sample { kind: SampleKind::TimedOut, status: 0, cause: 6, ..sample },
+            Sample { kind: SampleKind::Failed, status: 0, cause: 66, ..sample },
+            Sample { kind: SampleKind::Unsent, status: 0, sent_ns: 0, cause: 6, ..sample },
+        ] {
+            assert!(Sample::decode(0, &wrong.encode()).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn latencies_are_those_that_the_recorder_counts() {
+        use record::config::RecorderConfig;
+        use record::outcome::{Cause, TimeoutKind, UnsentReason};
+        use record::recorder::Recorder;
+        for outcome in [
+            Outcome::Answered(200),
+            Outcome::TimedOut(TimeoutKind::Timeout),
+            Outcome::Failed(Cause::CutShort),
+            Outcome::Abandoned,
+            Outcome::Unsent(UnsentReason::End),
+            Outcome::Unsent(UnsentReason::Dropped),
+        ] {
+            let mut recorder = Recorder::new(RecorderConfig::default());
+            if !matches!(outcome, Outcome::Unsent(_)) {
+                recorder.sent(&STAMPS, true);
+            }
+            recorder.ended(&STAMPS, Ending::at(9_000), true, outcome);
+            let sample = Sample::new(0, &STAMPS, Ending::at(9_000), outcome);
+            let times = recorder.times.distributions();
+            let pairs = [
+                (sample.naive_ns(), &times.naive),
+                (sample.corrected_ns(), &times.corrected),
+                (sample.pacer_lateness_ns(), &times.pacer_lateness),
+                (sample.connection_wait_ns(), &times.connection_wait),
+            ];
+            for (sampled, recorded) in pairs {
+                assert_eq!(sampled, recorded.max_ns(), "{outcome:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Connections for a shard's requests: opened when requests wait for one, replaced when they end,
+//! retried when that fails.
+
+use load::{DueRequest, Load};
+use record::outcome::{Cause, Outcome};
+use record::stamps::{Ending, Stamps};
+
+use super::connection::{Connection, State};
+use super::shard::Shard;
+
+/// Pause before a closed model reconnects after a failed connect, ns: a refused connect returns at
+/// once, so without a pause it would spin.
+const RETRY_NS: u64 = 10_000_000;
+
+impl Shard {
+    /// Opens a connection for each waiting arrival that has none on the way, up to the cap.
+    pub(super) fn open_for_waiting(&mut self, now_ns: u64) {
+        while let Load::Open(load) = &self.load
+            && now_ns < self.send_end_ns
+            && self.connections.coming_room() < load.waiting_len()
+            && self.open_connection(now_ns)
+        {}
+    }
+
+    /// Opens a connection in a free slot; returns whether there was one.
+    pub(super) fn open_connection(&mut self, now_ns: u64) -> bool {
+        let Some(slot) = self.connections.take_any_closed() else { return false };
+        self.open_slot(slot, now_ns);
+        true
+    }
+
+    /// Opens a connection in a slot taken for it.
+    pub(super) fn open_slot(&mut self, slot: u32, now_ns: u64) {
+        if let Err(cause) = self.open(slot, now_ns) {
+            self.unconnected(slot, now_ns, cause);
+        }
+    }
+
+    /// A connect has completed.
+    pub(super) fn connect_done(&mut self, slot: u32, result: i32) {
+        if self.connections[slot].state != State::Connecting {
+            return;
+        }
+        if result < 0 {
+            self.give_up(slot, Cause::of_connect(-result));
+            return;
+        }
+        self.expect_send_stamps(slot);
+        if self.sessions.is_some() {
+            return self.shake_hands(slot);
+        }
+        self.connected(slot, self.now_ns());
+        self.arm(slot);
+    }
+
+    /// The slot's connection, whose socket was connected at `socket_ns`, can carry requests; returns
+    /// whether that is so since the window.
+    pub(super) fn connected(&mut self, slot: u32, socket_ns: u64) -> bool {
+        let now_ns = self.now_ns();
+        self.connections.connected(slot);
+        let in_window = self.window_ns <= now_ns && now_ns < self.end_ns;
+        let connected = self.connections.open_count() - self.connections.connecting();
+        let is_more = self.conns_most < connected;
+        if is_more {
+            self.conns_most = connected;
+            self.grown_ns = now_ns;
+        }
+        let is_added = is_more && in_window && self.plan.requests_per_connection != 1;
+        self.recorder.counts.pool_grew += u64::from(is_added);
+        self.added[slot as usize] = is_added;
+        self.recorder.connected(self.connections[slot].since_ns, socket_ns, in_window);
+        in_window
+    }
+
+    /// Counts a request that has ended, if it was the first of the slot's connection and waited for
+    /// most of the time that it took to add that to the pool.
+    #[inline]
+    pub(super) fn count_opened(
+        &mut self,
+        slot: u32,
+        stamps: &Stamps,
+        ending: Ending,
+        outcome: Outcome,
+    ) {
+        if !std::mem::take(&mut self.added[slot as usize]) {
+            return;
+        }
+        let opening_ns = stamps.sent_ns.saturating_sub(self.connections[slot].since_ns);
+        let has_waited = stamps.waited && opening_ns < 2 * (stamps.sent_ns - stamps.noticed_ns);
+        if has_waited && self.window_ns <= stamps.intended_ns && outcome.has_latency() {
+            self.recorder.times.added.opened(ending.ended_ns() - stamps.intended_ns);
+        }
+    }
+
+    /// Gives requests to new connections. Bytes that arrive before the first request can't answer
+    /// it, so the kernel is asked for them first.
+    pub(super) fn begin_fresh(&mut self) {
+        let fresh = self.connections.fresh();
+        if fresh == 0 {
+            return;
+        }
+        self.flush_queued();
+        self.ring.poll();
+        self.reap();
+        for _ in 0..fresh {
+            let Some(slot) = self.connections.take_fresh() else { return };
+            self.ready(slot);
+        }
+    }
+
+    /// The slot's connection never carried a request: what it was opened for fails, unless the
+    /// other connections on the way have room for it.
+    pub(super) fn give_up(&mut self, slot: u32, cause: Cause) {
+        let Connection { since_ns, state, .. } = self.connections[slot];
+        // Whoever doesn't want to speak TLS may reset as well as close.
+        let closed = state == State::Handshaking && cause == Cause::Reset;
+        let cause = if closed { Cause::TlsClosed } else { cause };
+        self.close(slot);
+        self.unconnected(slot, since_ns, cause);
+        self.open_for_waiting(self.now_ns());
+    }
+
+    /// The slot's connect or its handshake takes too long.
+    pub(super) fn connect_timed_out(&mut self, slot: u32) {
+        let shaking = self.connections[slot].state == State::Handshaking;
+        self.give_up(slot, if shaking { Cause::TlsTimedOut } else { Cause::ConnectTimedOut });
+    }
+
+    /// The peer has closed a connection without requests.
+    pub(super) fn closed_idle(&mut self, slot: u32) {
+        let connection = &self.connections[slot];
+        match connection.state {
+            State::Handshaking => self.give_up(slot, Cause::TlsClosed),
+            _ if connection.fresh => self.give_up(slot, Cause::ClosedBeforeResponse),
+            _ => self.replace(slot),
+        }
+    }
+
+    /// The requests that slot `slot` has been connecting for since `since_ns` fail; a closed model
+    /// retries after a pause.
+    fn unconnected(&mut self, slot: u32, since_ns: u64, cause: Cause) {
+        // Requests are recorded in order of intended time, and the queued ones come first.
+        self.flush_queued();
+        let now_ns = self.now_ns();
+        let mut failed = 0;
+        while failed < self.plan.pipeline
+            && let Some(due) = self.next_unconnected(slot, since_ns, failed)
+        {
+            let DueRequest { intended_ns, noticed_ns, waited, .. } = due;
+            let step = self.plan.mix.step(due.number);
+            let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited, step };
+            if self.window_ns <= intended_ns {
+                self.recorder.unconnected(&stamps);
+            } else {
+                self.count_unrecorded(u64::MAX);
+            }
+            self.record(&stamps, Ending::at(now_ns), Outcome::Failed(cause));
+            failed += 1;
+        }
+        if failed == 0 {
+            self.recorder.counts.connection_errors.add(cause);
+        }
+        let again_ns = match self.load {
+            Load::Open(_) => now_ns,
+            Load::Closed(_) | Load::Paced(_) => {
+                self.connections.retry_at(slot, now_ns + RETRY_NS);
+                now_ns + RETRY_NS
+            }
+        };
+        self.blocked(slot, since_ns, again_ns);
+    }
+
+    /// The next request that fails with the slot's connection, after `failed` others.
+    fn next_unconnected(&mut self, slot: u32, since_ns: u64, failed: usize) -> Option<DueRequest> {
+        let goes_on = self.running && since_ns < self.end_ns && self.has_left();
+        match &mut self.load {
+            Load::Open(load) if self.connections.coming_room() < load.waiting_len() => {
+                load.pop_waiting()
+            }
+            // A user arrives when it asks for its connection, and tries again after the pause.
+            Load::Closed(_) if failed == 0 && goes_on => {
+                self.intended(since_ns);
+                Some(DueRequest { waited: true, ..self.user_comes(slot, since_ns) })
+            }
+            Load::Paced(load) if failed == 0 => load.pop_waiting(slot as usize),
+            Load::Open(_) | Load::Closed(_) | Load::Paced(_) => None,
+        }
+    }
+
+    /// Reconnects the slots whose pause is over.
+    pub(super) fn retry(&mut self, now_ns: u64) {
+        while let Some(slot) = self.connections.take_retry(now_ns) {
+            self.reopen(slot, now_ns);
+        }
+    }
+
+    /// Reopens a closed model's connection if it still has requests to send.
+    pub(super) fn reopen(&mut self, slot: u32, now_ns: u64) {
+        let is_needed = match &self.load {
+            // Requests due before the end may not have been noticed yet.
+            Load::Paced(load) => {
+                now_ns < self.end_ns
+                    || load.is_waiting(slot as usize)
+                    || load.next_due_ns() < self.end_ns
+            }
+            Load::Open(_) => now_ns < self.end_ns,
+            Load::Closed(_) => now_ns < self.end_ns && self.has_left(),
+        };
+        if now_ns < self.send_end_ns && is_needed {
+            self.connections.take_closed(slot);
+            self.open_slot(slot, now_ns);
+        }
+    }
+
+    /// The slot's connection can't be reused: closes it, and opens another if one is needed.
+    pub(super) fn replace(&mut self, slot: u32) {
+        let unused = self.connections[slot].served == 0;
+        self.close(slot);
+        let now_ns = self.now_ns();
+        match self.load {
+            Load::Open(_) => self.open_for_waiting(now_ns),
+            // Pause, or a target that closes unused connections keeps us reconnecting.
+            Load::Closed(_) | Load::Paced(_) if unused => {
+                self.connections.retry_at(slot, now_ns + RETRY_NS);
+            }
+            Load::Closed(_) | Load::Paced(_) => self.reopen(slot, now_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::plan::due_at;
+    use crate::{Drive, ShardPlan};
+
+    #[test]
+    fn a_failed_connect_fails_a_request_only_if_no_other_connect_is_left_for_it() {
+        let (mut shard, _listener) = Shard::open_for_test();
+        let now_ns = shard.now_ns();
+        assert!(shard.open_connection(now_ns) && shard.open_connection(now_ns));
+        let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
+        load.wait(due_at(now_ns));
+        shard.intended(now_ns);
+        let refused = Cause::ConnectRefused;
+        shard.give_up(0, refused);
+        assert_eq!(shard.recorder.counts.failed, 0, "the other connect serves it");
+        assert_eq!(shard.recorder.counts.connection_errors.of(refused), 1);
+        shard.give_up(1, refused);
+        assert_eq!(shard.recorder.counts.failed, 1, "no connect is left for it");
+        assert_eq!(shard.recorder.counts.errors.of(refused), 1);
+    }
+
+    #[test]
+    fn a_failed_connect_fails_as_many_requests_as_the_connection_had_room_for() {
+        let target = "127.0.0.1:1".parse::<std::net::SocketAddr>().expect("an address");
+        let plan = ShardPlan { pipeline: 3, ..ShardPlan::open_for_test(target.into()) };
+        let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        let now_ns = shard.now_ns();
+        let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
+        (0..5).for_each(|_| {
+            load.wait(due_at(now_ns));
+        });
+        (0..5).for_each(|_| shard.intended(now_ns));
+        shard.open_for_waiting(now_ns);
+        assert_eq!(shard.connections.coming(), 2, "each has room for three");
+        // The other has room for three of the five.
+        let refused = Cause::ConnectRefused;
+        shard.give_up(0, refused);
+        assert_eq!(shard.recorder.counts.errors.of(refused), 2);
+    }
+
+    #[test]
+    fn a_request_whose_new_connection_closes_at_once_fails() {
+        let (mut shard, listener) = Shard::open_for_test();
+        let now_ns = shard.now_ns();
+        let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
+        load.wait(DueRequest { waited: true, ..due_at(now_ns) });
+        shard.intended(now_ns);
+        shard.open_for_waiting(now_ns);
+        shard.wait_for_fresh();
+        drop(listener.accept().expect("it connects"));
+        // Its end is there before its first request.
+        while 0 < shard.connections.fresh() {
+            shard.ring.wait(1_000_000_000);
+            shard.reap();
+        }
+        let failed = shard.recorder.counts.errors.of(Cause::ClosedBeforeResponse);
+        assert_eq!((failed, shard.connections.coming()), (1, 0));
+    }
+
+    #[test]
+    fn a_paced_request_noticed_after_the_end_gets_its_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let target = listener.local_addr().expect("bound");
+        let end_ns = 200_000_000;
+        let plan = ShardPlan {
+            drive: Drive::Paced { period_ns: 100_000_000 },
+            end_ns,
+            ..ShardPlan::open_for_test(target.into())
+        };
+        let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        for slot in 0..2 {
+            shard.reopen(slot, 0);
+        }
+        while 0 < shard.connections.coming() {
+            if shard.connections.fresh() == 0 {
+                shard.ring.wait(1_000_000_000);
+            }
+            shard.reap();
+            shard.begin_fresh();
+        }
+        // All but the last of four requests have been served. The last is user 1's, due at 150 ms;
+        // before the shard sees that, at 250 ms, that user's connection closes.
+        let Load::Paced(load) = &mut shard.load else { unreachable!("the plan is paced") };
+        for _ in 0..3 {
+            load.take_due(end_ns, end_ns).expect("due");
+        }
+        shard.epoch_ns -= 250_000_000;
+        shard.connections[1].served = 1;
+        shard.connections.leave_idle(1);
+        shard.replace(1);
+        shard.admit(shard.now_ns());
+        let Load::Paced(load) = &shard.load else { unreachable!("the plan is paced") };
+        assert_eq!((load.waiting_len(), shard.connections.coming()), (1, 1));
+    }
+}

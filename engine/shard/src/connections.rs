@@ -1,0 +1,413 @@
+//! A shard's connections: which of them are closed, idle, have room or have queued requests.
+//!
+//! All lists have fixed memory and constant-time operations.
+
+use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
+use std::os::fd::RawFd;
+
+use load::DueRequest;
+use record::stamps::Stamps;
+use uring::token::{Op, Token};
+
+use super::connection::{Connection, State};
+use super::slots::SlotStack;
+
+/// What a shard's connections are for.
+pub struct ConnectionsConfig {
+    /// How many there are.
+    pub conns: usize,
+    /// The most requests that each has at once.
+    pub pipeline: usize,
+    /// The most requests that each carries.
+    pub requests_per_connection: u64,
+    /// The most sends of one system call.
+    pub flush: usize,
+    /// The same, while the shard is behind its schedule.
+    pub flush_behind: usize,
+}
+
+/// A shard's connections.
+pub struct Connections {
+    connections: Vec<Connection>,
+    pipeline: usize,
+    requests_per_connection: u64,
+    flush: usize,
+    flush_behind: usize,
+    closed: SlotStack,
+    idle: SlotStack,
+    /// Connections with requests that may have room for more, each at most once.
+    partly: VecDeque<u32>,
+    /// Whether each slot is in `partly`.
+    is_partly: Vec<bool>,
+    /// The slot of each queued request, in order.
+    queued: VecDeque<u32>,
+    /// The slots that have queued requests.
+    sends: VecDeque<u32>,
+    fresh: Vec<u32>,
+    rearm: Vec<Token>,
+    retry: VecDeque<(u32, u64)>,
+    connecting: usize,
+    requests: usize,
+}
+
+impl Connections {
+    /// Closed connections.
+    pub fn new(config: ConnectionsConfig) -> Connections {
+        let ConnectionsConfig { conns, pipeline, flush, .. } = config;
+        let mut closed = SlotStack::new(conns);
+        for slot in (0..u32::try_from(conns).expect("connections are numbered in 32 bits")).rev() {
+            closed.push(slot);
+        }
+        Connections {
+            connections: (0..conns).map(|_| Connection::new(pipeline)).collect(),
+            pipeline,
+            requests_per_connection: config.requests_per_connection,
+            flush,
+            flush_behind: config.flush_behind,
+            closed,
+            idle: SlotStack::new(conns),
+            partly: VecDeque::with_capacity(if pipeline == 1 { 0 } else { conns }),
+            is_partly: vec![false; conns],
+            queued: VecDeque::with_capacity(config.flush_behind * pipeline),
+            sends: VecDeque::with_capacity(config.flush_behind),
+            fresh: Vec::with_capacity(conns),
+            rearm: Vec::with_capacity(conns),
+            retry: VecDeque::with_capacity(conns),
+            connecting: 0,
+            requests: 0,
+        }
+    }
+
+    /// How many connections there are, closed ones included.
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.connections.len()).expect("connections are numbered in 32 bits")
+    }
+
+    /// Connections that are open or connecting.
+    pub fn open_count(&self) -> usize {
+        self.connections.len() - self.closed.len()
+    }
+
+    /// Connections that are connecting.
+    pub fn connecting(&self) -> usize {
+        self.connecting
+    }
+
+    /// Connections that haven't been given out yet: connecting, or fresh.
+    pub fn coming(&self) -> usize {
+        self.connecting + self.fresh.len()
+    }
+
+    /// How many requests those connections will have room for.
+    pub fn coming_room(&self) -> usize {
+        self.coming() * self.pipeline
+    }
+
+    /// The requests that connections have.
+    pub fn requests(&self) -> usize {
+        self.requests
+    }
+
+    /// Requests in flight: handed to the kernel and not answered yet.
+    #[inline]
+    pub fn in_flight(&self) -> usize {
+        self.requests - self.queued.len()
+    }
+
+    /// The token of an operation on the slot's current socket.
+    #[inline]
+    pub fn token(&self, kind: Op, slot: u32) -> u64 {
+        Token { kind, generation: self[slot].generation, slot }.encode()
+    }
+
+    /// Whether the token's operation belongs to the slot's current socket.
+    #[inline]
+    pub fn is_current(&self, token: Token) -> bool {
+        let connection = &self[token.slot];
+        connection.generation == token.generation && connection.state != State::Closed
+    }
+
+    // Sockets.
+
+    /// Whether every slot has a socket.
+    pub fn is_full(&self) -> bool {
+        self.closed.is_empty()
+    }
+
+    /// Takes any slot without a socket; the caller opens it or gives it back.
+    pub fn take_any_closed(&mut self) -> Option<u32> {
+        self.closed.pop()
+    }
+
+    /// Takes this slot, which must have no socket.
+    pub fn take_closed(&mut self, slot: u32) {
+        assert!(self.closed.remove(slot), "the slot has no socket");
+    }
+
+    /// Gives back a slot that couldn't be opened.
+    pub fn give_closed(&mut self, slot: u32) {
+        self.closed.push(slot);
+    }
+
+    /// A taken slot's socket has been connecting since `since_ns`.
+    pub fn open(&mut self, slot: u32, fd: RawFd, since_ns: u64) {
+        self[slot].open(fd, since_ns);
+        self.connecting += 1;
+    }
+
+    /// The slot's socket is connected; it is fresh until [`Connections::take_fresh`].
+    pub fn connected(&mut self, slot: u32) {
+        self[slot].connected();
+        self.connecting -= 1;
+        self.fresh.push(slot);
+    }
+
+    /// How many new connections haven't been taken yet.
+    pub fn fresh(&self) -> usize {
+        self.fresh.len()
+    }
+
+    /// Takes a new connection, which isn't in any list yet.
+    pub fn take_fresh(&mut self) -> Option<u32> {
+        let slot = self.fresh.pop()?;
+        self[slot].fresh = false;
+        Some(slot)
+    }
+
+    /// The slot's socket is gone; returns its descriptor.
+    pub fn close(&mut self, slot: u32) -> RawFd {
+        match self[slot].state {
+            State::Connecting | State::Handshaking => self.connecting -= 1,
+            State::Idle | State::Queued | State::InFlight | State::Closed => {}
+        }
+        self.idle.remove(slot);
+        if self[slot].fresh {
+            self.fresh.retain(|fresh| *fresh != slot);
+        }
+        self.closed.push(slot);
+        self[slot].close()
+    }
+
+    /// The slot is to be reopened at `at_ns`, no earlier than any other.
+    pub fn retry_at(&mut self, slot: u32, at_ns: u64) {
+        self.retry.push_back((slot, at_ns));
+    }
+
+    /// Makes all pending retries due now, since the clock has a new epoch.
+    pub fn retry_now(&mut self) {
+        self.retry.iter_mut().for_each(|(_, at_ns)| *at_ns = 0);
+    }
+
+    /// Takes a slot whose retry is due.
+    pub fn take_retry(&mut self, now_ns: u64) -> Option<u32> {
+        if now_ns < self.next_retry_ns() {
+            return None;
+        }
+        self.retry.pop_front().map(|(slot, _)| slot)
+    }
+
+    /// When the next retry is due; `u64::MAX` for never.
+    pub fn next_retry_ns(&self) -> u64 {
+        self.retry.front().map_or(u64::MAX, |(_, at_ns)| *at_ns)
+    }
+
+    /// The slot's receive ended and needs re-arming.
+    pub fn ask_rearm(&mut self, slot: u32) {
+        let generation = self[slot].generation;
+        self.rearm.push(Token { kind: Op::Receive, generation, slot });
+    }
+
+    /// Takes a slot whose receive needs re-arming.
+    pub fn take_rearm(&mut self) -> Option<u32> {
+        while let Some(token) = self.rearm.pop() {
+            if self.is_current(token) {
+                return Some(token.slot);
+            }
+        }
+        None
+    }
+
+    /// Whether a slot's receive needs re-arming.
+    pub fn await_rearm(&self) -> bool {
+        !self.rearm.is_empty()
+    }
+
+    // Requests.
+
+    /// Whether the connection may take another request now.
+    #[inline]
+    pub fn has_room(&self, slot: u32) -> bool {
+        let connection = &self[slot];
+        let is_open = match connection.state {
+            State::Idle => !connection.fresh,
+            State::Queued | State::InFlight => connection.requests() < self.pipeline,
+            State::Closed | State::Connecting | State::Handshaking => false,
+        };
+        // Two sends at once on one socket could mix their bytes.
+        is_open && !connection.sending && !self.is_used_up(slot)
+    }
+
+    /// Whether the connection takes no further request.
+    #[inline]
+    pub fn is_used_up(&self, slot: u32) -> bool {
+        let connection = &self[slot];
+        connection.retired || self.requests_per_connection <= connection.served
+    }
+
+    /// A connection that has room, listed by [`Connections::offer`]. Of the idle ones it is the one
+    /// that became idle last, so that few connections carry the load and their memory stays warm.
+    /// With none idle, the others take turns.
+    #[inline]
+    pub fn take_room(&mut self) -> Option<u32> {
+        self.idle.pop().or_else(|| self.take_partly())
+    }
+
+    fn take_partly(&mut self) -> Option<u32> {
+        while let Some(slot) = self.partly.pop_front() {
+            self.is_partly[slot as usize] = false;
+            if self[slot].state != State::Idle && self.has_room(slot) {
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// Lists the connection for [`Connections::take_room`], if it has room.
+    #[inline]
+    pub fn offer(&mut self, slot: u32) {
+        if !self.has_room(slot) {
+            return;
+        }
+        if self[slot].state == State::Idle {
+            self.idle.push(slot);
+        } else if !std::mem::replace(&mut self.is_partly[slot as usize], true) {
+            self.partly.push_back(slot);
+        }
+    }
+
+    /// The connection is no longer idle, if it was.
+    #[inline]
+    pub fn leave_idle(&mut self, slot: u32) {
+        self.idle.remove(slot);
+    }
+
+    /// Whether a request on this connection would need one more send than a system call may carry
+    /// while the shard is in time, or `behind` its schedule.
+    #[inline]
+    pub fn must_flush(&self, slot: u32, behind: bool) -> bool {
+        let most = if behind { self.flush_behind } else { self.flush };
+        most <= self.sends.len() && self[slot].queued() == 0
+    }
+
+    /// A request of this step takes the connection and is queued.
+    #[inline]
+    pub fn begin(&mut self, slot: u32, due: DueRequest, step: u16) {
+        if self[slot].queued() == 0 {
+            self.sends.push_back(slot);
+        }
+        self[slot].begin(due, step);
+        self.requests += 1;
+        self.queued.push_back(slot);
+    }
+
+    /// How many requests are queued.
+    #[inline]
+    pub fn queued(&self) -> usize {
+        self.queued.len()
+    }
+
+    /// How many sends will carry them.
+    #[inline]
+    pub fn sends(&self) -> usize {
+        self.sends.len()
+    }
+
+    /// Takes a slot whose queued requests leave now, in one send.
+    #[inline]
+    pub fn take_send(&mut self) -> Option<u32> {
+        self.sends.pop_front()
+    }
+
+    /// Takes the slot of the request that was queued first.
+    #[inline]
+    pub fn take_queued(&mut self) -> Option<u32> {
+        self.queued.pop_front()
+    }
+
+    /// Takes back the request that was queued first: its stamps.
+    pub fn withdraw(&mut self) -> Option<Stamps> {
+        self.sends.clear();
+        let slot = self.queued.pop_front()?;
+        self.requests -= 1;
+        Some(self[slot].withdraw())
+    }
+
+    /// The slot's oldest request, which was sent, has ended: its stamps.
+    #[inline]
+    pub fn end(&mut self, slot: u32) -> Stamps {
+        self.requests -= 1;
+        self[slot].end()
+    }
+}
+
+impl Index<u32> for Connections {
+    type Output = Connection;
+
+    #[inline]
+    fn index(&self, slot: u32) -> &Connection {
+        &self.connections[slot as usize]
+    }
+}
+
+impl IndexMut<u32> for Connections {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut Connection {
+        &mut self.connections[slot as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::due_at;
+
+    #[test]
+    fn connections_without_an_idle_one_take_turns_until_they_are_full() {
+        let mut connections = Connections::new(ConnectionsConfig {
+            conns: 2,
+            pipeline: 3,
+            requests_per_connection: 4,
+            flush: 2,
+            flush_behind: 2,
+        });
+        for fd in [7, 8] {
+            let slot = connections.take_any_closed().expect("two are closed");
+            connections.open(slot, fd, 0);
+            connections.connected(slot);
+            connections.take_fresh();
+            connections.offer(slot);
+        }
+        let due = due_at(1);
+        let mut taken = Vec::new();
+        while let Some(slot) = connections.take_room() {
+            connections.begin(slot, due, 0);
+            connections.offer(slot);
+            taken.push(slot);
+        }
+        assert_eq!(taken, [1, 0, 1, 0, 1, 0]);
+        assert_eq!((connections.requests(), connections.in_flight()), (6, 0));
+        while let Some(slot) = connections.take_queued() {
+            connections[slot].send().sent_ns = 2;
+        }
+        // The fourth is the last that slot 0 may carry.
+        for _ in 0..2 {
+            connections.end(0);
+            connections.offer(0);
+        }
+        assert_eq!(connections.take_room(), Some(0));
+        connections.begin(0, due, 0);
+        connections.offer(0);
+        assert!(connections.is_used_up(0) && connections.take_room().is_none());
+    }
+}

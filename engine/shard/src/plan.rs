@@ -1,0 +1,207 @@
+//! The two types that cross a shard's border, both plain data: what to do, and what was done.
+
+use std::num::NonZeroU32;
+
+use load::curve::Curve;
+use load::mix::Mix;
+use load::schedule::{Digest, Schedule};
+use load::share::Share;
+use load::{ClosedLoad, Load, OpenLoad, PacedLoad};
+use plan::{Arrivals, StampSource, Wait};
+use record::config::RecorderConfig;
+use record::recorder::Recorder;
+use record::shard_stats::ShardStats;
+use samples::{Lane, Sampled};
+use serde::{Deserialize, Serialize};
+use socket2::SockAddr;
+use tls::ClientSetup;
+use uring::Payload;
+
+/// What one shard has to do, derived from the plan.
+#[derive(Clone, Debug)]
+pub struct ShardPlan {
+    /// What it offers of the whole load.
+    pub share: Share,
+    /// How many shards begin together.
+    pub shards: usize,
+    /// The core that it runs on.
+    pub core: usize,
+    /// What drives the load.
+    pub drive: Drive,
+    /// Connections of this shard.
+    pub conns: usize,
+    /// Connections of the whole run.
+    pub conns_total: usize,
+    /// Connections to open before anything is sent.
+    pub prewarm: usize,
+    /// Setup load is offered until no connection has been added for this long, ns; 0 for no such
+    /// load.
+    pub settle_ns: u64,
+    /// The shortest time for which that load is offered, ns.
+    pub settle_min_ns: u64,
+    /// Idle connections to add after setup, beyond those that its load needed.
+    pub spare: usize,
+    /// What is recorded and how.
+    pub recorder_config: RecorderConfig,
+    /// End of the recorded window, ns since the epoch.
+    pub end_ns: u64,
+    /// Whether a paced user's request that falls due while the one before is in flight is left out
+    /// instead of sent late: back-filling counts it already.
+    pub skips_overdue: bool,
+    /// Requests of the window after which unpaced users stop, and with the last of them the window;
+    /// `u64::MAX` for no limit.
+    pub requests: u64,
+    /// How long after it was sent a request times out, ns.
+    pub timeout_ns: u64,
+    /// How long after its intended time a request expires, ns; `u64::MAX` for never.
+    pub deadline_ns: u64,
+    /// How long after its intended time an arrival without a connection is dropped, ns; `u64::MAX`
+    /// for never.
+    pub queue_max_ns: u64,
+    /// Requests that one connection carries; `u64::MAX` for no limit.
+    pub requests_per_connection: u64,
+    /// The most requests that one connection has in flight at once.
+    pub pipeline: usize,
+    /// How to wait.
+    pub wait: Wait,
+    /// Whose stamp the arrival of a response has.
+    pub stamps: StampSource,
+    /// Whether the kernel stamps what sockets receive.
+    pub kernel_stamps: bool,
+    /// Of how many requests one is asked when it left the host.
+    pub stamp_sends: Option<NonZeroU32>,
+    /// The most sends per system call.
+    pub flush: usize,
+    /// What is requested, by step.
+    pub steps: Vec<Step>,
+    /// Which step each request takes.
+    pub mix: Mix,
+    /// The target.
+    pub address: SockAddr,
+    /// What TLS is spoken with, if it is.
+    pub tls: Option<ClientSetup>,
+    /// Where to connect from, in turn; empty for the kernel's choice.
+    pub sources: Vec<SockAddr>,
+    /// Where the raw samples go.
+    pub samples: Option<Lane>,
+}
+
+impl ShardPlan {
+    /// The load from the epoch on.
+    pub(super) fn load(&self) -> Load {
+        match &self.drive {
+            Drive::Open { curve, arrivals, seed } => {
+                let (curve, share) = (curve.clone(), self.share.clone());
+                let schedule = Schedule::new(curve, *arrivals, *seed, self.end_ns, share);
+                Load::Open(OpenLoad::new(schedule))
+            }
+            Drive::Closed => Load::Closed(ClosedLoad::new(self.conns_total, &self.share)),
+            Drive::Paced { period_ns } => {
+                Load::Paced(PacedLoad::new(*period_ns, self.conns_total, &self.share))
+            }
+        }
+    }
+}
+
+/// One of the requests that a plan has.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Its bytes.
+    pub request: Payload,
+    /// Whether it is a HEAD, whose response has no body.
+    pub head_request: bool,
+}
+
+/// What drives a shard's load, as plain data.
+#[derive(Clone, Debug)]
+pub enum Drive {
+    /// Arrivals by a schedule.
+    Open {
+        /// Rate over time of the whole run.
+        curve: Curve,
+        /// How they are spaced.
+        arrivals: Arrivals,
+        /// Seed of the schedule.
+        seed: u64,
+    },
+    /// Each connection sends again as soon as its response has arrived.
+    Closed,
+    /// Each connection sends once per period.
+    Paced {
+        /// The period, ns.
+        period_ns: u64,
+    },
+}
+
+/// What one shard did: plain data.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShardReport {
+    /// Its numbers.
+    pub recorder: Recorder,
+    /// Digest of the arrivals taken from the schedule.
+    pub digest: Digest,
+    /// The shard's own busy time, stalls and resources.
+    pub stats: ShardStats,
+    /// How many raw samples it handed over.
+    pub sampled: Option<Sampled>,
+}
+
+/// The run's first request, which was due at this time and seen at once.
+#[cfg(test)]
+pub(super) fn due_at(intended_ns: u64) -> load::DueRequest {
+    load::DueRequest::noticed(
+        load::schedule::Arrival { due_ns: intended_ns, number: 0 },
+        intended_ns,
+    )
+}
+
+#[cfg(test)]
+impl Step {
+    /// A GET with these bytes.
+    pub(super) fn for_test(request: Payload) -> Step {
+        Step { request, head_request: false }
+    }
+}
+
+#[cfg(test)]
+impl ShardPlan {
+    /// An open load of one request a minute, to `target`, over at most two connections.
+    pub(super) fn open_for_test(target: SockAddr) -> ShardPlan {
+        let end_ns = 600 * units::SECOND_NS;
+        let curve = Curve::constant("0.016".parse().expect("a rate"));
+        ShardPlan {
+            share: Share::whole(),
+            shards: 1,
+            core: 0,
+            drive: Drive::Open { curve, arrivals: Arrivals::Constant, seed: 1 },
+            conns: 2,
+            conns_total: 2,
+            prewarm: 0,
+            settle_ns: 0,
+            settle_min_ns: 0,
+            spare: 0,
+            recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
+            end_ns,
+            skips_overdue: false,
+            requests: u64::MAX,
+            timeout_ns: 1_000_000_000,
+            deadline_ns: u64::MAX,
+            queue_max_ns: u64::MAX,
+            requests_per_connection: u64::MAX,
+            pipeline: 1,
+            wait: Wait::Sleep,
+            stamps: StampSource::Kernel,
+            kernel_stamps: true,
+            stamp_sends: None,
+            flush: 4,
+            steps: vec![Step::for_test(
+                Payload::copied(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", 1).expect("a page"),
+            )],
+            mix: Mix::single(),
+            address: target,
+            tls: None,
+            sources: Vec::new(),
+            samples: None,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Setup, before the epoch: opens the connections that the load needs, so that the window doesn't
+//! measure connects.
+//!
+//! A closed model opens all its connections. An open one opens those that `--prewarm` asks for;
+//! with a warm-up it then offers its load, unrecorded, until no connection has been added for a
+//! while. That finds the number in flight, rate times latency, by measuring it. Without a warm-up,
+//! nothing is sent before the window.
+
+use std::sync::atomic::Ordering;
+
+use load::curve::Curve;
+use load::schedule::{self, Schedule};
+use load::share::Share;
+use load::{Load, OpenLoad};
+use plan::SETTLE_TIMES_MAX;
+use record::outcome::Outcome;
+use sys::clock;
+
+use super::plan::Drive;
+use super::shard::{LOOK_NS, Shard};
+
+/// How long requests still in flight after setup may take to be answered, ns.
+const SETUP_DRAIN_NS: u64 = 1_000_000_000;
+/// Connects that one shard's setup begins together.
+const BATCH_MAX: usize = 512;
+/// Connects that the setups of all shards begin together: with half as many again, which may still
+/// be under way from before, well below a listener's usual queue of 4,096.
+const BATCHES_MAX: usize = 1_024;
+/// The longest pause before it begins so many more, ns.
+const BATCH_NS: u64 = 20_000_000;
+/// Gives setup load other arrivals than the schedule's.
+const SETUP_SEED: u64 = 0x7365_7475_7000_0000;
+
+impl Shard {
+    /// Opens connections and, if the plan asks for it, offers load until their number has settled.
+    pub(super) fn set_up(&mut self) {
+        self.epoch_ns = clock::now_ns();
+        self.window_ns = u64::MAX;
+        let conns = match self.load {
+            Load::Open(_) => self.plan.prewarm,
+            Load::Closed(_) | Load::Paced(_) => self.plan.conns,
+        };
+        self.connect(conns);
+        if let Drive::Open { curve, arrivals, seed } = &self.plan.drive
+            && 0 < self.plan.settle_ns
+        {
+            // As many connections as the load will need when it is highest.
+            let (curve, arrivals) = (Curve::constant(curve.peak()), *arrivals);
+            let longest_ns =
+                self.now_ns() + self.plan.settle_min_ns + SETTLE_TIMES_MAX * self.plan.settle_ns;
+            let seed = schedule::mix(seed ^ SETUP_SEED);
+            let share = self.plan.share.clone();
+            let mut load = OpenLoad::new(Schedule::new(curve, arrivals, seed, longest_ns, share));
+            // Its schedule starts with the setup: what is overdue by now is skipped.
+            while load.take_unsent(self.now_ns()).is_some() {}
+            self.load = Load::Open(load);
+            let settled = self.settle(longest_ns);
+            self.recorder.counts.setup.settled = Some(settled).filter(|_| !self.is_stopped());
+            self.load = self.plan.load();
+        }
+        if 0 < self.plan.spare {
+            let wanted = (self.conns_most + self.plan.spare).min(self.plan.conns);
+            self.connect(wanted.saturating_sub(self.connections.open_count()));
+        }
+        self.window_ns = self.plan.recorder_config.window_ns;
+        self.end_ns = self.plan.end_ns;
+        self.drain_end_ns = self.plan.end_ns + self.plan.timeout_ns;
+        self.send_end_ns = self.drain_end_ns;
+    }
+
+    /// Opens `conns` connections and waits until each has been tried. A target that is asked for
+    /// too many at once drops some of the requests, and the kernel repeats those only a second
+    /// later: so there are a few at a time, or a few every so often where the target is far away.
+    fn connect(&mut self, conns: usize) {
+        let began_ns = self.now_ns();
+        let mut opened = 0;
+        let mut batch_ns = 0;
+        let batch_max = batch_max(&self.plan.share);
+        while (opened < conns || 0 < self.connections.coming()) && !self.is_stopped() {
+            let now_ns = self.now_ns();
+            if self.connections.connecting() < batch_max.div_ceil(2)
+                || batch_ns + BATCH_NS <= now_ns
+            {
+                let batch = batch_max.min(conns - opened);
+                (opened..opened + batch).for_each(|slot| self.open_in_set_up(slot, now_ns));
+                opened += batch;
+                batch_ns = now_ns;
+            }
+            if self.connections.fresh() == 0 {
+                let wait_ns = if opened < conns { BATCH_NS } else { LOOK_NS };
+                self.ring.wait(self.plan.timeout_ns.min(wait_ns));
+            }
+            self.reap();
+            self.begin_fresh();
+            self.expire(self.now_ns());
+            // With TLS there is something to receive before the first request.
+            self.rearm();
+        }
+        self.meter.opening_ns += self.now_ns() - began_ns;
+    }
+
+    /// Opens one connection: that of a user, who has a slot of its own and whose failed connect is
+    /// retried later, or else any.
+    fn open_in_set_up(&mut self, slot: usize, now_ns: u64) {
+        match self.load {
+            Load::Open(_) => {
+                self.open_connection(now_ns);
+            }
+            Load::Closed(_) | Load::Paced(_) => {
+                let slot = u32::try_from(slot).expect("connections are numbered in 32 bits");
+                self.connections.take_closed(slot);
+                self.open_slot(slot, now_ns);
+            }
+        }
+    }
+
+    /// Offers setup load until no connection has been added for the settling time, at most until
+    /// `longest_ns`; returns whether it settled. Without a connection there is nothing to settle.
+    fn settle(&mut self, longest_ns: u64) -> bool {
+        let mut settled = false;
+        let least_ns = self.now_ns() + self.plan.settle_min_ns;
+        self.end_ns = longest_ns;
+        self.drain_end_ns = longest_ns + SETUP_DRAIN_NS;
+        self.send_end_ns = self.drain_end_ns;
+        self.grown_ns = self.now_ns();
+        let mut looked_ns = self.now_ns();
+        while self.turn(looked_ns + LOOK_NS) {
+            let now_ns = self.now_ns();
+            if looked_ns + LOOK_NS <= now_ns {
+                // Where nothing has been due yet, nothing had to be connected.
+                let found = 0 < self.conns_most || self.progress.intended == 0;
+                let still =
+                    found && self.grown_ns + self.plan.settle_ns <= now_ns && least_ns <= now_ns;
+                if (still || self.is_stopped()) && now_ns < self.end_ns {
+                    settled = still;
+                    self.end_ns = now_ns;
+                    self.drain_end_ns = now_ns + SETUP_DRAIN_NS;
+                    self.forget_waiting();
+                }
+                self.show(now_ns);
+                looked_ns = now_ns;
+            }
+        }
+        // Late responses would reach into the run, so their connections are closed.
+        self.forget_waiting();
+        self.stamp_queued();
+        for slot in 0..self.connections.len() {
+            let connection = &mut self.connections[slot];
+            if connection.is_coming() || 0 < connection.requests() {
+                while 0 < self.connections[slot].requests() {
+                    self.connections.end(slot);
+                    self.recorder.counts.setup.ended(Outcome::Abandoned);
+                }
+                self.connections[slot].unanswered = true;
+                self.close(slot);
+            }
+        }
+        self.ring.submit();
+        settled
+    }
+
+    fn forget_waiting(&mut self) {
+        if let Load::Open(load) = &mut self.load {
+            while load.pop_waiting().is_some() {}
+        }
+    }
+
+    /// Whether the run was stopped, or its lease is over.
+    fn is_stopped(&self) -> bool {
+        self.signals.is_lease_over(clock::now_ns())
+            || self.signals.stop_ns.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// Connects that the setup of a shard with this share begins together.
+fn batch_max(share: &Share) -> usize {
+    share.count(BATCHES_MAX).clamp(1, BATCH_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener};
+    use std::sync::Arc;
+
+    use record::config::RecorderConfig;
+    use sys::control::Signals;
+
+    use super::*;
+    use crate::ShardPlan;
+    use crate::progress::SharedProgress;
+
+    #[test]
+    fn all_shards_together_stay_well_below_a_listeners_queue() {
+        for shards in 1..=1_024 {
+            let of_shard = |shard| batch_max(&Share::equal(shard, shards));
+            let most = (0..shards).map(of_shard).map(|batch| batch + batch.div_ceil(2)).sum();
+            assert!((shards..=2_048).contains(&most), "{shards} shards: {most}");
+        }
+    }
+
+    #[test]
+    fn a_socket_that_fails_once_costs_its_user_one_request_and_nobody_else_any() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        // Every second socket can't be bound: 192.0.2.1 is for documents and nobody's.
+        let sources: [SocketAddr; 2] =
+            ["127.0.0.1:0", "192.0.2.1:0"].map(|source| source.parse().expect("an address"));
+        let end_ns = 200_000_000;
+        // The listener never answers: each user sends one request, which outlives the window.
+        let plan = ShardPlan {
+            drive: Drive::Closed,
+            conns: 6,
+            conns_total: 6,
+            recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
+            end_ns,
+            timeout_ns: 400_000_000,
+            sources: sources.map(Into::into).to_vec(),
+            ..ShardPlan::open_for_test(address.into())
+        };
+        let shared = Arc::new(SharedProgress::default());
+        let shard = Shard::new(plan, shared, Arc::new(Signals::default())).expect("a ring");
+        let counts = shard.run().expect("nobody called it off").recorder.counts;
+        // Each of six users had a socket in the end: half of them at once, the others later.
+        assert_eq!(counts.connects, 6, "{counts:?}");
+        assert!(3 <= counts.connection_errors.total() + counts.failed, "{counts:?}");
+    }
+}

@@ -1,0 +1,208 @@
+//! What a shard hands to the kernel: connects, sends, receives and closes.
+//!
+//! `sent` is stamped just before the system call that carries the request. A call carries at most
+//! `flush` sends, because one stamp for a long batch is wrong for its last members; while the shard
+//! is behind its schedule it carries more, since calls are what it falls behind by. Requests on the
+//! same connection leave in one send. A send is handed to the ring only once its requests are
+//! stamped, so that a full ring never submits unstamped requests.
+
+use load::{DueRequest, Load};
+use plan::StampSource;
+use record::outcome::Cause;
+use uring::OUT_BYTES;
+use uring::receive_stamps::ReceiveStamps;
+use uring::socket::new_socket;
+use uring::token::Op;
+
+use super::connection::{Connection, State};
+use super::leaving::Piece;
+use super::shard::Shard;
+
+/// Requests above this size, bytes, may still be on their way out when the response comes, so their
+/// sends report back.
+pub const SEND_SILENT_MAX: usize = 16_384;
+/// The most bytes of one send: the shard is in the kernel while it copies them.
+const SEND_MAX: usize = 262_144;
+/// A request due longer ago than this is behind its schedule, ns: several times what the longest
+/// batch takes.
+const BEHIND_NS: u64 = 100_000;
+/// With the program's stamps, the kernel stamps every so many connections as a control.
+const CONTROL_EVERY: u32 = 16;
+
+impl Shard {
+    /// Connects a new socket in a slot taken for it; without a socket, the slot is given back.
+    ///
+    /// # Errors
+    /// Why no socket could be made.
+    pub(super) fn open(&mut self, slot: u32, now_ns: u64) -> Result<(), Cause> {
+        let source = match self.plan.sources.len() {
+            0 => None,
+            sources => {
+                self.next_source = (self.next_source + 1) % sources;
+                Some(&self.plan.sources[self.next_source])
+            }
+        };
+        let stamps = self.receive_stamps(slot);
+        match new_socket(&self.plan.address, source, stamps) {
+            Ok(fd) => {
+                self.connections.open(slot, fd, now_ns);
+                self.connections[slot].stamped = stamps != ReceiveStamps::Off;
+                self.deadlines.check_by(slot, now_ns + self.plan.timeout_ns);
+                let token = self.connections.token(Op::Connect, slot);
+                self.ring.connect(token, fd);
+                Ok(())
+            }
+            Err(error) => {
+                self.connections.give_closed(slot);
+                Err(Cause::of_connect(error.raw_os_error().unwrap_or(0)))
+            }
+        }
+    }
+
+    /// Arms the slot's multishot receive.
+    pub(super) fn arm(&mut self, slot: u32) {
+        let token = self.connections.token(Op::Receive, slot);
+        let Connection { fd, stamped, .. } = self.connections[slot];
+        if stamped {
+            self.ring.receive_stamped(token, fd);
+        } else {
+            self.ring.receive(token, fd);
+        }
+    }
+
+    /// Who stamps what the slot's sockets receive: with the program's stamps, the kernel does so
+    /// for a few, as a control.
+    pub(super) fn receive_stamps(&self, slot: u32) -> ReceiveStamps {
+        match self.plan.stamps {
+            StampSource::Kernel => ReceiveStamps::Software,
+            StampSource::User if self.plan.kernel_stamps && slot.is_multiple_of(CONTROL_EVERY) => {
+                ReceiveStamps::Software
+            }
+            StampSource::User => ReceiveStamps::Off,
+        }
+    }
+
+    /// Gives a connection a request and queues it for the next system call.
+    #[inline]
+    pub(super) fn begin(&mut self, slot: u32, due: DueRequest) {
+        let behind = BEHIND_NS < self.handled_ns.saturating_sub(due.intended_ns);
+        if self.connections.must_flush(slot, behind) {
+            self.flush();
+        }
+        let step = self.plan.mix.step(due.number);
+        self.connections.begin(slot, due, step);
+    }
+
+    /// Hands the slot's queued requests to the ring.
+    fn send_queued(&mut self, slot: u32) {
+        let connection = &mut self.connections[slot];
+        let (count, step) = connection.send_queued();
+        if let Some(step) = step
+            && self.sessions.is_none()
+        {
+            let request = &self.plan.steps[usize::from(step)].request;
+            let bytes = count * request.len();
+            let all = bytes + (connection.requests() - count) * self.longest;
+            if all <= SEND_SILENT_MAX && bytes <= request.whole_len() {
+                // The kernel says nothing of these: they leave whole, or the connection breaks.
+                connection.give(bytes);
+                let fd = connection.fd;
+                self.meter.sent_bytes += bytes as u64;
+                let token = self.connections.token(Op::Send, slot);
+                if self.sample(slot) {
+                    self.ring.send_stamped(token, fd, step, count);
+                } else {
+                    self.ring.send(token, fd, step, 0..bytes, false);
+                }
+                return;
+            }
+        }
+        connection.leave(&self.plan.steps);
+        self.send_leaving(slot);
+    }
+
+    /// Sends the next piece of what leaves on this slot, to be told when it has left.
+    pub(super) fn send_leaving(&mut self, slot: u32) {
+        if self.sessions.is_some() {
+            return self.send_encrypted(slot);
+        }
+        let token = self.connections.token(Op::Send, slot);
+        let Connection { fd, leaving, .. } = &self.connections[slot];
+        let steps = &self.plan.steps;
+        match leaving.next(steps, SEND_MAX, OUT_BYTES) {
+            Piece::Range(step, part) => self.ring.send(token, *fd, step, part, true),
+            Piece::Gathered => {
+                let length = leaving.gather(steps, OUT_BYTES, &mut self.ring.out(slot));
+                self.ring.send_out(token, *fd, slot, 0..length);
+            }
+        }
+    }
+
+    /// Submits the queued requests, if there are any.
+    pub(super) fn flush_queued(&mut self) {
+        if 0 < self.connections.queued() {
+            self.flush();
+        }
+    }
+
+    /// Stamps the queued requests and submits them.
+    pub(super) fn flush(&mut self) {
+        self.stamp_queued();
+        self.ring.submit();
+    }
+
+    /// Hands the queued requests to the ring and stamps them as sent; the next system call carries
+    /// them.
+    pub(super) fn stamp_queued(&mut self) {
+        let sends = self.connections.sends();
+        if sends == 0 {
+            return;
+        }
+        if self.signals.is_leased() && self.heed_lease(self.now_ns()) {
+            return self.withdraw_queued();
+        }
+        self.ring.make_room(sends);
+        while let Some(slot) = self.connections.take_send() {
+            self.send_queued(slot);
+        }
+        let now_ns = self.now_ns();
+        // What completes after this is handled no earlier.
+        self.handled_ns = now_ns;
+        self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
+        while let Some(slot) = self.connections.take_queued() {
+            let connection = &mut self.connections[slot];
+            connection.seen |= self.window_ns <= now_ns;
+            let together = 1 < connection.last_send();
+            let is_first = connection.state == State::Queued;
+            let stamps = connection.send();
+            stamps.sent_ns = now_ns;
+            if matches!(self.load, Load::Closed(_)) && !stamps.waited {
+                // An unpaced request is intended when it is sent, unless its user had to wait for a
+                // connection: then it was intended when that wait began.
+                self.recorder.in_flight.queued(stamps.intended_ns, now_ns);
+                stamps.intended_ns = now_ns;
+                stamps.noticed_ns = now_ns;
+            }
+            let stamps = *stamps;
+            if is_first {
+                self.deadlines.check_by(slot, self.over_ns(&stamps));
+            }
+            if matches!(self.load, Load::Closed(_)) {
+                self.intended(stamps.intended_ns);
+            }
+            self.count_sent(&stamps, together);
+        }
+    }
+
+    /// Closes the slot's socket.
+    pub(super) fn close(&mut self, slot: u32) {
+        let connection = &self.connections[slot];
+        let armed = if connection.state == State::Connecting { Op::Connect } else { Op::Receive };
+        let pending = [armed, Op::Send].map(|kind| self.connections.token(kind, slot));
+        // A request that nobody answered, or that was answered early, may still be on its way out.
+        let may_send = connection.unanswered || connection.sending;
+        self.close_session(slot);
+        let fd = self.connections.close(slot);
+        self.ring.close(fd, if may_send { &pending } else { &pending[..1] });
+    }
+}

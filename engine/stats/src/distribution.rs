@@ -1,0 +1,460 @@
+//! Latency distributions: an HdrHistogram with exact minimum, maximum and mean beside it.
+//!
+//! Memory is allocated up front. A value beyond the range is counted as overflow, never clamped
+//! into the histogram, which would hide it.
+
+use std::ops::AddAssign;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::encoded::{Encoded, HistogramError, NotLike, from_text};
+
+/// The smallest nonzero value that a histogram can hold, ns.
+const VALUE_MIN_NS: u64 = 1;
+/// The largest value that a histogram holds, ns: 60 s.
+pub const VALUE_MAX_NS: u64 = 60_000_000_000;
+/// Bytes of a distribution's digest.
+const DIGEST_BYTES: usize = 16;
+/// Significant decimal digits of a histogram.
+pub const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Significant decimal digits of the latencies of one interval of a run.
+pub const INTERVAL_DIGITS: u8 = 2;
+/// Significant decimal digits of the receive lateness of one interval of a run.
+pub const LATENESS_DIGITS: u8 = 1;
+
+/// An empty histogram with this many digits for one interval of a run.
+pub fn interval_histogram(digits: u8) -> Histogram<u64> {
+    let mut histogram = empty(digits);
+    // Touches every page now: memory must not grow during the run.
+    histogram.reset();
+    histogram
+}
+
+/// The histogram with this many digits that a document's text holds.
+///
+/// # Errors
+/// The text is anything else.
+pub fn histogram_of_text(text: &str, digits: u8) -> Result<Histogram<u64>, HistogramError> {
+    from_text(text, &empty(digits))
+}
+
+fn empty(digits: u8) -> Histogram<u64> {
+    Histogram::new_with_bounds(VALUE_MIN_NS, VALUE_MAX_NS, digits)
+        .expect("the bounds are constants that the histogram accepts")
+}
+
+/// A distribution of times in ns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "State", try_from = "State")]
+pub struct Distribution {
+    histogram: Histogram<u64>,
+    overflow: u64,
+    min_ns: u64,
+    max_ns: u64,
+    sum_ns: u128,
+}
+
+/// A distribution outside of a recorder.
+#[derive(Serialize, Deserialize)]
+struct State {
+    histogram: Encoded,
+    overflow: u64,
+    min_ns: u64,
+    max_ns: u64,
+    sum_ns: u128,
+}
+
+impl From<Distribution> for State {
+    fn from(distribution: Distribution) -> State {
+        let Distribution { histogram, overflow, min_ns, max_ns, sum_ns } = distribution;
+        State { histogram: Encoded::new(&histogram), overflow, min_ns, max_ns, sum_ns }
+    }
+}
+
+/// What a distribution outside of a recorder can be wrong about.
+#[derive(Debug, thiserror::Error)]
+enum NotADistribution {
+    #[error(transparent)]
+    Histogram(#[from] NotLike),
+    #[error("a distribution whose figures contradict each other")]
+    Contradiction,
+}
+
+impl TryFrom<State> for Distribution {
+    type Error = NotADistribution;
+
+    fn try_from(state: State) -> Result<Distribution, NotADistribution> {
+        let State { histogram, overflow, min_ns, max_ns, sum_ns } = state;
+        let histogram = histogram.decode(&Distribution::new().histogram)?;
+        let count = histogram.len().checked_add(overflow);
+        let ok = match count.ok_or(NotADistribution::Contradiction)? {
+            0 => (min_ns, max_ns, sum_ns) == (u64::MAX, 0, 0),
+            count => {
+                let times = |ns: u64| u128::from(ns) * u128::from(count);
+                min_ns <= max_ns && (times(min_ns)..=times(max_ns)).contains(&sum_ns)
+            }
+        };
+        let distribution = Distribution { histogram, overflow, min_ns, max_ns, sum_ns };
+        ok.then_some(distribution).ok_or(NotADistribution::Contradiction)
+    }
+}
+
+impl Default for Distribution {
+    fn default() -> Distribution {
+        Distribution::new()
+    }
+}
+
+impl Distribution {
+    /// An empty distribution; all its memory is allocated here.
+    pub fn new() -> Distribution {
+        Distribution {
+            histogram: empty(SIGNIFICANT_DIGITS),
+            overflow: 0,
+            min_ns: u64::MAX,
+            max_ns: 0,
+            sum_ns: 0,
+        }
+    }
+
+    /// The distribution that a document describes, without its sum, which no document has.
+    pub fn of_document(
+        histogram: Histogram<u64>,
+        overflow: u64,
+        (min_ns, max_ns): (u64, u64),
+    ) -> Distribution {
+        Distribution { histogram, overflow, min_ns, max_ns, sum_ns: 0 }
+    }
+
+    /// Adds one value.
+    #[inline]
+    pub fn record(&mut self, value_ns: u64) {
+        // The histogram's own range ends at a power of two above the bound.
+        if VALUE_MAX_NS < value_ns {
+            self.overflow += 1;
+        } else {
+            self.histogram.record(value_ns).expect("the value is within the bounds");
+        }
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+        self.sum_ns += u128::from(value_ns);
+    }
+
+    /// Adds the same value `count` times.
+    pub fn record_n(&mut self, value_ns: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        if VALUE_MAX_NS < value_ns {
+            self.overflow += count;
+        } else {
+            self.histogram.record_n(value_ns, count).expect("the value is within the bounds");
+        }
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+        self.sum_ns += u128::from(value_ns) * u128::from(count);
+    }
+
+    /// These values, and for each the latencies that requests due in intervals of `interval_ns`
+    /// while it lasted would have seen: `value − k·interval` while that is at least the interval.
+    ///
+    /// This is HdrHistogram's `copyCorrectedForCoordinatedOmission`: a value stands for its bucket,
+    /// the largest for itself, and one beyond the range for the range's end. It is exact only for a
+    /// paced closed loop with a constant interval, a freeze that stalls every connection, and no
+    /// catching up; anything else it over-corrects or counts twice.
+    pub fn backfilled(&self, interval_ns: u64) -> Distribution {
+        assert!(0 < interval_ns, "an interval is above zero");
+        let mut whole = self.clone();
+        let mut fill = |value_ns: u64, count: u64| {
+            let mut left_ns = value_ns;
+            while 2 * interval_ns <= left_ns {
+                left_ns -= interval_ns;
+                // All at once that fall into one bucket, down to the interval.
+                let edge_ns = self.histogram.lowest_equivalent(left_ns).max(interval_ns);
+                let more = (left_ns - edge_ns) / interval_ns;
+                let (high_ns, low_ns) = (left_ns, left_ns - more * interval_ns);
+                let filled = count.saturating_mul(1 + more);
+                whole.histogram.record_n(high_ns, filled).expect("it is below a recorded value");
+                whole.min_ns = whole.min_ns.min(low_ns);
+                whole.sum_ns += u128::from(filled) * u128::from(high_ns + low_ns) / 2;
+                left_ns = low_ns;
+            }
+        };
+        for bucket in self.histogram.iter_recorded() {
+            let value_ns = bucket.value_iterated_to().min(self.max_ns);
+            fill(value_ns, bucket.count_since_last_iteration());
+        }
+        if 0 < self.overflow {
+            fill(VALUE_MAX_NS, self.overflow);
+        }
+        whole
+    }
+
+    /// Adds all of another distribution: exact, in any order.
+    pub fn merge(&mut self, other: &Distribution) {
+        self.histogram.add(&other.histogram).expect("both have the same bounds");
+        self.overflow += other.overflow;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.sum_ns += other.sum_ns;
+    }
+
+    /// Values recorded, those beyond the range included.
+    pub fn count(&self) -> u64 {
+        self.histogram.len() + self.overflow
+    }
+
+    /// Values beyond [`VALUE_MAX_NS`], which the histogram doesn't hold.
+    pub fn overflow(&self) -> u64 {
+        self.overflow
+    }
+
+    /// The smallest value, exact; `None` when empty.
+    pub fn min_ns(&self) -> Option<u64> {
+        (0 < self.count()).then_some(self.min_ns)
+    }
+
+    /// The largest value, exact, beyond the range too; `None` when empty.
+    pub fn max_ns(&self) -> Option<u64> {
+        (0 < self.count()).then_some(self.max_ns)
+    }
+
+    /// The mean, exact; `None` when empty.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (0 < self.count()).then(|| self.sum_ns as f64 / self.count() as f64)
+    }
+
+    /// The sum of all values, exact.
+    #[cfg(test)]
+    pub(super) fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+
+    /// The value at quantile `q` in [0, 1], by rank `⌈q·n⌉` over all values: the upper edge of its
+    /// histogram bucket, held within the exact minimum and maximum. A rank among the overflow gives
+    /// [`VALUE_MAX_NS`], a lower bound. `None` when empty.
+    pub fn quantile_ns(&self, q: f64) -> Option<u64> {
+        let count = self.count();
+        if count == 0 {
+            return None;
+        }
+        let rank = rank(q, count);
+        if self.histogram.len() < rank {
+            return Some(VALUE_MAX_NS);
+        }
+        let mut seen = 0;
+        for bucket in self.histogram.iter_recorded() {
+            seen += bucket.count_since_last_iteration();
+            if rank <= seen {
+                let edge_ns = self.histogram.highest_equivalent(bucket.value_iterated_to());
+                return Some(edge_ns.clamp(self.min_ns, self.max_ns));
+            }
+        }
+        unreachable!("the rank is at most the histogram's count")
+    }
+
+    /// A digest of what was counted, hexadecimal: the first half of the SHA-256 of, for each bucket
+    /// with values and in rising order, its lowest value and its count, and of the overflow, each
+    /// of 8 bytes, little endian. However parts were added up, it is the same.
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for bucket in self.histogram.iter_recorded() {
+            hash.update(self.histogram.lowest_equivalent(bucket.value_iterated_to()).to_le_bytes());
+            hash.update(bucket.count_since_last_iteration().to_le_bytes());
+        }
+        hash.update(self.overflow.to_le_bytes());
+        hash.finalize()[..DIGEST_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The histogram of the values within the range, unit 1 ns.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+}
+
+impl AddAssign for Distribution {
+    fn add_assign(&mut self, other: Distribution) {
+        self.merge(&other);
+    }
+}
+
+/// How many requests a closed loop left out, whose response times these are: during a response that
+/// takes k median times, a user who comes at the median pace would have sent k − 1 more.
+pub fn omitted(responses: &Histogram<u64>) -> u64 {
+    let typical_ns = responses.value_at_quantile(0.5).max(1);
+    responses.iter_recorded().fold(0, |sum: u64, bucket| {
+        let more = (bucket.value_iterated_to() / typical_ns).saturating_sub(1);
+        sum.saturating_add(more.saturating_mul(bucket.count_since_last_iteration()))
+    })
+}
+
+/// The rank of quantile `q` among `count` values, from 1 to `count`: `⌈q·count⌉`, computed so that
+/// `0.99 · 100` is 99.
+#[expect(clippy::cast_possible_truncation, reason = "a rank is at most the count, which was a u64")]
+#[expect(clippy::cast_sign_loss, reason = "q is at least zero")]
+pub fn rank(q: f64, count: u64) -> u64 {
+    let exact = q.clamp(0.0, 1.0) * count as f64;
+    let nearest = exact.round();
+    let up = if (exact - nearest).abs() < 1e-9 * exact.max(1.0) { nearest } else { exact.ceil() };
+    (up as u64).clamp(1, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ranks_are_those_of_the_definition() {
+        for (q, count, want) in [
+            (0.99, 100, 99),
+            (0.5, 1, 1),
+            (0.0, 10, 1),
+            (1.0, 10, 10),
+            (0.999, 1_000, 999),
+            (0.5, 3, 2),
+            (0.9, 13_500, 12_150),
+        ] {
+            assert_eq!(rank(q, count), want, "{q} of {count}");
+        }
+    }
+
+    #[test]
+    fn figures_that_contradict_each_other_are_no_distribution() {
+        let mut distribution = Distribution::new();
+        (5_000..5_010).for_each(|value_ns| distribution.record(value_ns));
+        let is_one = |change: fn(&mut State)| {
+            let mut state = State::from(distribution.clone());
+            change(&mut state);
+            Distribution::try_from(state).is_ok()
+        };
+        assert!(is_one(|_| {}));
+        let changes: [fn(&mut State); 5] = [
+            |state| state.min_ns = 6_000,
+            |state| state.max_ns = 4_000,
+            |state| state.sum_ns = 0,
+            |state| state.sum_ns *= 2,
+            |state| state.overflow = u64::MAX,
+        ];
+        assert!(changes.into_iter().all(|change| !is_one(change)));
+        let empty = State { sum_ns: 1, ..State::from(Distribution::new()) };
+        assert!(Distribution::try_from(empty).is_err());
+    }
+
+    #[test]
+    fn overflow_is_counted_and_keeps_its_rank() {
+        let mut distribution = Distribution::new();
+        distribution.record_n(1_000, 90);
+        distribution.record_n(VALUE_MAX_NS + 1, 10);
+        assert_eq!((distribution.count(), distribution.overflow()), (100, 10));
+        assert_eq!(distribution.max_ns(), Some(VALUE_MAX_NS + 1));
+        assert_eq!(distribution.quantile_ns(0.9), Some(1_000));
+        assert_eq!(distribution.quantile_ns(0.99), Some(VALUE_MAX_NS), "a lower bound");
+    }
+
+    #[test]
+    fn back_filling_gives_the_golden_values() {
+        let (second_ns, ms_ns) = (1_000_000_000_u64, 1_000_000_u64);
+        let mut raw = Histogram::<u64>::new_with_bounds(1, 1_000 * second_ns, 3).expect("bounds");
+        raw.record_n(ms_ns, 10_000).expect("in range");
+        raw.record(100 * second_ns).expect("in range");
+        let raw = Distribution {
+            histogram: raw,
+            overflow: 0,
+            min_ns: ms_ns,
+            max_ns: 100 * second_ns,
+            sum_ns: u128::from(110 * second_ns),
+        };
+        let corrected = raw.backfilled(10 * ms_ns);
+        assert_eq!((raw.count(), corrected.count()), (10_001, 20_000));
+        for (distribution, q, want_ns) in [
+            (&raw, 0.9999, ms_ns),
+            (&raw, 0.99999, 100 * second_ns),
+            (&corrected, 0.5, ms_ns),
+            (&corrected, 0.75, 50 * second_ns),
+            (&corrected, 0.9, 80 * second_ns),
+            (&corrected, 0.99, 98 * second_ns),
+        ] {
+            let seen_ns = distribution.quantile_ns(q).expect("not empty");
+            assert!(
+                (seen_ns as f64 / want_ns as f64 - 1.0).abs() < 1e-3,
+                "p{q}: {seen_ns}, not {want_ns}"
+            );
+        }
+        let mean_ns = corrected.mean_ns().expect("not empty");
+        assert!((mean_ns / 25.0005e9 - 1.0).abs() < 1e-3, "{mean_ns}");
+    }
+
+    #[test]
+    fn a_value_beyond_the_range_fills_back_from_the_end_of_the_range() {
+        let mut distribution = Distribution::new();
+        distribution.record(10 * VALUE_MAX_NS);
+        let filled = distribution.backfilled(VALUE_MAX_NS / 4);
+        assert_eq!((filled.count(), filled.overflow()), (4, 1));
+        assert_eq!(filled.min_ns(), Some(VALUE_MAX_NS / 4));
+        assert_eq!(filled.max_ns(), Some(10 * VALUE_MAX_NS));
+    }
+
+    #[test]
+    fn an_empty_distribution_has_no_numbers() {
+        let empty = Distribution::new();
+        assert_eq!(
+            (empty.min_ns(), empty.max_ns(), empty.mean_ns(), empty.quantile_ns(0.5)),
+            (None, None, None, None)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_within_a_bucket_of_the_sorted_values(
+            mut values in proptest::collection::vec(0_u64..10_000_000_000, 1..300), q in 0.0_f64..1.0,
+        ) {
+            let mut distribution = Distribution::new();
+            values.iter().for_each(|value| distribution.record(*value));
+            values.sort_unstable();
+            let at = usize::try_from(rank(q, values.len() as u64) - 1).expect("an index");
+            let exact = values[at];
+            let seen = distribution.quantile_ns(q).expect("not empty");
+            prop_assert!(exact <= seen || seen == *values.last().expect("not empty"));
+            prop_assert!(seen as f64 <= exact as f64 * 1.001 + 1.0, "{seen} for {exact}");
+            prop_assert_eq!(distribution.sum_ns(), values.iter().map(|value| u128::from(*value)).sum::<u128>());
+        }
+
+        #[test]
+        fn back_filling_adds_to_each_value_those_of_the_intervals_that_it_lasted(
+            // The small ones have a bucket of their own each, and the largest is exact.
+            values in proptest::collection::vec(0_u64..2_048, 0..50),
+            largest_ns in 2_048_u64..10_000_000,
+            interval_ns in 1_u64..3_000,
+        ) {
+            let (mut naive, mut expected) = (Distribution::new(), Distribution::new());
+            for value_ns in values.into_iter().chain([largest_ns]) {
+                naive.record(value_ns);
+                expected.record(value_ns);
+                let mut left_ns = value_ns;
+                while 2 * interval_ns <= left_ns {
+                    left_ns -= interval_ns;
+                    expected.record(left_ns);
+                }
+            }
+            prop_assert_eq!(naive.backfilled(interval_ns), expected);
+        }
+
+        #[test]
+        fn merging_is_recording_all(values in proptest::collection::vec(0_u64..100_000_000_000, 0..100), cut in 0_usize..100) {
+            let cut = cut.min(values.len());
+            let fill = |values: &[u64]| {
+                let mut distribution = Distribution::new();
+                values.iter().for_each(|value| distribution.record(*value));
+                distribution
+            };
+            let mut merged = fill(&values[..cut]);
+            merged.merge(&fill(&values[cut..]));
+            prop_assert_eq!(merged, fill(&values));
+        }
+    }
+}

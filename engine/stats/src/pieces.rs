@@ -1,0 +1,325 @@
+//! How far a sum over a run may be off where its values depend on each other: the pieces of the run
+//! against each other.
+//!
+//! A queue, a stall, a neighbour on the machine: latencies of a real system are correlated, over
+//! milliseconds or over seconds, and how long isn't known. So the run is cut into 40, 20, 10 and 5
+//! pieces of equal length (`CUTS`), and each cut says how uncertain the sum is: with Z_b what
+//! piece b has more than its share, the variance is `m/(m−1)·ΣZ_b²`, Student's t with m−1 degrees
+//! of freedom its point. Long pieces hold more of the dependence inside, short ones know their
+//! spread better; **the widest counts**. What dependence is left between neighbouring pieces widens
+//! it further, by `(1+r)/(1−r)` for their correlation r, which is that of a first-order
+//! autoregression (Bence, *Ecology* 76, 1995), corrected for its bias (Kendall, *Biometrika* 41,
+//! 1954). From `CORRELATION_MAX` on the run is shorter than what its values depend on, and says
+//! how long it would have to be.
+//!
+//! None of this sees what happens less often than about three times in a run: a run without a stall
+//! can't tell how often there is one. What comes fewer than ten times, such as three stalls, is too
+//! rare for its spread to be known well. `calibration/coverage.md` has the figures, for each kind of
+//! dependence and length of the window; its text has what was rejected.
+
+use hdrhistogram::Histogram;
+
+use super::statistics::student_t_point;
+
+/// The probability with which each end of an interval of 95 % is wrong.
+pub(super) const TAIL: f64 = 0.025;
+/// Into how many pieces a run is cut, each way of cutting on its own.
+const CUTS: [usize; 4] = [40, 20, 10, 5];
+/// Pieces from which on the correlation of neighbours is known well enough to be used.
+const CORRELATED_MIN: usize = 20;
+/// Correlation of neighbouring pieces from which on a run is too short.
+const CORRELATION_MAX: f64 = 0.5;
+/// The longest run that a correlation asks for is that of this one: above it, how much longer can't
+/// be told.
+const CORRELATION_READ_MAX: f64 = 0.95;
+/// The shortest run that is cut, s: 40 eighths of a second.
+pub(crate) const RUN_MIN_S: f64 = 5.0;
+/// Its pieces at least; the last may have had nothing to hold.
+const PIECES_MIN: usize = 36;
+/// Runs from which on their spread is used, which holds whatever makes runs of one target differ.
+pub const RUNS_MIN: usize = 5;
+
+/// What runs hold by consecutive pieces of equal length; what a run holds is a `T` for each piece.
+#[derive(Clone, Debug)]
+pub struct Pieces<T> {
+    runs: Vec<Run<T>>,
+}
+
+#[derive(Clone, Debug)]
+struct Run<T> {
+    pieces: Vec<T>,
+    each_s: f64,
+}
+
+impl<T> Pieces<T> {
+    /// Those of one run, of `each_s` seconds each.
+    pub fn new(pieces: Vec<T>, each_s: f64) -> Pieces<T> {
+        Pieces { runs: vec![Run { pieces, each_s }] }
+    }
+
+    /// Those of no run.
+    pub fn none() -> Pieces<T> {
+        Pieces { runs: Vec::new() }
+    }
+
+    /// Adds those of other runs.
+    pub fn add(&mut self, others: Pieces<T>) {
+        self.runs.extend(others.runs);
+    }
+
+    /// All pieces, run by run.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.runs.iter().flat_map(|run| &run.pieces)
+    }
+
+    /// The same pieces of something else.
+    pub(crate) fn map<U>(&self, mut of: impl FnMut(&T) -> U) -> Pieces<U> {
+        let runs = self.runs.iter().map(|run| {
+            let pieces = run.pieces.iter().map(&mut of).collect();
+            Run { pieces, each_s: run.each_s }
+        });
+        Pieces { runs: runs.collect() }
+    }
+
+    /// The share of a run that lies between two, each a part of the whole from 0 to 1.
+    pub(crate) fn between(&self, start: f64, end: f64) -> Pieces<T>
+    where
+        T: Clone,
+    {
+        let runs = self.runs.iter().map(|run| {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place")]
+            let at = |share: f64| (share * run.pieces.len() as f64).round() as usize;
+            Run { pieces: run.pieces[at(start)..at(end)].to_vec(), each_s: run.each_s }
+        });
+        Pieces { runs: runs.collect() }
+    }
+
+    /// How long the runs were together, s.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.runs.iter().map(|run| run.pieces.len() as f64 * run.each_s).sum()
+    }
+}
+
+impl Pieces<Histogram<u64>> {
+    /// The same joined to full seconds, or as they are where they are longer.
+    pub(crate) fn by_second(&self) -> Vec<Histogram<u64>> {
+        let mut seconds = Vec::new();
+        for run in &self.runs {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 8")]
+            let per_second = (1.0 / run.each_s).round().clamp(1.0, 8.0) as usize;
+            seconds.extend(run.pieces.chunks(per_second).map(|pieces| {
+                let mut second = pieces[0].clone();
+                for piece in &pieces[1..] {
+                    second.add(piece).expect("all have the same bounds");
+                }
+                second
+            }));
+        }
+        seconds
+    }
+}
+
+/// The runs are too short for what their values depend on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TooShort {
+    /// How long they would have to be together, s.
+    pub(crate) needed_s: f64,
+}
+
+/// How uncertain a sum is, by each cut.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Spread {
+    cuts: Vec<Cut>,
+}
+
+/// Variance of a sum, and its degrees of freedom.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cut {
+    variance: f64,
+    degrees: u64,
+}
+
+impl Spread {
+    /// Half of the sum's interval, each end wrong with a probability of `tail`.
+    ///
+    /// Which cut is the widest is decided at 95 %. To a smaller tail that width grows as for the
+    /// degrees of freedom of 20 pieces: by those of five it would grow beyond all use, and the
+    /// widest of four is wide enough already.
+    pub(super) fn half(&self, tail: f64) -> f64 {
+        let half = |cut: &Cut| student_t_point(cut.degrees, TAIL) * cut.variance.sqrt();
+        let widest = self.cuts.iter().map(half).fold(0.0, f64::max);
+        let most = self.cuts.iter().map(|cut| cut.degrees).max().unwrap_or(1);
+        let degrees = most.min(CORRELATED_MIN as u64 - 1);
+        widest * student_t_point(degrees, tail) / student_t_point(degrees, TAIL)
+    }
+}
+
+impl Pieces<f64> {
+    /// The sum's variance by the shortest pieces of one run, as if these were independent, and its
+    /// degrees of freedom; `None` if the run is too short to be cut.
+    pub(super) fn variance(&self) -> Option<(f64, u64)> {
+        let [run] = &self.runs[..] else { return None };
+        let number = CUTS.into_iter().find(|number| *number <= run.pieces.len());
+        let number = number.filter(|_| PIECES_MIN <= run.pieces.len())?;
+        let Cut { variance, degrees } = independent(&cut(&run.pieces, number));
+        Some((variance, degrees))
+    }
+
+    /// How uncertain a sum is of which these are the pieces, each less its share of the whole.
+    pub(super) fn spread(&self) -> Result<Spread, TooShort> {
+        if RUNS_MIN <= self.runs.len() {
+            let runs: Vec<f64> = self.runs.iter().map(|run| run.pieces.iter().sum()).collect();
+            return Ok(Spread { cuts: vec![independent(&runs)] });
+        }
+        let seconds = self.seconds();
+        let uncut = |run: &Run<f64>| run.pieces.len() < PIECES_MIN;
+        if self.runs.is_empty() || self.runs.iter().any(uncut) {
+            let runs = self.runs.len().max(1);
+            return Err(TooShort { needed_s: RUN_MIN_S * runs as f64 });
+        }
+        let mut cuts: Vec<Cut> = Vec::new();
+        for number in CUTS {
+            let of_runs = self.runs.iter().filter(|run| number <= run.pieces.len());
+            let of_runs: Vec<Cut> = of_runs
+                .map(|run| correlated(&cut(&centred(&run.pieces, self.runs.len()), number)))
+                .collect::<Result<_, f64>>()
+                .map_err(|longer| TooShort { needed_s: (longer * seconds).ceil() })?;
+            // One run with too few pieces leaves the cut to the others' coarser ones.
+            if of_runs.len() == self.runs.len() {
+                cuts.push(Cut {
+                    variance: of_runs.iter().map(|cut| cut.variance).sum(),
+                    degrees: of_runs.iter().map(|cut| cut.degrees).sum(),
+                });
+            }
+        }
+        Ok(Spread { cuts })
+    }
+}
+
+/// The pieces of one of several runs about their own mean: what a few runs differ by is no part of
+/// what happens within them.
+fn centred(pieces: &[f64], runs: usize) -> Vec<f64> {
+    let mean = pieces.iter().sum::<f64>() / pieces.len() as f64;
+    let mean = if runs == 1 { 0.0 } else { mean };
+    pieces.iter().map(|piece| piece - mean).collect()
+}
+
+/// The sums of so many pieces of equal length, as far as these can be divided.
+fn cut(pieces: &[f64], number: usize) -> Vec<f64> {
+    let edge = |at: usize| at * pieces.len() / number;
+    (0..number).map(|at| pieces[edge(at)..edge(at + 1)].iter().sum()).collect()
+}
+
+/// The variance by pieces that are independent of each other.
+fn independent(pieces: &[f64]) -> Cut {
+    let squares: f64 = pieces.iter().map(|piece| piece * piece).sum();
+    let degrees = pieces.len() - 1;
+    Cut { variance: squares * pieces.len() as f64 / degrees as f64, degrees: degrees as u64 }
+}
+
+/// The variance by neighbouring pieces, widened for their correlation; how many times as long the
+/// run would have to be if that is too high.
+fn correlated(pieces: &[f64]) -> Result<Cut, f64> {
+    let cut = independent(pieces);
+    if pieces.len() < CORRELATED_MIN {
+        return Ok(cut);
+    }
+    let r = correlation(pieces);
+    if CORRELATION_MAX <= r {
+        // Of a first-order autoregression r falls to its power as the pieces grow; somewhat below
+        // the limit, so that chance doesn't bring it back.
+        let read = r.min(CORRELATION_READ_MAX);
+        return Err((0.8 * CORRELATION_MAX).ln() / read.ln());
+    }
+    let widened = (1.0 + r.max(0.0)) / (1.0 - r.max(0.0));
+    Ok(Cut { variance: cut.variance * widened, ..cut })
+}
+
+/// The correlation of neighbouring pieces, corrected for its bias, which is −(1+3ρ)/m.
+fn correlation(pieces: &[f64]) -> f64 {
+    let m = pieces.len() as f64;
+    let mean = pieces.iter().sum::<f64>() / m;
+    let squares: f64 = pieces.iter().map(|piece| (piece - mean).powi(2)).sum();
+    let products: f64 = pieces.windows(2).map(|two| (two[0] - mean) * (two[1] - mean)).sum();
+    if squares == 0.0 { 0.0 } else { (products / squares + 1.0 / m) / (1.0 - 3.0 / m) }
+}
+
+#[cfg(test)]
+mod tests {
+    use load::schedule::mix;
+
+    use super::*;
+
+    /// Numbers from −1 to 1, as if drawn.
+    fn noise(seed: u64, at: u64) -> f64 {
+        2.0 * mix(seed ^ (at << 20)) as f64 / u64::MAX as f64 - 1.0
+    }
+
+    fn pieces(number: u64, of: impl Fn(u64) -> f64) -> Pieces<f64> {
+        let all: Vec<f64> = (0..number).map(of).collect();
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        Pieces::new(all.into_iter().map(|piece| piece - mean).collect(), 0.125)
+    }
+
+    #[test]
+    fn a_run_below_five_seconds_says_how_long_it_has_to_be() {
+        let short = pieces(35, |at| noise(1, at)).spread();
+        assert_eq!(short, Err(TooShort { needed_s: 5.0 }));
+        // The last half second of five had no request.
+        assert!(pieces(36, |at| noise(1, at)).spread().is_ok());
+        assert_eq!(Pieces::<f64>::none().spread(), Err(TooShort { needed_s: 5.0 }));
+    }
+
+    #[test]
+    fn independent_pieces_have_about_the_textbook_width() {
+        // Each has a variance of 1/3, so a sum of 80 has 80/3.
+        let halves: Vec<f64> = (0..200)
+            .filter_map(|seed| Some(pieces(80, |at| noise(seed, at)).spread().ok()?.half(0.025)))
+            .collect();
+        assert!(190 <= halves.len(), "{} of 200 runs have a width", halves.len());
+        let mean = halves.iter().sum::<f64>() / halves.len() as f64;
+        let textbook = 1.96 * (80.0_f64 / 3.0).sqrt();
+        assert!((1.1..1.5).contains(&(mean / textbook)), "{mean} against {textbook}");
+    }
+
+    #[test]
+    fn what_lasts_longer_than_a_piece_widens_and_what_lasts_as_long_as_the_run_refuses() {
+        let half = |lasting: u64| {
+            let run = pieces(480, |at| noise(7, at / lasting) + 0.1 * noise(9, at));
+            run.spread().map(|spread| spread.half(0.025))
+        };
+        let (alone, lasting) = (half(1).expect("a width"), half(12).expect("a width"));
+        assert!(1.5 * alone < lasting, "{alone}, {lasting}");
+        let trend = pieces(480, |at| at as f64).spread().expect_err("a trend");
+        // Its correlation is as high as one is read.
+        assert!((1_000.0..1_100.0).contains(&trend.needed_s), "{trend:?}");
+    }
+
+    #[test]
+    fn a_longer_run_is_asked_for_the_more_it_depends_on_itself() {
+        let needed = |lasting: u64| {
+            let run = pieces(80, |at| noise(3, at / lasting) + 0.2 * noise(4, at)).spread();
+            run.expect_err("too short").needed_s
+        };
+        assert!(10.0 < needed(16) && needed(16) <= needed(40), "{} {}", needed(16), needed(40));
+    }
+
+    #[test]
+    fn a_few_runs_are_known_by_what_happens_within_them_and_five_by_what_they_differ_by() {
+        let run = |level: f64, seed| {
+            Pieces::new((0..40).map(|at| level + noise(seed, at)).collect(), 0.125)
+        };
+        let runs = |levels: &[f64]| {
+            let mut all = Pieces::none();
+            for (seed, level) in levels.iter().enumerate() {
+                all.add(run(*level, seed as u64));
+            }
+            all.spread().expect("a width").half(0.025)
+        };
+        let (alike, apart) = (runs(&[0.0, 0.0]), runs(&[-9.0, 9.0]));
+        assert!((apart / alike - 1.0).abs() < 1e-9, "{alike}, {apart}");
+        let five = runs(&[-9.0, 9.0, 0.0, 9.0, -9.0]);
+        // Sums of 40 pieces: the runs' own levels, by Student's t of four degrees.
+        assert!((900.0..3_000.0).contains(&five), "{five}");
+    }
+}

@@ -1,0 +1,125 @@
+//! What a plan's connections speak TLS with: issuers, the client's own certificate, sessions.
+
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::Arc;
+
+use plan::{Plan, PlanError, TlsSession};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, Error, RootCertStore};
+
+use super::accept_any::AcceptAny;
+use super::tickets::Tickets;
+use super::trust_own::TrustOwn;
+
+/// What a plan's connections speak TLS with.
+#[derive(Clone, Debug)]
+pub struct ClientSetup {
+    pub(super) config: ClientConfig,
+    pub(super) verifier: Arc<dyn ServerCertVerifier>,
+    pub(super) name: ServerName<'static>,
+    session: TlsSession,
+}
+
+impl ClientSetup {
+    /// What connections to a target of this name speak TLS with.
+    ///
+    /// # Errors
+    /// A file can't be read or holds something else, or the system trusts nobody.
+    pub fn new(plan: &Plan, name: &str) -> Result<ClientSetup, PlanError> {
+        let server_name = ServerName::try_from(name.to_owned()).map_err(|error| {
+            let problem = format!("no certificate is made for such a name ({error})");
+            PlanError::new("--target", name, problem, "give a host name or an IP address")
+        })?;
+        let provider = Arc::new(ring::default_provider());
+        let verifier: Arc<dyn ServerCertVerifier> = match plan.insecure {
+            true => Arc::new(AcceptAny::new(&provider)),
+            false => Arc::new(trusting(plan.cacert.as_deref(), &provider)?),
+        };
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider knows both versions")
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::clone(&verifier));
+        let mut config = match (&plan.cert, &plan.key) {
+            (Some(cert), Some(key)) => {
+                let refuse = |file: &Path, flag, error: &dyn Display| {
+                    let problem = format!("not the client's certificate and its key ({error})");
+                    let cure = "give the PEM files of a certificate (--cert) and its key (--key)";
+                    PlanError::new(flag, file.display(), problem, cure)
+                };
+                let chain = certificates(cert, "--cert")?;
+                let own = PrivateKeyDer::from_pem_file(key)
+                    .map_err(|error| refuse(key, "--key", &error))?;
+                config.with_client_auth_cert(chain, own).map_err(|error| match error {
+                    Error::InvalidCertificate(_) => refuse(cert, "--cert", &error),
+                    _ => refuse(key, "--key", &error),
+                })?
+            }
+            // A completed plan has both or neither.
+            _ => config.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.resumption = Resumption::disabled();
+        Ok(ClientSetup { config, verifier, name: server_name, session: plan.tls_session })
+    }
+
+    /// The configuration of a shard with so many connections, which resumes its own sessions alone.
+    pub(super) fn of_shard(&self, conns: usize) -> Arc<ClientConfig> {
+        let mut config = self.config.clone();
+        if self.session == TlsSession::Resume {
+            config.resumption = Resumption::store(Arc::new(Tickets::new(conns)));
+        }
+        Arc::new(config)
+    }
+}
+
+/// Trusts the issuers that the system trusts, and the certificates of a file: as issuers, and as a
+/// server's own.
+fn trusting(cacert: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<TrustOwn, PlanError> {
+    let own = cacert.map_or(Ok(Vec::new()), |file| certificates(file, "--cacert"))?;
+    let mut roots = RootCertStore::empty();
+    let system = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(system.certs);
+    for (file, certificate) in cacert.iter().flat_map(|file| own.iter().map(move |own| (file, own)))
+    {
+        roots.add(certificate.clone()).map_err(|error| {
+            let problem = format!("a certificate in it can't be used ({error})");
+            let cure = "give the PEM file of an issuer's certificate, or of the server's own";
+            PlanError::new("--cacert", file.display(), problem, cure)
+        })?;
+    }
+    let issuers =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+            .build()
+            .map_err(|_| {
+                let why =
+                    system.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
+                let problem = format!("this system trusts no issuer of certificates{why}");
+                let cure = "name a file with issuers, install ca-certificates, or use --insecure";
+                PlanError::new("--cacert", "none", problem, cure)
+            })?;
+    Ok(TrustOwn::new(issuers, own))
+}
+
+/// The certificates in a file, of which there is one at least.
+fn certificates(
+    file: &Path,
+    flag: &'static str,
+) -> Result<Vec<CertificateDer<'static>>, PlanError> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+    let refuse = |problem: String| {
+        PlanError::new(flag, file.display(), problem, "give a PEM file of certificates")
+    };
+    match read {
+        Ok(certificates) if Vec::is_empty(&certificates) => {
+            Err(refuse("no certificate is in it".to_owned()))
+        }
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(refuse(format!("can't read it ({error})"))),
+    }
+}

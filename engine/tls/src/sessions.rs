@@ -1,0 +1,270 @@
+//! The TLS sessions of a shard's connections, by slot: bytes that were received go in, bytes to be
+//! sent come out.
+//!
+//! What rustls allocates, it does in here, marked by [`seal::lend`].
+
+use std::io::{Read as _, Write};
+use std::sync::Arc;
+
+use record::outcome::Cause;
+use record::tls::Agreed;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, SupportedCipherSuite};
+use sys::seal;
+
+use super::client::ClientSetup;
+use super::failure::cause;
+
+/// The most that one record of TLS carries, bytes.
+pub const RECORD_MAX: usize = 16_384;
+/// A record as it was received is longer than what it carries by less than this, bytes.
+const RECORD_OVERHEAD: usize = 2_304;
+
+/// The sessions of a shard's connections.
+pub struct Sessions {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+    by_slot: Vec<Option<Box<Session>>>,
+    /// Room for what one receive can say.
+    plain: Box<[u8]>,
+    /// How much of it the last one said.
+    plain_length: usize,
+}
+
+/// One connection's session.
+struct Session {
+    tls: ClientConnection,
+    /// Bytes that were written to be sent.
+    written: usize,
+    /// Of these, those that have left.
+    sent: usize,
+    /// Bytes of requests in what was written.
+    request_bytes: usize,
+    /// Records that its keys have encrypted, and how many they may.
+    records: u64,
+    records_max: u64,
+    /// Whether nothing more may be said, since the peer broke the protocol or was told why not.
+    has_failed: bool,
+}
+
+/// How a peer has ended what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It said so (close_notify).
+    Notified,
+    /// It broke TLS or reported an error: the cause.
+    Failed(Cause),
+}
+
+/// How much of what was written has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// What begins here hasn't.
+    UpTo(usize),
+    /// All of it, and there is more to write.
+    AllWritten,
+    /// All that there was to say, with so many bytes of requests in it.
+    Whole(usize),
+}
+
+impl Sessions {
+    /// None yet, with room for those of so many connections, each of whose receives brings at most
+    /// `received_max` bytes.
+    pub fn new(client: &ClientSetup, conns: usize, received_max: usize) -> Sessions {
+        // What a receive completes may have begun in the one before.
+        let plain = vec![0; received_max + RECORD_MAX + RECORD_OVERHEAD].into_boxed_slice();
+        Sessions {
+            config: client.of_shard(conns),
+            name: client.name.clone(),
+            by_slot: (0..conns).map(|_| None).collect(),
+            plain,
+            plain_length: 0,
+        }
+    }
+
+    #[inline]
+    fn of(&mut self, slot: u32) -> &mut Session {
+        self.by_slot[slot as usize].as_mut().expect("the slot's connection has a session")
+    }
+
+    /// The slot's socket is connected: its session begins.
+    pub fn begin(&mut self, slot: u32) {
+        let session = seal::lend(|| {
+            let (config, name) = (Arc::clone(&self.config), self.name.clone());
+            Box::new(Session {
+                tls: ClientConnection::new(config, name).expect("the configuration was tried"),
+                written: 0,
+                sent: 0,
+                request_bytes: 0,
+                records: 0,
+                records_max: u64::MAX,
+                has_failed: false,
+            })
+        });
+        self.by_slot[slot as usize] = Some(session);
+    }
+
+    /// The slot's session is over, if it has one.
+    pub fn end(&mut self, slot: u32) {
+        self.by_slot[slot as usize] = None;
+    }
+
+    /// Whether the slot has a session.
+    pub fn has(&self, slot: u32) -> bool {
+        self.by_slot[slot as usize].is_some()
+    }
+
+    /// Whether the slot's handshake isn't done.
+    pub fn is_handshaking(&mut self, slot: u32) -> bool {
+        self.of(slot).tls.is_handshaking()
+    }
+
+    /// What the slot's handshake, which is done, agreed on, and whether it resumed a session.
+    pub fn agreed(&mut self, slot: u32) -> (Agreed, bool) {
+        let session = self.of(slot);
+        let tls = &session.tls;
+        let suite = tls.negotiated_cipher_suite();
+        // With TLS 1.3, rustls changes the keys in time.
+        if let Some(SupportedCipherSuite::Tls12(suite)) = suite {
+            session.records_max = suite.common.confidentiality_limit;
+        }
+        let agreed = Agreed {
+            version: tls.protocol_version().map_or(0, u16::from),
+            cipher: suite.map_or(0, |suite| suite.suite().into()),
+            group: tls.negotiated_key_exchange_group().map_or(0, |group| group.name().into()),
+        };
+        (agreed, tls.handshake_kind() == Some(HandshakeKind::Resumed))
+    }
+
+    /// Takes all that a receive brought, up to the peer's end if it says or makes one. What was said
+    /// before is in [`Sessions::plain`] until the next receive.
+    pub fn receive(&mut self, slot: u32, received: &[u8]) -> Option<End> {
+        let Sessions { by_slot, plain, plain_length, .. } = self;
+        let session = by_slot[slot as usize].as_mut().expect("the slot's connection has a session");
+        let tls = &mut session.tls;
+        let mut rest = received;
+        *plain_length = 0;
+        while !rest.is_empty() {
+            let taken = seal::lend(|| {
+                let taken = match tls.read_tls(&mut rest) {
+                    // It takes bytes unless a message is longer than any may be.
+                    Ok(0) | Err(_) => Err(Cause::TlsBroken),
+                    Ok(_) => tls.process_new_packets().map_err(|error| {
+                        let has_spoken_tls = tls.protocol_version().is_some();
+                        cause(&error, has_spoken_tls)
+                    }),
+                };
+                // Without anything said it is an error, or an end that the state has as well.
+                while let Ok(length @ 1..) = tls.reader().read(&mut plain[*plain_length..]) {
+                    *plain_length += length;
+                }
+                taken
+            });
+            match taken {
+                Ok(state) if state.peer_has_closed() => return Some(End::Notified),
+                Ok(_) => {}
+                Err(cause) => {
+                    session.has_failed = true;
+                    return Some(End::Failed(cause));
+                }
+            }
+        }
+        None
+    }
+
+    /// What the last receive said.
+    #[inline]
+    pub fn plain(&self) -> &[u8] {
+        &self.plain[..self.plain_length]
+    }
+
+    /// Encrypts a part of a request, of at most one record, for the next [`Sessions::write`];
+    /// returns whether anything may still be said.
+    pub fn encrypt(&mut self, slot: u32, part: &[u8]) -> bool {
+        let session = self.of(slot);
+        if session.has_failed {
+            return false;
+        }
+        session.records += 1;
+        session.request_bytes = part.len();
+        seal::lend(|| session.tls.writer().write_all(part)).expect("there is room for a record");
+        true
+    }
+
+    /// Whether the slot's keys have encrypted half of what they may: at the limit, rustls would
+    /// close the connection and drop the request.
+    pub fn is_spent(&mut self, slot: u32) -> bool {
+        let session = self.of(slot);
+        session.records_max / 2 <= session.records
+    }
+
+    /// Whether something is to be sent.
+    pub fn wants_write(&mut self, slot: u32) -> bool {
+        self.of(slot).tls.wants_write()
+    }
+
+    /// Writes what is to be sent, as far as there is room; returns how many bytes.
+    pub fn write(&mut self, slot: u32, out: &mut impl Write) -> usize {
+        let session = self.of(slot);
+        (session.written, session.sent) = (0, 0);
+        seal::lend(|| {
+            while session.tls.wants_write()
+                && let Ok(written @ 1..) = session.tls.write_tls(out)
+            {
+                session.written += written;
+            }
+        });
+        session.written
+    }
+
+    /// So many more of the bytes that were written have left.
+    pub fn sent(&mut self, slot: u32, bytes: usize) -> Sent {
+        let session = self.of(slot);
+        session.sent += bytes;
+        if session.sent < session.written {
+            Sent::UpTo(session.sent)
+        } else if session.tls.wants_write() {
+            Sent::AllWritten
+        } else {
+            Sent::Whole(std::mem::take(&mut session.request_bytes))
+        }
+    }
+
+    /// How many bytes were written to be sent.
+    pub fn written(&mut self, slot: u32) -> usize {
+        self.of(slot).written
+    }
+
+    /// Says that nothing follows (close_notify), if anything may be said.
+    pub fn close_notify(&mut self, slot: u32) {
+        let session = self.of(slot);
+        if !session.has_failed && !session.tls.is_handshaking() {
+            seal::lend(|| session.tls.send_close_notify());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::Plan;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_spent_at_half_of_their_limit() {
+        let plan = Plan { insecure: true, ..Plan::default() };
+        let client = ClientSetup::new(&plan, "localhost").expect("a configuration");
+        let mut sessions = Sessions::new(&client, 1, 0);
+        sessions.begin(0);
+        for (records, records_max, is_spent) in [
+            (0, 1 << 24, false),
+            ((1 << 23) - 1, 1 << 24, false),
+            (1 << 23, 1 << 24, true),
+            (1 << 40, u64::MAX, false),
+        ] {
+            let session = sessions.of(0);
+            (session.records, session.records_max) = (records, records_max);
+            assert_eq!(sessions.is_spent(0), is_spent, "{records} of {records_max}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The bytes that rings send: a head and, right behind it, a body in memory or in a mapped file,
+//! once or several times in a row.
+//!
+//! Head and body have one range of addresses, so that any part of them is one send. Only the kernel
+//! reads a mapped file's pages: where the file was cut short, a send fails, and no signal comes.
+//! What TLS is to encrypt is read into memory for that reason.
+#![expect(unsafe_code, reason = "bytes are laid out in pages; every block says why it is sound")]
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::slice;
+use std::sync::Arc;
+
+use rustix::param::page_size;
+
+use super::pages::Pages;
+
+/// The bytes that rings send. A clone is the same bytes, not a copy of them.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    pages: Arc<Pages>,
+    /// Where the bytes begin in the pages.
+    offset: usize,
+    /// Of head and body.
+    length: usize,
+    /// How often they stand in a row.
+    copies: usize,
+    /// Whether a part of them is a file, which may be cut short.
+    is_mapped: bool,
+}
+
+impl Payload {
+    /// A head and a body, `copies` times in a row.
+    ///
+    /// # Errors
+    /// No memory for them.
+    pub fn copied(head: &[u8], body: &[u8], copies: usize) -> io::Result<Payload> {
+        let length = head.len() + body.len();
+        let mut pages = Pages::reserved((copies * length).max(1))?;
+        for copy in 0..copies {
+            fill(&mut pages, copy * length, head);
+            fill(&mut pages, copy * length + head.len(), body);
+        }
+        Ok(Payload { pages: Arc::new(pages), offset: 0, length, copies, is_mapped: false })
+    }
+
+    /// A head, copied, and as its body the first `length` bytes of a file, mapped.
+    ///
+    /// # Errors
+    /// The file can't be mapped.
+    pub fn mapped(head: &[u8], file: &File, length: usize) -> io::Result<Payload> {
+        // The body begins with a page, and the head ends before it.
+        let body_at = head.len().next_multiple_of(page_size());
+        let mut pages = Pages::reserved(body_at + length)?;
+        let offset = body_at - head.len();
+        fill(&mut pages, offset, head);
+        pages.replace(body_at, file, length)?;
+        let length = head.len() + length;
+        Ok(Payload { pages: Arc::new(pages), offset, length, copies: 1, is_mapped: true })
+    }
+
+    /// A head and, read into memory, the first `length` bytes of a file as its body.
+    ///
+    /// # Errors
+    /// No memory for them, or the file can't be read.
+    pub fn loaded(head: &[u8], file: &File, length: usize) -> io::Result<Payload> {
+        let whole = head.len() + length;
+        let mut pages = Pages::reserved(whole.max(1))?;
+        fill(&mut pages, 0, head);
+        // SAFETY: the pages were made a few lines above, zeroed and as long as head and body, and
+        // nobody else knows them.
+        let bytes = unsafe { slice::from_raw_parts_mut(pages.address(), whole) };
+        file.read_exact_at(&mut bytes[head.len()..], 0)?;
+        Ok(Payload {
+            pages: Arc::new(pages),
+            offset: 0,
+            length: whole,
+            copies: 1,
+            is_mapped: false,
+        })
+    }
+
+    /// How many bytes head and body have.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// How often the bytes stand in a row.
+    pub(super) fn copies(&self) -> usize {
+        self.copies
+    }
+
+    /// Whether all of it is in memory: see [`Payload::bytes`].
+    pub fn is_in_memory(&self) -> bool {
+        !self.is_mapped
+    }
+
+    /// How many bytes there are in a row.
+    pub fn whole_len(&self) -> usize {
+        self.copies * self.length
+    }
+
+    /// A part of the row, which is in memory.
+    pub fn bytes(&self, part: Range<usize>) -> &[u8] {
+        assert!(!self.is_mapped, "a file that is cut short would raise a signal");
+        let (address, length) = self.part(part);
+        // SAFETY: the part lies in the pages, which are anonymous, were filled before this value was
+        // there and live as long; nobody writes to them.
+        unsafe { slice::from_raw_parts(address, length as usize) }
+    }
+
+    /// The address and the length of a part of the row.
+    pub(super) fn part(&self, part: Range<usize>) -> (*const u8, u32) {
+        assert!(part.start <= part.end && part.end <= self.whole_len(), "a part of the payload");
+        let length = u32::try_from(part.len()).expect("a send is far below 4 GiB");
+        // SAFETY: the offset lies in the pages, or is their end.
+        (unsafe { self.pages.address().add(self.offset + part.start) }, length)
+    }
+}
+
+/// Copies bytes into pages, from `offset` on.
+fn fill(pages: &mut Pages, offset: usize, bytes: &[u8]) {
+    // SAFETY: the callers reserved room for the bytes behind `offset`, and the exclusive reference
+    // says that nobody looks at it.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), pages.address().add(offset), bytes.len());
+    }
+}

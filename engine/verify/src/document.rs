@@ -1,0 +1,229 @@
+//! Checks a report against itself: percentiles against histograms, sums against parts, the schedule
+//! against the plan.
+
+use hdrhistogram::Histogram;
+use plan::flatten::{flatten, value_text};
+use record::counts::IntervalCounts;
+use record::series::SeriesInterval;
+use report::calibration::CalibratedOf;
+use report::judge;
+use report::merge::{corrected_by, held_against};
+use report::slo::judge::Figures;
+use report::verdict::Verdict;
+use report::{IntervalPart, Report};
+use stats::distribution::{LATENESS_DIGITS, interval_histogram};
+use stats::stationarity::stationarity;
+
+use super::agents::agents;
+use super::compare::compare;
+use super::distribution::of_document;
+use super::finding::{Finding, summed_up};
+use super::part::{littles_law, part, per_second, requests, samples, taken, until};
+use super::planned::Planned;
+use super::sound::{DecodedSeries, sound};
+
+/// Arrivals of a schedule that are drawn again before a report is used: a fraction of a second.
+const DRAWN_MAX: u64 = 1_000_000;
+
+/// Checks everything in a report that follows from the rest of it. The whole run's checks are
+/// listed one by one; those of its parts and intervals as one finding each, beside what is wrong in
+/// them.
+pub fn report_alone(report: &Report) -> Vec<Finding> {
+    checked(report, true)
+}
+
+/// The same of a report that is about to be used for something else, which mustn't wait long: the
+/// arrivals of a long schedule aren't drawn again.
+pub fn report_in_brief(report: &Report) -> Vec<Finding> {
+    checked(report, report.config.schedule_arrivals.is_none_or(|count| count <= DRAWN_MAX))
+}
+
+/// Checks a report, and its schedule if that is to be drawn again.
+fn checked(report: &Report, draws: bool) -> Vec<Finding> {
+    let (mut findings, decoded) = sound(report);
+    let Some(decoded) = decoded else { return findings };
+    findings.extend(part(report, &report.whole, Some(&decoded.latencies)));
+    findings.push(corrected_digest(report));
+    let traffic = report.generator.traffic();
+    findings.extend(summed_up("traffic", compare("", &traffic, &report.traffic)));
+    findings.extend(agents(report, &decoded, draws));
+    let correction = corrected_by(&report.config.plan);
+    let corrected_by = report.config.corrected_by.as_str();
+    findings.push(Finding::equal("config.corrected_by", correction, corrected_by));
+    findings.push(until(report));
+    if draws {
+        findings.extend(schedule(report, &decoded));
+    }
+    findings.extend(requests(report));
+    findings.extend(series(report, &decoded));
+    let expected = stationarity(&decoded.latencies, report.config.plan.thresholds.drift);
+    findings.extend(compare("stationarity.", &expected, &report.stationarity));
+    findings.extend(littles_law(report));
+    findings.extend(slo(report, &decoded));
+    findings.extend(samples(report));
+    findings.extend(profile(report));
+    findings.extend(calibration(report));
+    findings.extend(verdict(report));
+    findings
+}
+
+/// The digest of the corrected latencies is that of their histogram.
+fn corrected_digest(report: &Report) -> Finding {
+    let expected = of_document(&report.whole.corrected).map(|whole| whole.digest());
+    let expected = expected.unwrap_or_else(|problem| problem.to_string());
+    Finding::equal("corrected_digest", expected, report.corrected_digest.clone())
+}
+
+/// The schedule that the plan means, against what the run took of it, and in which intervals.
+fn schedule(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
+    if !until(report).ok {
+        return Vec::new();
+    }
+    let planned = Planned::new(report, decoded);
+    let mut findings = taken(report, planned.as_ref());
+    if let Some(planned) = &planned {
+        let due = |at: usize| planned.per_interval.get(at).copied().unwrap_or(0);
+        let intervals = report.series.intervals.iter().enumerate();
+        let mut per_interval: Vec<Finding> = intervals
+            .map(|(at, interval)| Finding::equal(at.to_string(), due(at), interval.counts.intended))
+            .collect();
+        per_interval.push(Finding::at_most(
+            "intervals with arrivals",
+            report.series.intervals.len(),
+            planned.per_interval.len(),
+        ));
+        findings.extend(summed_up("series: intended by the schedule", per_interval));
+    }
+    findings
+}
+
+/// One of the counts of an interval.
+type CountOf = fn(&IntervalCounts) -> u64;
+
+/// The run over time adds up to the run.
+fn series(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
+    let counts = &report.whole.counts;
+    let intervals = &report.series.intervals;
+    let sums: [(&str, u64, CountOf); 7] = [
+        ("intended", counts.intended, |interval| interval.intended),
+        ("sent", counts.sent, |interval| interval.sent),
+        ("unsent", counts.unsent, |interval| interval.unsent),
+        ("answered", counts.answered, |interval| interval.answered),
+        ("unexpected_status", counts.unexpected_status, |interval| interval.unexpected_status),
+        ("errors", counts.ended_in_error(), |interval| interval.errors),
+        ("sends", counts.sent_in_window, |interval| interval.sends),
+    ];
+    let sum = |number: CountOf| -> u64 {
+        intervals.iter().map(|interval| number(&interval.counts)).sum()
+    };
+    let mut findings: Vec<Finding> = sums
+        .into_iter()
+        .map(|(what, expected, number)| {
+            Finding::equal(format!("series: sum of {what}"), expected, sum(number))
+        })
+        .collect();
+    let answers = per_second(report, sum(|interval| interval.answers));
+    let rate = report.whole.rate.answered_due;
+    findings.push(Finding::close("series: answers per second", rate, answers));
+    let latencies: u64 = decoded.latencies.iter().map(Histogram::len).sum();
+    findings.push(Finding::equal("series: latencies", counts.with_latency(), latencies));
+    let each = intervals.iter().zip(decoded.latencies.iter()).enumerate();
+    let each = each
+        .flat_map(|(at, (found, latency))| interval(at, report.series.interval_s, found, latency));
+    findings.extend(summed_up("series: intervals", each.collect()));
+    findings
+}
+
+/// An interval's figures against its own histogram, and its sums.
+fn interval(
+    at: usize,
+    interval_s: f64,
+    found: &IntervalPart,
+    latency: &Histogram<u64>,
+) -> Vec<Finding> {
+    let slot = SeriesInterval {
+        counts: found.counts,
+        in_flight: found.in_flight,
+        latency: latency.clone(),
+        receive_lateness: interval_histogram(LATENESS_DIGITS),
+    };
+    let IntervalCounts { intended, sent, unsent, answered, unexpected_status, errors, .. } =
+        found.counts;
+    // The document has no histogram of the lateness; the samples rebuild it.
+    let expected = IntervalPart {
+        receive_lateness_p50: found.receive_lateness_p50,
+        receive_lateness_p99: found.receive_lateness_p99,
+        receive_lateness_max: found.receive_lateness_max,
+        ..IntervalPart::new(at as f64 * interval_s, &slot)
+    };
+    let mut findings = compare(&format!("{at}."), &expected, found);
+    let name = |what: &str| format!("{at}: {what}");
+    findings.extend([
+        Finding::equal(name("intended = sent + unsent"), sent + unsent, intended),
+        Finding::equal(name("sent = answered + errors"), answered + errors, sent),
+        // Of errors and of what was never sent, some have a latency and some have none.
+        Finding::at_most(name("latencies"), intended, latency.len()),
+        Finding::at_most(name("answered"), latency.len(), answered),
+        Finding::at_most(name("unexpected_status"), answered, unexpected_status),
+    ]);
+    findings
+}
+
+/// The objectives, judged again.
+fn slo(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
+    // A histogram that can't be read has its own finding.
+    let Ok(corrected) = of_document(&report.whole.corrected) else { return Vec::new() };
+    let (part, pieces) = (&report.whole, &decoded.latencies);
+    let figures = Figures { part, corrected: &corrected, pieces, series: &report.series };
+    let expected = report.config.plan.slo.as_ref().map(|slo| figures.judge(slo));
+    compare("slo.", &expected, &report.slo)
+}
+
+/// What a profile says follows from its samples, and its frames can be those of one profile. How
+/// much time the process used, and where its samples fell, is the profiler's word.
+fn profile(report: &Report) -> Vec<Finding> {
+    let Some(profile) = &report.profile else { return Vec::new() };
+    let expected = profile.again(report.whole.rate.answered);
+    let mut findings = compare("", &expected, profile);
+    let own = |kernel: bool| {
+        let frames = profile.frames.iter().filter(|frame| frame.kernel == kernel);
+        frames.map(|frame| frame.own.samples).sum::<u64>()
+    };
+    let in_kernel = profile.kernel.as_ref().map_or(0, |kernel| kernel.samples);
+    let sorted = profile.frames.is_sorted_by(|a, b| b.own.samples <= a.own.samples);
+    findings.extend([
+        Finding::equal("samples", in_kernel + profile.user.samples, profile.samples),
+        Finding::at_most("frames: samples in the kernel", in_kernel, own(true)),
+        Finding::at_most("frames: samples in user space", profile.user.samples, own(false)),
+        Finding::new("frames: order", "the heaviest first", sorted, sorted),
+    ]);
+    summed_up("profile", findings)
+}
+
+/// A calibration is of the machine, the version and the cores of the run, and what follows from its
+/// figures for the run is computed. The figures themselves are the calibration's word.
+fn calibration(report: &Report) -> Vec<Finding> {
+    let Some(found) = &report.calibration else { return Vec::new() };
+    let mut calibrated = found.calibrated.clone();
+    calibrated.of = CalibratedOf::of_run(&report.config.plan, &report.environment);
+    let expected = held_against(report, calibrated);
+    let mut findings = compare("", &expected, found);
+    let rises = found.calibrated.floors.is_sorted_by(|a, b| a.rate < b.rate);
+    findings.push(Finding::new("floors: order", "rates that rise", rises, rises));
+    summed_up("calibration", findings)
+}
+
+/// The verdict is what these numbers lead to, to the last word.
+fn verdict(report: &Report) -> Vec<Finding> {
+    let expected = judge(report);
+    let text = |verdict: &Verdict| {
+        let words = flatten(verdict).into_iter().filter_map(|(path, leaf)| {
+            (path == "level" || path.ends_with(".code")).then(|| value_text(&leaf))
+        });
+        words.collect::<Vec<String>>().join(" ")
+    };
+    let mut findings = vec![Finding::equal("verdict", text(&expected), text(&report.verdict))];
+    findings
+        .extend(summed_up("verdict: words and figures", compare("", &expected, &report.verdict)));
+    findings
+}

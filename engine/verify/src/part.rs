@@ -1,0 +1,361 @@
+//! Checks what a report has of its run and of each agent's part alike: sums, distributions against
+//! counts, what was taken of the schedule, Little's law, samples.
+
+use hdrhistogram::Histogram;
+use load::requests::is_cut_short;
+use plan::{Model, Plan, StampSource};
+use record::counts::Counts;
+use report::merge::offered_rate;
+use report::{DistributionPart, LittlesLaw, Part, Rates, Report, ResponseStamps};
+use stats::arrival_proof::ArrivalProof;
+use stats::interval::dependent;
+use stats::percentiles::Quantile;
+use stats::pieces::Pieces;
+use units::{OneIn, SECOND_NS, seconds_to_ns};
+
+use super::compare::compare;
+use super::distribution::{distribution, distributions, of_document};
+use super::finding::{Finding, is_close, summed_up};
+use super::planned::Planned;
+use super::steps::steps;
+use super::sums::outcomes;
+
+/// Little's law: what follows from its two sides.
+pub(super) fn littles_law(report: &Report) -> Vec<Finding> {
+    let law = &report.littles_law;
+    let mut findings = Vec::new();
+    let mut expected = LittlesLaw::new(law.in_flight_mean, law.expected, law.at_target_mean);
+    if let Some(users) = report.unpaced_users() {
+        // Each user's request is ready, or in flight, or neither.
+        let most = (users as f64 - law.in_flight_mean).max(0.0);
+        let queued = law.queued_mean.unwrap_or(0.0);
+        let ok = 0.0 <= queued && (queued <= most || is_close(queued, most));
+        let most = format!("at most {most}");
+        findings.push(Finding::new("littles_law.queued_mean", most, queued, ok));
+        expected = expected.of_users(users, queued);
+    }
+    findings.extend(compare("littles_law.", &expected, law));
+    // A response is handled after it has arrived.
+    let (at_target, on_the_wire) = (law.at_target_mean, law.expected);
+    let ok = 0.0 <= at_target && (at_target <= on_the_wire || is_close(at_target, on_the_wire));
+    let most = format!("at most {on_the_wire}");
+    findings.push(Finding::new("littles_law.at_target_mean", most, at_target, ok));
+    findings
+}
+
+/// Values that a distribution must have; `None` where the counts don't say.
+fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
+    match name {
+        "naive" => Some(counts.sent.saturating_sub(counts.failed)),
+        // Back-filled values are more than requests.
+        "corrected" | "successes.corrected" if plan.backfill_ns().is_some() => None,
+        "corrected" => Some(counts.with_latency()),
+        "pacer_lateness" | "connection_wait" => Some(counts.sent),
+        "connect_time" | "tls.handshake_time" => Some(counts.connects_in_window),
+        "send_path" => Some(counts.sends_stamped),
+        // With the program's stamps, those of a few are a control.
+        "receive_lateness" if plan.stamps() == StampSource::User => None,
+        "receive_lateness" => Some(counts.stamped_by_kernel),
+        _ => Some(counts.answered.saturating_sub(counts.unexpected_status)),
+    }
+}
+
+/// Back-filled latencies against the naive ones.
+fn backfilled(part: &Part, interval_ns: u64) -> Vec<Finding> {
+    let mut pairs = vec![("corrected", &part.naive, &part.corrected)];
+    if let Some(successes) = &part.successes {
+        pairs.push(("successes.corrected", &successes.naive, &successes.corrected));
+    }
+    let check = |(name, naive, corrected): (&str, &DistributionPart, &DistributionPart)| {
+        // What can't be read is found elsewhere.
+        let (naive, corrected) = (of_document(naive).ok()?, of_document(corrected).ok()?);
+        let expected = naive.backfilled(interval_ns).digest();
+        Some(Finding::equal(format!("{name} by back-filling"), expected, corrected.digest()))
+    };
+    pairs.into_iter().filter_map(check).collect()
+}
+
+/// A part against itself; with the pieces of its series, its intervals as well.
+pub(super) fn part(
+    report: &Report,
+    part: &Part,
+    pieces: Option<&Pieces<Histogram<u64>>>,
+) -> Vec<Finding> {
+    let plan = &report.config.plan;
+    let dependent = pieces.and_then(dependent);
+    let mut findings = sums(&part.counts, plan);
+    for (name, document) in distributions(part) {
+        if let Some(length) = length(name, &part.counts, plan) {
+            findings.push(Finding::equal(
+                format!("{name}.count by the counts"),
+                length,
+                document.count,
+            ));
+        }
+        // Only the corrected latencies are kept over time, and back-filled ones are no pieces of
+        // the run.
+        findings.extend(distribution(name, document, |whole| match (name, pieces) {
+            ("corrected", Some(pieces)) if plan.backfill_ns().is_none() => {
+                DistributionPart::new(whole, pieces)
+            }
+            ("corrected", Some(_)) => DistributionPart::alone(whole, Some(true)),
+            (_, Some(_)) => DistributionPart::alone(whole, dependent),
+            // Those of an agent have a check of their own.
+            ("corrected", None) if plan.backfill_ns().is_none() => {
+                let alone = DistributionPart::alone(whole, None);
+                let percentiles = alone.percentiles.with_intervals_of(&document.percentiles);
+                DistributionPart { percentiles, ..alone }
+            }
+            ("corrected", None) => DistributionPart::alone(whole, Some(true)),
+            (_, None) => DistributionPart::alone(whole, part.naive.percentiles.dependent),
+        }));
+    }
+    if let Some(interval_ns) = plan.backfill_ns() {
+        findings.extend(backfilled(part, interval_ns));
+    }
+    let of_shards = report.generator.shards.iter().map(|shard| shard.stamps_clamped);
+    let of_shards = of_shards.fold(0_u64, u64::saturating_add);
+    findings.push(Finding::equal("stamps_clamped", of_shards, part.counts.stamps_clamped));
+    // Agents may sample as their kernels let them, and each is checked.
+    if !report.is_joint() {
+        findings.push(sampled(report, part));
+    }
+    let stamps = ResponseStamps::new(plan.stamps(), &part.counts);
+    findings.extend(compare("stamps.", &stamps, &part.stamps));
+    if let Some(share) = &part.client_share {
+        for (Quantile { label, q, .. }, at) in share.parts() {
+            let name = format!("client_share at {label}");
+            findings.push(compared(&name, part.corrected.quantile_us(q), Some(at.corrected)));
+            // How many requests met a connection that was added isn't told otherwise.
+            let room = if part.counts.pool_grew == 0 { 0.0 } else { at.corrected - at.added };
+            let fits = (0.0..=room + 1e-9).contains(&at.opening);
+            let (most, opening) = (format!("at most {room}"), at.opening.to_string());
+            findings.push(Finding::new(format!("{name}: opening"), most, opening, fits));
+        }
+    }
+    findings.push(Finding::equal("bad", part.counts.bad(), part.bad));
+    let successes = part.counts.answered.saturating_sub(part.counts.unexpected_status);
+    findings.push(Finding::equal(
+        "successes apart",
+        successes != part.naive.count,
+        part.successes.is_some(),
+    ));
+    findings.extend(rates(report, part));
+    findings.extend(tls(plan, part));
+    let dependent = dependent.or(part.naive.percentiles.dependent);
+    findings.extend(steps(plan, part, dependent));
+    findings
+}
+
+/// What TLS did, against the plan and the connections.
+fn tls(plan: &Plan, part: &Part) -> Vec<Finding> {
+    let spoken = |is: bool| if is { "spoken" } else { "not spoken" };
+    let mut findings =
+        vec![Finding::equal("tls", spoken(plan.is_https()), spoken(part.tls.is_some()))];
+    if let Some(tls) = &part.tls {
+        let handshakes = tls.full.saturating_add(tls.resumed);
+        let counts = &part.counts;
+        findings.extend([
+            Finding::equal("handshakes of connections", counts.connects, handshakes),
+            Finding::at_most("tls.truncated", counts.connects, tls.truncated),
+            Finding::equal("tls.insecure", plan.insecure, tls.insecure),
+        ]);
+        findings.extend(compare("tls.session", &plan.tls_session, &tls.session));
+    }
+    findings
+}
+
+fn compared(what: &str, expected: Option<f64>, found: Option<f64>) -> Finding {
+    let text = |us: Option<f64>| us.map_or("none".to_owned(), |us| us.to_string());
+    Finding::equal(what, text(expected), text(found))
+}
+
+fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
+    let Counts { intended, sent, answered, failed, .. } = *counts;
+    let shared = |most| if plan.pipeline == 1 { 0 } else { most };
+    let warmup = &counts.warmup;
+    let [(setup_sent, setup_ended), (warmup_sent, warmup_ended)] = counts.before_the_window();
+    let mut findings = outcomes(counts, plan);
+    findings.extend([
+        Finding::at_most("unconnected", failed, counts.unconnected),
+        Finding::at_most(
+            "sent_in_window + unconnected",
+            sent,
+            counts.sent_in_window + counts.unconnected,
+        ),
+        Finding::at_most("stamped_by_kernel", answered, counts.stamped_by_kernel),
+        Finding::at_most("sends_stamped", counts.sends_sampled, counts.sends_stamped),
+        Finding::at_most("waited", intended, counts.waited),
+        // A user of a closed model waits for its own connection.
+        Finding::at_most(
+            "capped",
+            if plan.model() == Model::Open { counts.waited } else { 0 },
+            counts.capped,
+        ),
+        Finding::at_most("connects_in_window", counts.connects, counts.connects_in_window),
+        Finding::at_most("pool_grew", counts.connects_in_window, counts.pool_grew),
+        Finding::at_most("users_blocked", counts.users, counts.users_blocked),
+        Finding::at_most("incomplete_uploads", counts.answered, counts.incomplete_uploads),
+        Finding::at_most("stamps_clamped of the answers", counts.answered, counts.stamps_clamped),
+        Finding::at_most("doubtful", shared(counts.answered), counts.doubtful),
+        Finding::at_most("shared_sends", shared(counts.sent), counts.shared_sends),
+        Finding::at_most("shared_receives", shared(counts.answered), counts.shared_receives),
+        Finding::equal("setup: sent = answered + errors + abandoned", setup_ended, setup_sent),
+        Finding::equal("warm-up: sent = answered + errors + abandoned", warmup_ended, warmup_sent),
+        Finding::at_most("warmup.sent_in_window", warmup_sent, warmup.sent_in_window),
+        Finding::at_most("warmup.answered_in_window", warmup.answered, warmup.answered_in_window),
+    ]);
+    findings
+}
+
+/// The sample of the sends: of the requests that each shard sent one in so many, the last of those
+/// that left together. The shards counted them from setup on, and requests that were in flight as
+/// the window began needn't follow each other.
+fn sampled(report: &Report, part: &Part) -> Finding {
+    let Counts { sent, unconnected, sends_sampled: found, .. } = part.counts;
+    let plan = &report.config.plan;
+    let Some(one_in) = plan.stamp_sends.and_then(OneIn::count) else {
+        return Finding::equal("sends_sampled", 0, found);
+    };
+    let (one_in, sent) = (u64::from(one_in.get()), sent.saturating_sub(unconnected));
+    let (edge, shards) = (report.conns() * plan.pipeline, report.generator.shards.len() as u64);
+    let least = sent.saturating_sub(edge as u64) / one_in.max(plan.pipeline as u64);
+    let least = least.saturating_sub(shards);
+    let most = (sent + edge as u64) / one_in + shards;
+    let ok = (least..=most).contains(&found);
+    Finding::new("sends_sampled", format!("{least} to {most}"), found, ok)
+}
+
+/// A count over the length of the window.
+pub(super) fn per_second(report: &Report, count: u64) -> f64 {
+    let until_ns = seconds_to_ns(report.config.schedule_until);
+    match until_ns.saturating_sub(report.config.plan.warmup.0) {
+        0 => 0.0,
+        window_ns => count as f64 * SECOND_NS as f64 / window_ns as f64,
+    }
+}
+
+/// Rates are counts over the window; answers before its end can't be more than all.
+fn rates(report: &Report, part: &Part) -> Vec<Finding> {
+    let Part { counts, rate, .. } = part;
+    let expected = Rates {
+        unit: rate.unit,
+        target: target(report),
+        intended: per_second(report, counts.intended),
+        sent: per_second(report, counts.sends_in_window()),
+        sent_due: per_second(report, counts.sent_in_window),
+        answered: rate.answered_due + per_second(report, counts.warmup.answered_in_window),
+        answered_due: rate.answered_due,
+    };
+    let mut findings = compare("rate.", &expected, rate);
+    let most = per_second(report, counts.answered);
+    let found = rate.answered_due;
+    let ok = 0.0 <= found && (found <= most || is_close(most, found));
+    let most = format!("at most {most}");
+    findings.push(Finding::new("rate.answered_due by the counts", most, found, ok));
+    findings
+}
+
+/// Requests per second that these agents were to offer, and those that were lost.
+pub(super) fn target(report: &Report) -> Option<f64> {
+    let there = report.per_agent.iter().map(|agent| &agent.config.share);
+    let lost = report.agent_lost.iter().map(|lost| &lost.share);
+    offered_rate(&report.config.plan, there.chain(lost))
+}
+
+/// Where the schedule ended.
+pub(super) fn until(report: &Report) -> Finding {
+    let config = &report.config;
+    let plan = &config.plan;
+    let until_ns = seconds_to_ns(config.schedule_until);
+    let may_be_early = report.interrupted || plan.ends_by_count();
+    Finding::new(
+        "schedule_until",
+        if may_be_early { "the plan's end, or before" } else { "the plan's end" },
+        config.schedule_until,
+        (until_ns == plan.end_ns() || (may_be_early && until_ns < plan.end_ns()))
+            && is_close(until_ns as f64 / SECOND_NS as f64, config.schedule_until),
+    )
+}
+
+/// A window that ended after so many requests had them, unless something else ended it before.
+pub(super) fn requests(report: &Report) -> Option<Finding> {
+    let plan = &report.config.plan;
+    let requests = plan.requests?;
+    let intended = report.whole.counts.intended;
+    let ended_before = report.interrupted
+        || report.partial
+        || match plan.ends_by_count() {
+            true => seconds_to_ns(report.config.schedule_until) == plan.end_ns(),
+            false => is_cut_short(plan),
+        };
+    Some(match ended_before {
+        true => Finding::at_most("intended of --requests", requests, intended),
+        false => Finding::equal("intended of --requests", requests, intended),
+    })
+}
+
+/// What was taken of the schedule, and its proof.
+pub(super) fn taken(report: &Report, planned: Option<&Planned>) -> Vec<Finding> {
+    let config = &report.config;
+    let mut findings = compare(
+        "schedule_digest",
+        &planned.map(|planned| planned.whole.hex()),
+        &config.schedule_digest,
+    );
+    findings.extend(compare(
+        "schedule_arrivals",
+        &planned.map(|planned| planned.whole.arrivals()),
+        &config.schedule_arrivals,
+    ));
+    if let Some(planned) = planned {
+        let (due, intended) = (planned.window.arrivals(), report.whole.counts.intended);
+        findings.push(Finding::equal("intended by the schedule", due, intended));
+    }
+    findings.extend(arrivals(report, planned));
+    findings
+}
+
+/// The proof of the arrivals: all that follows from the plan, and what the figures of the sends
+/// make of it.
+fn arrivals(report: &Report, planned: Option<&Planned>) -> Vec<Finding> {
+    let bounds = &report.config.plan.thresholds;
+    let found = report.arrivals.as_ref();
+    let expected = match (planned, found) {
+        (Some(planned), Some(found)) => Some(planned.proof_with_sends_of(found, bounds)),
+        (planned, _) => planned.map(|planned| planned.proof.clone()),
+    };
+    let line = expected.as_ref().map(ArrivalProof::line);
+    let mut findings = summed_up("arrivals", compare("", &expected, &report.arrivals));
+    findings.extend(compare("arrivals_line", &line, &report.arrivals_line));
+    findings
+}
+
+/// What became of the raw samples, against the plan and the counts.
+pub(super) fn samples(report: &Report) -> Vec<Finding> {
+    let reported = |some: bool| if some { "reported" } else { "none" };
+    let asked = report.config.plan.raw.is_some();
+    let mut findings =
+        vec![Finding::equal("samples", reported(asked), reported(report.samples.is_some()))];
+    if let Some(samples) = &report.samples {
+        let intended = report.whole.counts.intended;
+        findings.extend([
+            Finding::equal(
+                "intended = samples written + lost",
+                samples.written + samples.lost,
+                intended,
+            ),
+            Finding::equal("samples.file", samples.error.is_none(), samples.file.is_some()),
+        ]);
+        // Of several agents, one may have a file and another none.
+        if !report.is_joint() {
+            findings.push(Finding::new(
+                "samples.written",
+                if samples.file.is_some() { "some" } else { "0" },
+                samples.written,
+                samples.file.is_some() || samples.written == 0,
+            ));
+        }
+    }
+    findings
+}

@@ -1,0 +1,457 @@
+//! Checks a report against its raw samples: every number is recomputed from the requests
+//! themselves.
+//!
+//! The records go through a recorder as they did in the shards, and its figures are compared with
+//! the report value by value. The files are read as streams: once for that, with 16 bytes a request
+//! in memory to put the arrivals of each shard back in order, then once for each distribution,
+//! whose values are sorted in memory, 8 bytes a request, for quantiles that don't depend on a
+//! histogram.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use load::schedule::Digest;
+use plan::{DURATION_MAX, Plan};
+use record::config::RecorderConfig;
+use record::counts::Counts;
+use record::littles_law::InFlightIntegral;
+use record::recorder::Recorder;
+use report::merge::{WindowFigures, offer, window_figures};
+use report::{AgentPart, ClientShare, DistributionPart, Part, Rates, Report};
+use samples::{End, Header, ReadError, Sample, SampleKind, SampleReader, plan_digest};
+use stats::arrival_proof::ArrivalProof;
+use stats::arrivals::ArrivalStats;
+use stats::distribution::{Distribution, VALUE_MAX_NS, rank};
+use stats::percentiles::Quantile;
+use units::{seconds_to_ns, us_to_ns};
+
+use super::compare::compare;
+use super::finding::{Finding, is_close, summed_up};
+use super::part::target;
+use super::planned::Planned;
+use super::sound::{DecodedSeries, sound};
+use super::unsound::Unsound;
+
+/// How far a percentile of the report may be from the exact one: 1 %, or one bucket of its
+/// histogram.
+const QUANTILE_TOLERANCE: f64 = 0.01;
+
+/// Checks a report against the samples of its run, one file for each agent. A file that is damaged,
+/// incomplete or missing samples ends the checks: a part proves nothing.
+pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
+    let (findings, decoded) = sound(report);
+    let Some(decoded) = decoded else { return summed_up("a report to compare with", findings) };
+    let mut findings = Vec::new();
+    let mut replay = Replay::new(report);
+    let (mut written, mut lost) = (0, 0);
+    if files.len() != report.per_agent.len() {
+        let (agents, files) = (report.per_agent.len(), files.len());
+        return vec![Finding::equal("samples: a file for each agent", agents, files)];
+    }
+    for (agent, file) in report.per_agent.iter().zip(files) {
+        match replay.read(agent, file) {
+            Ok((header, end)) => {
+                findings.extend(belonging(report, agent, file, &header, &end));
+                written += end.written();
+                lost += end.lost();
+            }
+            Err(error) => {
+                findings.push(Finding::new(file.display().to_string(), "whole", error, false));
+                return findings;
+            }
+        }
+    }
+    let reported = report.samples.as_ref().map(|samples| (samples.written, samples.lost));
+    let text = |reported: Option<(u64, u64)>| match reported {
+        Some((written, lost)) => format!("{written} written, {lost} lost"),
+        None => "no samples".to_owned(),
+    };
+    findings.push(Finding::equal(
+        "samples: in the files",
+        text(Some((written, lost))),
+        text(reported),
+    ));
+    findings.push(Finding::equal("samples: lost", 0, lost));
+    if 0 < lost {
+        return findings;
+    }
+    findings.extend(replay.schedule(&decoded));
+    findings.extend(replay.littles_law());
+    match replay.arrivals() {
+        Ok(arrivals) => {
+            let checks = compare("", &arrivals, &report.arrivals);
+            findings.extend(summed_up("samples: arrivals", checks));
+        }
+        Err(problem) => {
+            findings.push(Finding::new("samples: sends", "in the order intended", problem, false));
+        }
+    }
+    findings.extend(against(replay.figures(&decoded), report));
+    if report.is_joint() {
+        for (agent, file) in report.per_agent.iter().zip(files) {
+            let checks = alone(report, agent, file, &decoded);
+            findings.extend(summed_up(&format!("samples: agent {}", agent.name), checks));
+        }
+    }
+    for (name, document, measure) in measured(&report.whole, &report.config.plan) {
+        match sorted(files, &report.config.plan, measure) {
+            Ok(values) => findings.extend(quantiles(name, document, &values)),
+            Err(error) => findings.push(Finding::new(name, "a readable file", error, false)),
+        }
+    }
+    findings
+}
+
+/// An agent's part against its own samples, as those of a report of that agent alone.
+fn alone(report: &Report, agent: &AgentPart, file: &Path, decoded: &DecodedSeries) -> Vec<Finding> {
+    let view = Report { series: report.series.clone(), ..report.of_agent(agent) };
+    let mut replay = Replay::new(&view);
+    if let Err(error) = replay.read(agent, file) {
+        return vec![Finding::new("file", "whole", error, false)];
+    }
+    let mut findings = replay.littles_law();
+    match replay.arrivals() {
+        Ok(arrivals) => findings.extend(compare("arrivals.", &arrivals, &agent.arrivals)),
+        Err(problem) => {
+            findings.push(Finding::new("sends", "in the order intended", problem, false))
+        }
+    }
+    // Its intervals rest on its seconds: those of the run, unless it stalled at the run's end.
+    let of_its_own = part_against(replay.window_figures().part, &agent.part);
+    let of_the_run = part_against(replay.figures(decoded).part, &agent.part);
+    let is_right = of_its_own.iter().all(|finding| finding.ok);
+    findings.extend(if is_right { of_its_own } else { of_the_run });
+    findings
+}
+
+/// Whether a file is of this run's plan, and of this agent's part of it.
+fn belonging(
+    report: &Report,
+    agent: &AgentPart,
+    file: &Path,
+    header: &Header,
+    end: &End,
+) -> Vec<Finding> {
+    let plan = &agent.config.placed(&report.config.plan);
+    let hex = |digest: u64| format!("{digest:016x}");
+    let name = |what: &str| format!("{}: {what}", file.display());
+    vec![
+        Finding::equal(name("plan"), hex(plan_digest(plan)), hex(header.plan_digest)),
+        Finding::equal(name("seed"), plan.seed, header.seed),
+        Finding::equal(name("window start, ns"), plan.warmup.0, header.window_start_ns),
+        Finding::equal(name("window end, ns"), plan.end_ns(), header.window_end_ns),
+        Finding::equal(
+            name("end of the schedule, ns"),
+            seconds_to_ns(agent.config.schedule_until),
+            end.until_ns,
+        ),
+        Finding::equal(
+            name("schedule"),
+            agent.config.schedule_digest.clone().unwrap_or_default(),
+            agent.config.schedule_digest.as_ref().map(|_| taken(end).hex()).unwrap_or_default(),
+        ),
+    ]
+}
+
+/// What the shards of a file took from their schedules.
+fn taken(end: &End) -> Digest {
+    let mut taken = Digest::default();
+    for shard in &end.shards {
+        taken.merge(Digest::from_value(shard.schedule_digest, shard.schedule_arrivals));
+    }
+    taken
+}
+
+/// The arrivals of one shard, each with when it was sent, [`NEVER_NS`] when it wasn't.
+type SentTimes = Vec<(u64, u64)>;
+const NEVER_NS: u64 = u64::MAX;
+
+/// What the samples of all files add up to.
+struct Replay<'a> {
+    report: &'a Report,
+    plan: &'a Plan,
+    until_ns: u64,
+    recorder: Recorder,
+    /// By file and shard.
+    streams: BTreeMap<(usize, u16), SentTimes>,
+    files: usize,
+    taken: Digest,
+    intended: Digest,
+}
+
+impl<'a> Replay<'a> {
+    fn new(report: &'a Report) -> Replay<'a> {
+        let plan = &report.config.plan;
+        let until_ns = seconds_to_ns(report.config.schedule_until);
+        // The arrivals are put in order first.
+        let config = RecorderConfig { scheduled: false, ..RecorderConfig::of_plan(plan) };
+        let mut recorder = Recorder::new(config);
+        recorder.in_flight = InFlightIntegral::new(plan.warmup.0, until_ns);
+        Replay {
+            report,
+            plan,
+            until_ns,
+            recorder,
+            streams: BTreeMap::new(),
+            files: 0,
+            taken: Digest::default(),
+            intended: Digest::default(),
+        }
+    }
+
+    fn read(&mut self, agent: &AgentPart, file: &Path) -> Result<(Header, End), Unsound> {
+        self.until_ns = seconds_to_ns(agent.config.schedule_until);
+        let mut reader = SampleReader::open(file)?;
+        let header = *reader.header();
+        for sample in &mut reader {
+            self.add(&sample?)?;
+        }
+        let end = reader.end().expect("a file read without an error has its end").clone();
+        self.taken.merge(taken(&end));
+        self.files += 1;
+        Ok((header, end))
+    }
+
+    /// Records a sample as its shard recorded the request.
+    fn add(&mut self, sample: &Sample) -> Result<(), Unsound> {
+        let Sample { intended_ns, ending, .. } = *sample;
+        if !(self.plan.warmup.0..self.plan.end_ns() + DURATION_MAX.0).contains(&intended_ns) {
+            return Err(Unsound::Due(intended_ns));
+        }
+        let steps = self.plan.scenario.len().max(1);
+        if steps <= usize::from(sample.step) {
+            return Err(Unsound::Step(sample.step, steps));
+        }
+        let outcome = sample.outcome().expect("the reader checks it");
+        let is_sent = sample.kind != SampleKind::Unsent && !sample.is_unconnected();
+        let stamps = sample.stamps();
+        let sent_ns = stamps.sent_ns;
+        self.recorder.intended(intended_ns);
+        if is_sent {
+            self.recorder.sent(&stamps, sent_ns <= self.until_ns);
+        } else if sample.is_unconnected() {
+            self.recorder.unconnected(&stamps);
+        }
+        self.recorder.ended(&stamps, ending, ending.ended_ns() <= self.until_ns, outcome);
+        if is_sent {
+            self.recorder.in_flight.stay(sent_ns, ending.received_ns, ending.handled_ns);
+        }
+        self.intended.add(intended_ns);
+        let stream = self.streams.entry((self.files, sample.shard)).or_default();
+        stream.push((intended_ns, if is_sent { sent_ns } else { NEVER_NS }));
+        Ok(())
+    }
+
+    /// The samples' intended times against the plan's arrivals of the window.
+    fn schedule(&self, decoded: &DecodedSeries) -> Vec<Finding> {
+        let Some(planned) = Planned::new(self.report, decoded) else {
+            return Vec::new();
+        };
+        let found = self.report.config.schedule_digest.clone().unwrap_or("none".to_owned());
+        let taken = self.taken.hex();
+        vec![
+            Finding::equal("samples: schedule_digest by the shards' ends", taken.clone(), found),
+            Finding::equal("samples: whole schedule", planned.whole.hex(), taken),
+            Finding::equal("samples: intended times", planned.window.hex(), self.intended.hex()),
+        ]
+    }
+
+    /// Little's law: what was in flight before the window and reached into it is in no sample.
+    fn littles_law(&self) -> Vec<Finding> {
+        if self.report.interrupted {
+            // The shards stop within a yield of each other, and the longest view is that of the
+            // whole.
+            return Vec::new();
+        }
+        let law = &self.report.littles_law;
+        let in_flight = &self.recorder.in_flight;
+        let finding = |(name, least, found)| {
+            let what = format!("samples: littles_law.{name}");
+            if self.plan.warmup.0 == 0 {
+                return Finding::close(what, least, found);
+            }
+            let ok = least <= found || is_close(least, found);
+            Finding::new(what, format!("at least {least}"), found, ok)
+        };
+        [
+            ("expected", in_flight.throughput_times_latency(), law.expected),
+            ("at_target_mean", in_flight.at_target_mean(), law.at_target_mean),
+        ]
+        .map(finding)
+        .into()
+    }
+
+    /// The proof of the arrivals. An error where a shard's requests were not sent in the order
+    /// intended, as every shard sends them.
+    fn arrivals(&mut self) -> Result<Option<ArrivalProof>, Unsound> {
+        let Some(offer) = offer(self.plan, &self.report.whole, &self.report.per_agent) else {
+            return Ok(None);
+        };
+        let window_ns = self.plan.warmup.0..self.plan.end_ns();
+        let mut whole = ArrivalStats::new(window_ns.clone());
+        for ((_, shard), mut stream) in std::mem::take(&mut self.streams) {
+            stream.sort_unstable();
+            let sent = stream.iter().map(|(_, sent_ns)| *sent_ns);
+            if !sent.filter(|sent_ns| *sent_ns != NEVER_NS).is_sorted() {
+                return Err(Unsound::Order(shard));
+            }
+            let mut part = ArrivalStats::new(window_ns.clone());
+            for (intended_ns, sent_ns) in stream {
+                match sent_ns {
+                    NEVER_NS => part.record_unsent(intended_ns),
+                    sent_ns => part.record(intended_ns, sent_ns),
+                }
+            }
+            whole.merge(&part);
+        }
+        Ok(Some(whole.summary(&offer, &self.plan.thresholds)))
+    }
+
+    /// The recorder's figures.
+    fn figures(mut self, decoded: &DecodedSeries) -> WindowFigures {
+        // What was in flight is not in the samples. It is taken from the report, the last first,
+        // which brings the intervals to the report's length.
+        for (at, interval) in self.report.series.intervals.iter().enumerate().rev() {
+            self.recorder.series.in_flight(at as u64 * decoded.interval_ns, interval.in_flight);
+        }
+        self.window_figures()
+    }
+
+    fn window_figures(&self) -> WindowFigures {
+        let until_ns = seconds_to_ns(self.report.config.schedule_until);
+        window_figures(&self.recorder, self.plan, until_ns, target(self.report))
+    }
+}
+
+/// Compares the report with the figures of the samples.
+fn against(figures: WindowFigures, report: &Report) -> Vec<Finding> {
+    let WindowFigures { part, stationarity, series } = figures;
+    let mut findings = part_against(part, &report.whole);
+    findings.extend(summed_up("samples: series", compare("", &series, &report.series)));
+    let found = &report.stationarity;
+    findings.extend(compare("samples: stationarity.", &stationarity, found));
+    findings
+}
+
+/// Compares a part with that of the samples. What samples don't tell is filled in from the report.
+fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
+    let counts = Counts {
+        sends_sampled: whole.counts.sends_sampled,
+        sends_stamped: whole.counts.sends_stamped,
+        waited: whole.counts.waited,
+        capped: whole.counts.capped,
+        connection_errors: whole.counts.connection_errors.clone(),
+        connects: whole.counts.connects,
+        connects_in_window: whole.counts.connects_in_window,
+        pool_grew: whole.counts.pool_grew,
+        users: whole.counts.users,
+        users_blocked: whole.counts.users_blocked,
+        unsolicited: whole.counts.unsolicited,
+        trailing: whole.counts.trailing,
+        shared_sends: whole.counts.shared_sends,
+        shared_receives: whole.counts.shared_receives,
+        incomplete_uploads: whole.counts.incomplete_uploads,
+        stamps_clamped: whole.counts.stamps_clamped,
+        doubtful: whole.counts.doubtful,
+        setup: whole.counts.setup.clone(),
+        warmup: whole.counts.warmup.clone(),
+        ..part.counts
+    };
+    // What the warm-up left over is in no sample.
+    let rate = Rates { sent: whole.rate.sent, answered: whole.rate.answered, ..part.rate };
+    let (send_path, connect_time) = (whole.send_path.clone(), whole.connect_time.clone());
+    let mut part = Part { counts, rate, send_path, connect_time, tls: whole.tls.clone(), ..part };
+    if let (Some(found), Some(reported)) = (&mut part.client_share, &whole.client_share) {
+        let ClientShare { p50, p90, p99, p999, .. } = found;
+        p50.opening = reported.p50.opening;
+        for (found, reported) in
+            [(p90, &reported.p90), (p99, &reported.p99), (p999, &reported.p999)]
+        {
+            if let (Some(found), Some(reported)) = (found, reported) {
+                found.opening = reported.opening;
+            }
+        }
+    }
+    compare("samples: ", &part, whole)
+}
+
+/// Gives the values that a sample adds to one of the report's distributions.
+pub(super) type Measure = fn(&Sample, &Plan, &mut dyn FnMut(u64));
+
+/// A distribution of the report that samples can rebuild.
+type Measurement<'a> = (&'static str, &'a DistributionPart, Measure);
+
+/// What the samples say of each. Back-filled latencies follow from the naive ones.
+fn measured<'a>(whole: &'a Part, plan: &Plan) -> Vec<Measurement<'a>> {
+    let is_backfilled = plan.backfill_ns().is_some();
+    let mut all: Vec<Measurement<'a>> = vec![
+        ("naive", &whole.naive, |sample, _, each| sample.naive_ns().into_iter().for_each(each)),
+        ("corrected", &whole.corrected, |sample, _, each| {
+            sample.corrected_ns().into_iter().for_each(each);
+        }),
+        ("pacer_lateness", &whole.pacer_lateness, |sample, _, each| {
+            sample.pacer_lateness_ns().into_iter().for_each(each);
+        }),
+        ("connection_wait", &whole.connection_wait, |sample, _, each| {
+            sample.connection_wait_ns().into_iter().for_each(each);
+        }),
+        ("receive_lateness", &whole.receive_lateness, |sample, _, each| {
+            sample.ending.receive_lateness_ns().into_iter().for_each(each);
+        }),
+    ];
+    if let Some(successes) = &whole.successes {
+        all.push(("successes.naive", &successes.naive, |sample, plan, each| {
+            sample.naive_ns().filter(|_| is_success(sample, plan)).into_iter().for_each(each);
+        }));
+        all.push(("successes.corrected", &successes.corrected, |sample, plan, each| {
+            sample.corrected_ns().filter(|_| is_success(sample, plan)).into_iter().for_each(each);
+        }));
+    }
+    all.retain(|(name, ..)| !is_backfilled || !name.ends_with("corrected"));
+    all
+}
+
+fn is_success(sample: &Sample, plan: &Plan) -> bool {
+    sample.kind == SampleKind::Answered && plan.expect_status.holds(sample.status)
+}
+
+/// The values of one measure over all files, in order.
+pub(super) fn sorted(
+    files: &[&Path],
+    plan: &Plan,
+    measure: Measure,
+) -> Result<Vec<u64>, ReadError> {
+    let mut values = Vec::new();
+    for file in files {
+        for sample in SampleReader::open(file)? {
+            measure(&sample?, plan, &mut |value_ns| values.push(value_ns));
+        }
+    }
+    values.sort_unstable();
+    Ok(values)
+}
+
+/// The percentiles that the report states against the exact ones.
+fn quantiles(name: &str, document: &DistributionPart, values: &[u64]) -> Vec<Finding> {
+    let histogram = Distribution::new();
+    let bucket_ns = |value_ns: u64| histogram.histogram().equivalent_range(value_ns);
+    let mut findings = Vec::new();
+    for (Quantile { label, q }, percentile) in document.percentiles.iter() {
+        let Some(found) = percentile.value else { continue };
+        let what = format!("samples: {name}.{label}, exact");
+        if values.is_empty() {
+            findings.push(Finding::new(what, "n/a", found, false));
+            continue;
+        }
+        let at = usize::try_from(rank(q, values.len() as u64) - 1).expect("a rank is an index");
+        let exact_ns = values[at];
+        let found_ns = us_to_ns(found);
+        // Beyond the histogram's range the report states its end, a lower bound.
+        let expected_ns = exact_ns.min(VALUE_MAX_NS);
+        let off = found_ns.abs_diff(expected_ns);
+        let ok =
+            off as f64 <= QUANTILE_TOLERANCE * expected_ns as f64 || off <= bucket_ns(expected_ns);
+        findings.push(Finding::new(what, exact_ns as f64 / 1e3, found, ok));
+    }
+    findings
+}

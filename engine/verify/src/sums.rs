@@ -1,0 +1,32 @@
+//! How requests ended: the counts of the whole, of an agent and of a step alike against each other.
+
+use plan::Plan;
+use record::counts::Counts;
+
+use super::finding::Finding;
+
+/// Every request was sent or not, every one that was sent ended, and each total is the sum of what
+/// it is counted by.
+pub(super) fn outcomes(counts: &Counts, plan: &Plan) -> Vec<Finding> {
+    let Counts { intended, sent, unsent, answered, timed_out, failed, abandoned, .. } = *counts;
+    vec![
+        Finding::equal("intended = sent + unsent", sent + unsent, intended),
+        Finding::equal(
+            "sent = answered + timed_out + failed + abandoned",
+            answered + timed_out + failed + abandoned,
+            sent,
+        ),
+        Finding::equal("answered = sum of statuses", counts.status.total(), answered),
+        Finding::equal(
+            "timed_out + failed = sum of errors",
+            counts.errors.total(),
+            timed_out + failed,
+        ),
+        Finding::equal("unsent = sum of reasons", counts.unsent_reasons.total(), unsent),
+        Finding::equal(
+            "unexpected_status",
+            counts.unexpected(&plan.expect_status),
+            counts.unexpected_status,
+        ),
+    ]
+}
