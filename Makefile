@@ -113,8 +113,9 @@ agents:
 	TEST_AGENTS_SCALE=20 TEST_NAMESPACES_NEEDED=1 \
 		cargo test --release --locked -p cli --test suite agents:: -- --nocapture --test-threads 1
 
-# Whether compare and ab call a difference where there is none, and find a small one: in about half an
-# hour, on a machine that has nothing else to do.
+# Whether compare and ab call a difference where there is none, and find a small one, whether ceilings
+# lie above a target's capacity, and how many runs are doubted: in about an hour and a half, on a machine
+# that has nothing else to do.
 comparisons:
 	cargo test --release --locked -p cli --features comparisons --test suite comparisons:: -- \
 		--nocapture --test-threads 1

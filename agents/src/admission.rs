@@ -166,9 +166,15 @@ impl Admission {
                         format!("this agent's {} connections send {above}", demand.conns),
                         format!("give a longer one, {cure}"),
                     ),
-                    (rate, _) => PlanError::new(
+                    (None, None) => PlanError::new(
+                        "--stages",
+                        plan.stages_text(),
+                        format!("this agent's part of the highest rate is {above}"),
+                        format!("lower that rate, {cure}"),
+                    ),
+                    (Some(rate), _) => PlanError::new(
                         "--rate",
-                        rate.map_or_else(|| value.to_string(), |rate| rate.to_string()),
+                        rate,
                         format!("this agent's part of it is {above}"),
                         format!("lower the rate, {cure}"),
                     ),
@@ -196,9 +202,13 @@ impl Admission {
             ));
         }
         if let Some(max) = self.duration_max.filter(|max| max.0 < demand.length_ns) {
+            let (flag, value) = match plan.stage.is_empty() {
+                true => ("--duration", plan.duration.to_string()),
+                false => ("--stages", plan.stages_text()),
+            };
             return Err(PlanError::new(
-                "--duration",
-                plan.duration,
+                flag,
+                value,
                 format!(
                     "with setup and warm-up the load may take {}, above this agent's \
                      --max-duration {max}",
@@ -451,6 +461,10 @@ mod tests {
             period: Some(Nanos(period_ms * 1_000_000)),
             ..closed.clone()
         };
+        let staged = |text: &str| {
+            let stage = text.split(',').map(|stage| stage.parse().expect("a stage")).collect();
+            Plan { stage, rate: None, ..open("1k") }
+        };
         let whole = Share::whole();
         let text = |plan: Plan, share: &Share| {
             let plan = completed(plan);
@@ -466,6 +480,20 @@ mod tests {
                 "--rate 3001: this agent's part of it is 1000.333334 per second, above its \
                  --max-rate 1000; lower the rate, add agents, or start the agent with a higher \
                  --max-rate",
+            ),
+            (
+                staged("100:20s,100..3001:10s"),
+                &third,
+                "--stages 100:20s,100..3001:10s: this agent's part of the highest rate is \
+                 1000.333334 per second, above its --max-rate 1000; lower that rate, add agents, or \
+                 start the agent with a higher --max-rate",
+            ),
+            (
+                staged("100:20s,100..3000:11s"),
+                &third,
+                "--stages 100:20s,100..3000:11s: with setup and warm-up the load may take 41s, \
+                 above this agent's --max-duration 40s; shorten it, or start the agent with a \
+                 longer --max-duration",
             ),
             (
                 paced(100, 99),

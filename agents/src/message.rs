@@ -23,9 +23,9 @@
 use engine::host::check::{Check, Severity};
 use engine::load::share::Share;
 use engine::plan::Plan;
+use engine::record::shard_report::ShardReport;
 use engine::report::collected::CollectedHead;
-use engine::run::Tally;
-use engine::shard::ShardReport;
+use engine::run::RunProgress;
 use engine::sys::placement;
 use rustix::system::uname;
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ pub enum Message {
     /// When to begin.
     Start(Start),
     /// What the agent has done since its last frame of this type, and how far it is now.
-    Progress(Tally),
+    Progress(RunProgress),
     /// Send nothing more; responses are still awaited.
     Stop,
     /// Report.

@@ -61,7 +61,7 @@ pub enum Refusal {
     /// The session said nothing at all.
     #[error("nothing was heard for {0}; connect again")]
     Idle(Nanos),
-    /// The agent was told to end, or was to serve one run only.
+    /// The agent was asked to end, or was to serve one run only.
     #[error("the agent is ending; start it again")]
     Ending,
     /// The message doesn't belong here.

@@ -125,7 +125,7 @@ fn judged(
 /// What a verdict says of the generator itself.
 fn of_the_generator(observed: &Observed) -> Vec<String> {
     let reasons = observed.report.verdict.found();
-    let own = reasons.filter(|reason| reason.code.origin() == Origin::ShortOfTime);
+    let own = reasons.filter(|reason| reason.code.rule().origin == Origin::ShortOfTime);
     own.map(|reason| reason.evidence.clone()).collect()
 }
 

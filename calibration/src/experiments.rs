@@ -1,21 +1,17 @@
-//! The experiments: each is a definition, what it computes of what was measured, and its section of
-//! the findings.
+//! The experiments: each is a definition with its runs and its figures, its section of the findings,
+//! and code where it computes what no path into a report can say.
 
-mod agents;
 mod ceiling;
 mod coordinated_omission;
-mod keep_alive;
-mod merge;
 mod open_vs_closed;
 mod pacing;
 mod peers;
 mod queue;
-mod scale_out;
 mod sketches;
 mod warm_up;
 
 use crate::lab::result::ExperimentResult;
-use crate::lab::{self, Definition, Lab, LabError, Measured, Setup};
+use crate::lab::{self, Compute, Definition, LabError, Setup};
 
 /// One experiment.
 pub struct Experiment {
@@ -25,8 +21,8 @@ pub struct Experiment {
     definition: &'static str,
     /// Its section of the findings: a template over its result.
     pub(crate) section: &'static str,
-    /// Makes its runs, and computes its figures.
-    measure: fn(&mut Lab) -> Result<Measured, LabError>,
+    /// Computes what its definition can't say.
+    compute: Option<Compute>,
 }
 
 /// All experiments, in the order of the findings.
@@ -35,61 +31,61 @@ pub const ALL: [Experiment; 10] = [
         name: "open-vs-closed",
         definition: include_str!("experiments/open_vs_closed.toml"),
         section: include_str!("experiments/open_vs_closed.md"),
-        measure: open_vs_closed::measure,
+        compute: Some(open_vs_closed::compute),
     },
     Experiment {
         name: "coordinated-omission",
         definition: include_str!("experiments/coordinated_omission.toml"),
         section: include_str!("experiments/coordinated_omission.md"),
-        measure: coordinated_omission::measure,
+        compute: Some(coordinated_omission::compute),
     },
     Experiment {
         name: "ceiling",
         definition: include_str!("experiments/ceiling.toml"),
         section: include_str!("experiments/ceiling.md"),
-        measure: ceiling::measure,
+        compute: Some(ceiling::compute),
     },
     Experiment {
         name: "scale-out",
         definition: include_str!("experiments/scale_out.toml"),
         section: include_str!("experiments/scale_out.md"),
-        measure: scale_out::measure,
+        compute: Some(ceiling::compute),
     },
     Experiment {
         name: "keep-alive",
         definition: include_str!("experiments/keep_alive.toml"),
         section: include_str!("experiments/keep_alive.md"),
-        measure: keep_alive::measure,
+        compute: None,
     },
     Experiment {
         name: "merge",
         definition: include_str!("experiments/merge.toml"),
         section: include_str!("experiments/merge.md"),
-        measure: merge::measure,
+        compute: None,
     },
     Experiment {
         name: "warm-up",
         definition: include_str!("experiments/warm_up.toml"),
         section: include_str!("experiments/warm_up.md"),
-        measure: warm_up::measure,
+        compute: Some(warm_up::compute),
     },
     Experiment {
         name: "pacing",
         definition: include_str!("experiments/pacing.toml"),
         section: include_str!("experiments/pacing.md"),
-        measure: pacing::measure,
+        compute: Some(pacing::compute),
     },
     Experiment {
         name: "peers",
         definition: include_str!("experiments/peers.toml"),
         section: include_str!("experiments/peers.md"),
-        measure: peers::measure,
+        compute: Some(peers::compute),
     },
     Experiment {
         name: "sketches",
         definition: include_str!("experiments/sketches.toml"),
         section: include_str!("experiments/sketches.md"),
-        measure: sketches::measure,
+        compute: Some(sketches::compute),
     },
 ];
 
@@ -112,7 +108,7 @@ impl Experiment {
     /// # Errors
     /// Those of [`lab::perform`].
     pub fn perform(&self, setup: &Setup) -> Result<ExperimentResult, LabError> {
-        lab::perform(self.definition()?, self.measure, setup)
+        lab::perform(self.definition()?, self.compute, setup)
     }
 }
 

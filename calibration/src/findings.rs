@@ -48,14 +48,14 @@ pub fn judge_anew(folder: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The page of the results in a folder, as a file in the folder `beside`.
+/// The page of the results in a folder, to be a file in `page_folder`.
 ///
 /// # Errors
 /// A result can't be read, or one of the folders isn't there.
-pub fn page_of(folder: &Path, beside: &Path) -> Result<String, LabError> {
+pub fn page_of(folder: &Path, page_folder: &Path) -> Result<String, LabError> {
     let absolute =
         |path: &Path| fs::canonicalize(path).map_err(|error| LabError::file(path, error));
-    page(&results(folder)?, &links(&absolute(beside)?, &absolute(folder)?))
+    page(&results(folder)?, &links(&absolute(page_folder)?, &absolute(folder)?))
 }
 
 /// What links from a page in one folder to files in another begin with; both paths are absolute.

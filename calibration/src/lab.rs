@@ -3,8 +3,10 @@
 //! Everything runs as child processes of the program itself, so what is shown is what anyone can
 //! type: the commands stand in the result, and each run leaves a report that `verify` recomputes.
 
+mod declared;
 pub mod definition;
 mod error;
+mod expressions;
 mod files;
 pub mod latencies;
 pub mod network;
@@ -12,6 +14,7 @@ pub mod plot;
 mod process;
 pub mod result;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::net::SocketAddr;
@@ -22,21 +25,22 @@ use std::time::{Duration, Instant, SystemTime};
 use engine::report::Report;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use target::Ledger;
 
+use definition::RunDefinition;
 pub use definition::{Definition, Flags};
 pub use error::LabError;
+use expressions::Expressions;
 use files::{read, write};
+use latencies::{Requests, read_all};
+use network::Network;
 pub use plot::Plot;
-use probe::ceiling::NotJudged;
-use probe::document::CeilingDocument;
 use process::Process;
 pub use process::Said;
 use result::{ExperimentResult, Machine, PlotFile, RunResult};
 
 use crate::judgement::Judgement;
-use crate::others;
 
 /// The longest that one run may take.
 const RUN_MAX: Duration = Duration::from_secs(3_600);
@@ -64,57 +68,47 @@ pub struct Setup<'a> {
     pub tell: &'a dyn Fn(&str),
 }
 
-/// What an experiment measured.
+/// What the code of an experiment computes beyond the figures that its definition declares.
 #[derive(Debug)]
-pub struct Measured {
+pub struct Computed {
     figures: Value,
     plots: Vec<Plot>,
 }
 
-impl Measured {
+impl Computed {
     /// These figures, an object in JSON, and these plots.
     ///
     /// # Panics
     /// The figures have no JSON form.
-    pub fn new(figures: &impl Serialize, plots: Vec<Plot>) -> Measured {
+    pub fn new(figures: &impl Serialize, plots: Vec<Plot>) -> Computed {
         let figures = serde_json::to_value(figures).expect("figures have a JSON form");
-        Measured { figures, plots }
+        Computed { figures, plots }
+    }
+
+    /// These plots alone.
+    pub fn plots(plots: Vec<Plot>) -> Computed {
+        Computed { figures: Value::Object(Map::new()), plots }
     }
 }
 
-/// What a command gets beyond its definition.
-#[derive(Clone, Debug, Default)]
-pub struct Extra {
-    /// The name of its files, and of a run in the result; by default that in the definition.
-    pub name: Option<String>,
-    /// Flags that win over those of the definition.
-    pub flags: Flags,
-    /// Words before the command, such as `ip netns exec NAME`.
-    pub prefix: Vec<String>,
+/// Computes figures of the runs that were made, and may make others.
+pub type Compute = fn(&mut Lab) -> Result<Computed, LabError>;
+
+/// Where a command runs, and under which name.
+#[derive(Clone, Copy, Debug)]
+struct At<'a> {
+    /// The name of its files.
+    name: &'a str,
+    /// Words before it, such as `ip netns exec NAME`.
+    prefix: &'a [&'a str],
+    /// The address that a server listens on, unless its flags name one.
+    listen: &'a str,
 }
 
-impl Extra {
-    /// These flags.
-    pub fn flags<V: Into<toml::Value>>(
-        flags: impl IntoIterator<Item = (&'static str, V)>,
-    ) -> Extra {
-        let mut extra = Extra::default();
-        for (name, value) in flags {
-            extra.flags.set(name, value);
-        }
-        extra
-    }
-
-    /// The same under another name.
-    #[must_use]
-    pub fn named(self, name: impl Into<String>) -> Extra {
-        Extra { name: Some(name.into()), ..self }
-    }
-
-    /// The same behind these words.
-    #[must_use]
-    pub fn at(self, prefix: &[&str]) -> Extra {
-        Extra { prefix: prefix.iter().map(|word| (*word).to_owned()).collect(), ..self }
+impl<'a> At<'a> {
+    /// On this machine.
+    fn here(name: &'a str) -> At<'a> {
+        At { name, prefix: &[], listen: "127.0.0.1:0" }
     }
 }
 
@@ -157,12 +151,21 @@ pub struct Lab<'a> {
     commands: Vec<String>,
     runs: Vec<RunResult>,
     machine: Option<Machine>,
+    /// What the expressions of the definition are about.
+    expressions: Expressions,
 }
 
-impl Lab<'_> {
-    /// Whether the experiment is scaled down.
-    pub fn quick(&self) -> bool {
-        self.setup.quick
+impl<'a> Lab<'a> {
+    fn new(setup: &'a Setup<'a>, definition: Definition) -> Result<Lab<'a>, LabError> {
+        let folder = setup.folder.join(&definition.name);
+        fs::create_dir_all(&folder).map_err(|error| LabError::file(&folder, error))?;
+        let mut expressions = Expressions::new(&folder);
+        for (name, number) in &definition.settings {
+            let quick = definition.quick_settings.get(name).filter(|_| setup.quick);
+            expressions.learn("settings", name, quick.unwrap_or(number));
+        }
+        let (commands, runs) = (Vec::new(), Vec::new());
+        Ok(Lab { setup, definition, folder, commands, runs, machine: None, expressions })
     }
 
     /// A number of the definition's settings.
@@ -170,21 +173,9 @@ impl Lab<'_> {
     /// # Errors
     /// There is none of that name.
     pub fn setting(&self, name: &str) -> Result<f64, LabError> {
-        let setting = self.definition.settings.get(name).copied();
+        let quick = self.definition.quick_settings.get(name).filter(|_| self.setup.quick);
+        let setting = quick.or_else(|| self.definition.settings.get(name)).copied();
         setting.ok_or_else(|| LabError::Definition(format!("no setting `{name}`")))
-    }
-
-    /// The value of a run's flag, as text.
-    ///
-    /// # Errors
-    /// There is no such run, or it has no such flag.
-    pub fn flag(&self, run: &str, name: &str) -> Result<String, LabError> {
-        let flags = self.run_flags(run)?;
-        match flags.get(name) {
-            Some(toml::Value::String(text)) => Ok(text.clone()),
-            Some(value) => Ok(value.to_string()),
-            None => Err(LabError::Definition(format!("run `{run}` has no flag `{name}`"))),
-        }
     }
 
     /// A file of this experiment.
@@ -192,72 +183,87 @@ impl Lab<'_> {
         self.folder.join(name)
     }
 
-    /// Starts a target of the definition.
+    /// Whether a run was made.
+    pub fn has_made(&self, run: &str) -> bool {
+        self.runs.iter().any(|made| made.name == run)
+    }
+
+    /// The document of a run that was made.
+    ///
+    /// # Errors
+    /// It isn't there, or isn't of this type.
+    pub fn document<T: DeserializeOwned>(&self, run: &str) -> Result<T, LabError> {
+        read(&self.file(&format!("{run}.json")))
+    }
+
+    /// What both ends of a run measured.
+    ///
+    /// # Errors
+    /// It wasn't made, or its target keeps no ledger.
+    pub fn observed(&self, run: &str) -> Result<Observed, LabError> {
+        let ledger = read(&self.file(&format!("{run}.ledger.json")))?;
+        Ok(Observed { report: self.document(run)?, ledger })
+    }
+
+    /// The requests of a run, by its raw samples: of each agent, or its own.
+    ///
+    /// # Errors
+    /// It has none, or they can't be read.
+    pub fn requests(&self, run: &str) -> Result<Vec<Requests>, LabError> {
+        read_all(&self.folder, &self.document(run)?)
+    }
+
+    /// Starts a target of the definition, whose ledger is named after a run.
     ///
     /// # Errors
     /// There is none of that name, or it doesn't start.
-    pub fn target(&mut self, name: &str) -> Result<Server, LabError> {
-        self.target_with(name, &Extra::default())
+    pub fn target(&mut self, name: &str, run: &str) -> Result<Server, LabError> {
+        self.target_at(name, At::here(run))
     }
 
-    /// The same, with more.
-    ///
-    /// # Errors
-    /// Those of [`Lab::target`].
-    pub fn target_with(&mut self, name: &str, extra: &Extra) -> Result<Server, LabError> {
+    fn target_at(&mut self, name: &str, at: At) -> Result<Server, LabError> {
         let Some(target) = self.definition.targets.get(name).cloned() else {
             return Err(LabError::Definition(format!("no target `{name}`")));
         };
         let mut flags = target.flags;
         let mut ledger = None;
         if target.command == "target" {
-            let file = format!("{}.ledger.json", extra.name.as_deref().unwrap_or(name));
+            let file = format!("{}.ledger.json", at.name);
             ledger = Some(self.file(&file));
             flags.set("ledger", file);
         }
-        self.serve(&target.command, flags, extra, ledger)
+        let server = self.serve(&target.command, flags, at, ledger)?;
+        self.expressions.learn("targets", name, &json!({ "port": server.address.port() }));
+        Ok(server)
     }
 
     /// Starts an agent of the definition.
-    ///
-    /// # Errors
-    /// There is none of that name, or it doesn't start.
-    pub fn agent(&mut self, name: &str) -> Result<Server, LabError> {
-        self.agent_with(name, &Extra::default())
-    }
-
-    /// The same, with more.
-    ///
-    /// # Errors
-    /// Those of [`Lab::agent`].
-    pub fn agent_with(&mut self, name: &str, extra: &Extra) -> Result<Server, LabError> {
+    fn agent(&mut self, name: &str) -> Result<Server, LabError> {
         let Some(mut flags) = self.definition.agents.get(name).cloned() else {
             return Err(LabError::Definition(format!("no agent `{name}`")));
         };
-        if flags.get("state-dir").is_none() {
-            let folder = format!("{}.state", extra.name.as_deref().unwrap_or(name));
-            let path = self.file(&folder);
-            fs::create_dir_all(&path).map_err(|error| LabError::file(&path, error))?;
-            flags.set("state-dir", folder);
-        }
-        self.serve("agent", flags, extra, None)
+        let folder = format!("{name}.state");
+        let path = self.file(&folder);
+        fs::create_dir_all(&path).map_err(|error| LabError::file(&path, error))?;
+        flags.set("state-dir", folder);
+        self.serve("agent", flags, At::here(name), None)
     }
 
     fn serve(
         &mut self,
         command: &str,
         flags: Flags,
-        extra: &Extra,
+        at: At,
         ledger: Option<PathBuf>,
     ) -> Result<Server, LabError> {
-        let mut flags = flags.with(&extra.flags);
+        let mut flags = flags.rendered(|text| self.expressions.text(text))?;
         if flags.get("listen").is_none() {
-            flags.set("listen", "127.0.0.1:0");
+            flags.set("listen", at.listen);
         }
         let mut words = vec![command.to_owned()];
         words.extend(flags.words());
         let scheme = if flags.is_on("tls") { "https" } else { "http" };
-        let mut process = self.start(&words, &[END_WITH_PARENT], extra)?;
+        let mut process = self.start(&words, &[END_WITH_PARENT], at.prefix)?;
         let line = process.first_line()?;
         let address = line.split([' ', ',', '/']).find_map(|word| word.parse().ok());
         let Some(address) = address else {
@@ -266,64 +272,141 @@ impl Lab<'_> {
         Ok(Server { address, url: format!("{scheme}://{address}/"), process, ledger })
     }
 
-    /// Makes a run of the definition against this URL; its report.
-    ///
-    /// # Errors
-    /// There is none of that name, or it can't be made.
-    pub fn run(&mut self, name: &str, url: &str, extra: &Extra) -> Result<Report, LabError> {
-        let (command, report): (String, Report) = self.make(name, url, extra)?;
-        if report.interrupted {
-            return Err(LabError::Interrupted);
+    /// Makes all runs of the definition, in its order.
+    fn make_runs(&mut self) -> Result<(), LabError> {
+        let machines = self.definition.machines.clone();
+        let network = machines.map(|parameters| self.network(&parameters)).transpose()?;
+        for name in self.definition.runs_in_order() {
+            let run = self.definition.runs[&name].clone();
+            match network.as_ref().filter(|_| run.between_machines) {
+                _ if run.full_only && self.setup.quick => {}
+                None => self.make(&name, &run, None)?,
+                Some(Ok(network)) => self.make(&name, &run, Some(network))?,
+                Some(Err(_)) => self.expressions.learn("runs", &name, &()),
+            }
         }
-        self.machine.get_or_insert_with(|| Machine::from(&report.environment));
-        self.runs.push(RunResult {
-            name: extra.name.as_deref().unwrap_or(name).to_owned(),
-            of: name.to_owned(),
-            command,
-            verdict: Some(report.verdict.level),
-            reasons: report.verdict.reasons.iter().map(|one| one.evidence.clone()).collect(),
-            disturbed: others::reasons(&report).map(|reason| reason.evidence.clone()).collect(),
-        });
-        Ok(report)
+        Ok(())
     }
 
-    /// Searches for a ceiling.
-    ///
-    /// # Errors
-    /// Those of [`Lab::run`].
-    pub fn ceiling(
+    /// Two machines, with these parameters on the client's; or why there are none.
+    fn network(
+        &mut self,
+        parameters: &BTreeMap<String, String>,
+    ) -> Result<Result<Network, String>, LabError> {
+        let network = Network::new();
+        self.expressions.learn("machines", "not_measured", &network.as_ref().err());
+        for (name, value) in parameters {
+            let value = self.expressions.text(value)?;
+            let set = network.as_ref().ok().map(|network| network.set_on_client(name, &value));
+            let set = set.transpose().map_err(LabError::figures)?;
+            let number = set.and_then(|text| text.parse::<f64>().ok());
+            self.expressions.learn("machines", name, &number);
+        }
+        Ok(network)
+    }
+
+    /// Makes a run: starts its target, what is beside it and its agents, and ends them after it.
+    fn make(
         &mut self,
         name: &str,
-        url: &str,
-        extra: &Extra,
-    ) -> Result<CeilingDocument, LabError> {
-        let (command, document): (String, CeilingDocument) = self.make(name, url, extra)?;
-        let trials = document.answer.proof.trials.iter().flat_map(|trial| &trial.steps);
-        let steps = document.made.steps.iter().chain(trials);
-        self.runs.push(RunResult {
-            name: extra.name.as_deref().unwrap_or(name).to_owned(),
-            of: name.to_owned(),
-            command,
-            verdict: None,
-            reasons: document.answer.not_judged.iter().map(NotJudged::words).collect(),
-            disturbed: steps.filter_map(others::of_step).collect(),
-        });
-        Ok(document)
+        run: &RunDefinition,
+        network: Option<&Network>,
+    ) -> Result<(), LabError> {
+        let server = network.map(Network::server);
+        let listen = network.map(|network| format!("{}:0", network.server_address()));
+        let here = At::here(name);
+        let at = At {
+            prefix: server.as_ref().map_or(here.prefix, |server| server.as_slice()),
+            listen: listen.as_deref().unwrap_or(here.listen),
+            ..here
+        };
+        let time_wait = || {
+            let count = network.map(Network::time_wait_on_server).transpose();
+            count.map_err(|why| LabError::figures(format!("the network of two machines: {why}")))
+        };
+        let before = time_wait()?;
+        let target = self.target_at(&run.target, at)?;
+        let mut beside = Vec::new();
+        for other in &run.beside {
+            beside.push((other, self.target_at(other, At::here(other))?));
+        }
+        let mut agents = Vec::new();
+        for agent in &run.agents {
+            agents.push(self.agent(agent)?);
+        }
+        let flags = self.definition.flags(run, self.setup.quick);
+        let mut flags = flags.rendered(|text| self.expressions.text(text))?;
+        if !agents.is_empty() {
+            let addresses: Vec<_> = agents.iter().map(|agent| agent.address.to_string()).collect();
+            flags.set("agents", addresses.join(","));
+            if let Some(folder) = flags.get("raw").and_then(toml::Value::as_str) {
+                let folder = self.file(folder);
+                fs::create_dir_all(&folder).map_err(|error| LabError::file(&folder, error))?;
+            }
+        }
+        let url = run.url.as_ref().map(|url| self.expressions.text(url)).transpose()?;
+        let url = url.unwrap_or_else(|| target.url.clone());
+        let client = network.map(Network::client);
+        let client = client.as_ref().map_or(&[][..], |client| client.as_slice());
+        let command = self.command(name, run, &url, flags, client)?;
+        let after = time_wait()?;
+        for agent in agents {
+            agent.stop()?;
+        }
+        for (other, server) in beside {
+            let left = json!({ "ledger": server.stop()? });
+            self.expressions.learn("servers", other, &left);
+        }
+        let time_wait = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+        let left = json!({ "ledger": target.stop()?, "time_wait": time_wait });
+        self.expressions.learn("servers", name, &left);
+        self.expressions.learn("runs", name, &self.document::<Value>(name)?);
+        let result = if WITH_VERDICT.contains(&run.command.as_str()) {
+            let report: Report = self.document(name)?;
+            if report.interrupted {
+                return Err(LabError::Interrupted);
+            }
+            self.machine.get_or_insert_with(|| Machine::from(&report.environment));
+            RunResult::of_report(name, command, &report)
+        } else {
+            RunResult::of_ceiling(name, command, &self.document(name)?)
+        };
+        self.runs.push(result);
+        Ok(())
     }
 
-    /// Starts the run's target anew, makes the run, and ends the target.
-    ///
-    /// # Errors
-    /// Those of [`Lab::target`] and [`Lab::run`].
-    pub fn observe(&mut self, name: &str, extra: &Extra) -> Result<Observed, LabError> {
-        let target = self.run_definition(name)?.target.clone();
-        let as_run = extra.name.as_deref().unwrap_or(name);
-        let server = self.target_with(&target, &Extra::default().named(as_run))?;
-        let report = self.run(name, &server.url, extra)?;
-        let ledger = server.stop()?.ok_or_else(|| {
-            LabError::Definition(format!("the target of run `{name}` keeps no ledger"))
-        })?;
-        Ok(Observed { report, ledger })
+    /// Runs the command of a run to its end; as a user types it.
+    fn command(
+        &mut self,
+        name: &str,
+        run: &RunDefinition,
+        url: &str,
+        mut flags: Flags,
+        prefix: &[&str],
+    ) -> Result<String, LabError> {
+        let file = format!("{name}.json");
+        let path = self.file(&file);
+        flags.set("out", file);
+        flags.set("quiet", true);
+        if WITH_VERDICT.contains(&run.command.as_str()) {
+            flags.set("allow-invalid", true);
+        }
+        let mut words = vec![run.command.clone(), url.to_owned()];
+        words.extend(flags.words());
+        // An earlier document must not pass for this run's.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(LabError::file(&path, error));
+            }
+            _ => {}
+        }
+        let shown = shown_with(&words, prefix);
+        let said = self.start(&words, &[], prefix)?.wait(RUN_MAX, self.setup.asked)?;
+        if !WROTE.contains(&said.code) {
+            let code = said.code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
+            return Err(LabError::ended(&shown, format!("{code}: {}{}", said.stderr, said.stdout)));
+        }
+        Ok(shown)
     }
 
     /// Runs another program to its end, for this long at most.
@@ -349,60 +432,17 @@ impl Lab<'_> {
         env::split_paths(&folders).any(|folder| folder.join(program).is_file())
     }
 
-    fn run_definition(&self, name: &str) -> Result<&definition::RunDefinition, LabError> {
-        let run = self.definition.runs.get(name);
-        run.ok_or_else(|| LabError::Definition(format!("no run `{name}`")))
-    }
-
-    fn run_flags(&self, name: &str) -> Result<Flags, LabError> {
-        Ok(self.definition.flags(self.run_definition(name)?, self.setup.quick))
-    }
-
-    /// Makes a run; its command and its document.
-    fn make<T: DeserializeOwned>(
-        &mut self,
-        name: &str,
-        url: &str,
-        extra: &Extra,
-    ) -> Result<(String, T), LabError> {
-        let command = self.run_definition(name)?.command.clone();
-        let mut flags = self.run_flags(name)?.with(&extra.flags);
-        let file = format!("{}.json", extra.name.as_deref().unwrap_or(name));
-        let path = self.file(&file);
-        flags.set("out", file);
-        flags.set("quiet", true);
-        if WITH_VERDICT.contains(&command.as_str()) {
-            flags.set("allow-invalid", true);
-        }
-        let mut words = vec![command, url.to_owned()];
-        words.extend(flags.words());
-        // An earlier document must not pass for this run's.
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(LabError::file(&path, error));
-            }
-            _ => {}
-        }
-        let shown = shown_with(&words, extra);
-        let said = self.start(&words, &[], extra)?.wait(RUN_MAX, self.setup.asked)?;
-        if !WROTE.contains(&said.code) {
-            let code = said.code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
-            return Err(LabError::ended(&shown, format!("{code}: {}{}", said.stderr, said.stdout)));
-        }
-        Ok((shown, read(&path)?))
-    }
-
     /// Starts this program; the hidden words aren't shown.
     fn start(
         &mut self,
         words: &[String],
         hidden: &[&str],
-        extra: &Extra,
+        prefix: &[&str],
     ) -> Result<Process, LabError> {
         if (self.setup.asked)() {
             return Err(LabError::Interrupted);
         }
-        let mut command = match extra.prefix.split_first() {
+        let mut command = match prefix.split_first() {
             Some((first, rest)) => {
                 let mut command = Command::new(first);
                 command.args(rest).arg(&self.setup.program);
@@ -411,7 +451,7 @@ impl Lab<'_> {
             None => Command::new(&self.setup.program),
         };
         command.args(words).args(hidden).current_dir(&self.folder);
-        let shown = shown_with(words, extra);
+        let shown = shown_with(words, prefix);
         self.note(&shown);
         Process::start(command, &shown)
     }
@@ -423,8 +463,9 @@ impl Lab<'_> {
 }
 
 /// A command of this program as a user types it.
-fn shown_with(words: &[String], extra: &Extra) -> String {
-    shown(&[extra.prefix.as_slice(), &[NAME.to_owned()], words].concat())
+fn shown_with(words: &[String], prefix: &[&str]) -> String {
+    let before = prefix.iter().copied().chain([NAME]).map(str::to_owned);
+    shown(&before.chain(words.iter().cloned()).collect::<Vec<_>>())
 }
 
 /// Words as a shell takes them.
@@ -439,22 +480,24 @@ fn shown(words: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// Performs the experiment of a definition, whose runs and figures `measure` makes, and writes its
-/// result and its plots into a folder of its name.
+/// Performs the experiment of a definition: makes its runs, finds its figures, with what `compute`
+/// adds to them, and writes its result and its plots into a folder of its name.
 ///
 /// # Errors
 /// A process that fails, a file that can't be written, or figures that can't be evaluated.
 pub fn perform(
     definition: Definition,
-    measure: fn(&mut Lab) -> Result<Measured, LabError>,
+    compute: Option<Compute>,
     setup: &Setup,
 ) -> Result<ExperimentResult, LabError> {
-    let folder = setup.folder.join(&definition.name);
-    fs::create_dir_all(&folder).map_err(|error| LabError::file(&folder, error))?;
     let (began, started) = (SystemTime::now(), Instant::now());
-    let mut lab =
-        Lab { setup, definition, folder, commands: Vec::new(), runs: Vec::new(), machine: None };
-    let measured = measure(&mut lab)?;
+    let mut lab = Lab::new(setup, definition)?;
+    lab.make_runs()?;
+    let nothing = || Ok(Computed::plots(Vec::new()));
+    let computed = compute.map_or_else(nothing, |compute| compute(&mut lab))?;
+    let figures = declared::figures(&lab.definition, &mut lab.expressions, computed.figures)?;
+    let mut plots = declared::plots(&lab.definition, &lab.expressions)?;
+    plots.extend(computed.plots);
     let quick = if setup.quick { " --quick" } else { "" };
     let mut result = ExperimentResult {
         schema: result::SCHEMA,
@@ -470,13 +513,13 @@ pub fn perform(
         definition: lab.definition.as_json.clone(),
         commands: lab.commands.clone(),
         runs: lab.runs.clone(),
-        figures: measured.figures,
+        figures,
         judgements: Vec::new(),
-        plots: measured.plots.iter().map(PlotFile::from).collect(),
+        plots: plots.iter().map(PlotFile::from).collect(),
     };
     result.judge(&lab.definition)?;
-    for plot in &measured.plots {
-        write(&lab.file(plot.file), &plot.svg)?;
+    for plot in &plots {
+        write(&lab.file(&plot.file), &plot.svg)?;
     }
     result.store(&lab.folder)?;
     Ok(result)
@@ -489,9 +532,8 @@ mod tests {
     #[test]
     fn a_command_is_shown_as_a_shell_takes_it() {
         let words = ["run", "http://127.0.0.1:80/", "--header", "A: it's", ""].map(str::to_owned);
-        let extra = Extra::default().at(&["ip", "netns"]);
         assert_eq!(
-            shown_with(&words, &extra),
+            shown_with(&words, &["ip", "netns"]),
             r"ip netns truetail run http://127.0.0.1:80/ --header 'A: it'\''s' ''"
         );
     }

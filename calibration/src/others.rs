@@ -7,12 +7,12 @@ use probe::step::Step;
 /// The reasons and notes for which others are to blame: the hypervisor, other processes, a quota. A
 /// generator that was only late isn't among them, since that may be its own doing.
 pub(crate) fn reasons(report: &Report) -> impl Iterator<Item = &Reason> {
-    report.verdict.found().filter(|reason| reason.code.origin() == Origin::Others)
+    report.verdict.found().filter(|reason| reason.code.rule().origin == Origin::Others)
 }
 
 /// The same of a step of a search, in words; `None` if there is nothing.
 pub(crate) fn of_step(step: &Step) -> Option<String> {
-    let codes = step.verdict.found().filter(|reason| reason.code.origin() == Origin::Others);
+    let codes = step.verdict.found().filter(|reason| reason.code.rule().origin == Origin::Others);
     let codes: Vec<String> = codes.map(|reason| reason.code.to_string()).collect();
     (!codes.is_empty()).then(|| format!("{:.0}/s offered: {}", step.rate_per_s, codes.join(", ")))
 }

@@ -55,7 +55,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<ExitCode, Failure> {
     }
     let said = say(&text::ab(&document, &results.written));
     results.failures.extend(said.err());
-    let regressed = args.fail_on.is_some() && document.comparison.change == Change::Worse;
+    let regressed = args.change.fail_on.is_some() && document.comparison.change == Change::Worse;
     Ok(results.exit_code(match failure {
         Some(failure) => failure.report(),
         None if document.interrupted => ExitCode::from(EXIT_INTERRUPTED),
@@ -169,7 +169,7 @@ impl Slices<'_> {
     fn make(&self, results: &mut Results) -> Result<(AbDocument, Option<Failure>), Failure> {
         let asked = AbPlan {
             pairs: self.args.slices,
-            margin: self.args.margin,
+            margin: self.args.change.margin,
             allow_invalid: self.wanted.allow_invalid,
         };
         let (mut first, mut slices) = (None, Vec::new());

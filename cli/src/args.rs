@@ -31,15 +31,15 @@ use engine::sys::units::{CoreList, Nanos};
 use crate::failure::Failure;
 use crate::gate::FailOn;
 use crate::progress::{Progress, Shown};
+use ab_flags::ChangeArgs;
 pub(crate) use ab_flags::{AbArgs, SLICES_MAX};
 pub(crate) use agent_flags::AgentArgs;
 pub(crate) use agents::{AgentGroupArgs, ControllerArgs};
 pub(crate) use flag::{Flag, Settings};
 pub(crate) use given::{Given, files, flag_of, result_files};
 use headings::{LATENCY, PLAN, STALLS};
-use series_flags::percentage;
 pub(crate) use series_flags::{
-    CeilingArgs, FIRST_RATE, FIRST_RATE_OF_CEILING, SearchArgs, SweepArgs, time,
+    CeilingArgs, FIRST_RATE, FIRST_RATE_OF_CEILING, SearchArgs, SweepArgs,
 };
 pub(crate) use targets::scenarios;
 pub(crate) use usage::{is_bare, one_line};
@@ -407,13 +407,9 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "B.json", num_args = 1..)]
     pub(crate) with: Vec<PathBuf>,
 
-    /// The least change that counts
-    #[arg(long, value_name = "PERCENT", value_parser = percentage, default_value = "1%")]
-    pub(crate) margin: f64,
-
-    /// Exit 4 if a percentile is slower, or there are more errors
-    #[arg(long, value_name = "WHAT", value_parser = ["regression"])]
-    pub(crate) fail_on: Option<String>,
+    /// What counts as a change.
+    #[command(flatten)]
+    pub(crate) change: ChangeArgs,
 
     /// Let --fail-on decide by one run a side, though two runs of one target differ
     #[arg(long, requires = "fail_on")]

@@ -46,12 +46,13 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     }
     let search = args.bracket.search_plan(&plan, FIRST_RATE_OF_CEILING)?;
     let first = search.first;
-    let cooldown = args.bracket.cooldown;
+    let cooldown = args.bracket.series.cooldown;
     let stop = StopRequest::listen()?;
     // Its steps are what a calibration is held against, not the other way round.
     let mut runs =
         Runs { reference: None, ..Runs::open(plan, &args.agents, &wanted, cooldown, &stop)? };
-    let files = Files::open(&args.run, &runs.plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
+    let files =
+        Files::open(&args.run, &runs.plan, &wanted, args.bracket.series.svg.as_ref(), &stop)?;
     let flamegraph = wanted.files.get("flamegraph");
     let flamegraph = flamegraph.map(|path| Flamegraph::alone(path, &stop)).transpose()?;
     let mut cores = if runs.agents.is_some() { Vec::new() } else { shard_cores(&runs.plan) };

@@ -28,7 +28,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     require_distinct_runs(a, &runs_a)?;
     require_distinct_runs(b, &runs_b)?;
     let allowed = Allowed { invalid: args.allow_invalid, plans: args.allow_different_plans };
-    let comparison = match probe::compare::compare(&runs_a, &runs_b, args.margin, allowed) {
+    let comparison = match probe::compare::compare(&runs_a, &runs_b, args.change.margin, allowed) {
         Ok(comparison) => comparison,
         Err(problem) => {
             let of = problem.run().and_then(|run| a.iter().chain(b).nth(run));
@@ -54,7 +54,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let said = say(&text::compare::comparison(&comparison, [a, b]));
     results.failures.extend(said.err());
     Ok(results.exit_code(ExitCode::from(match () {
-        () if args.fail_on.is_none() => 0,
+        () if args.change.fail_on.is_none() => 0,
         () if comparison.has_one_run_on_a_side() && !args.accept_one_run => {
             complain(ONE_RUN);
             EXIT_INVALID
@@ -108,7 +108,6 @@ fn cure(problem: &Incomparable) -> &'static str {
         Incomparable::Nothing => "give two",
         Incomparable::Unsound { .. } => "see `truetail verify`",
         Incomparable::Invalid { .. } => "run it again, or add --allow-invalid",
-        Incomparable::Backfilled { .. } => "run it again without --backfill",
         Incomparable::Plans(_) => "run one again, or add --allow-different-plans",
     }
 }

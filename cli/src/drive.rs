@@ -100,7 +100,7 @@ pub(crate) fn drive_with(
     takes.iter().for_each(|takes| line.above(|| tell(takes)));
     let (mut stopped, mut announced) = (false, false);
     while !run.is_finished() {
-        let now = run.tally();
+        let now = run.progress();
         // Most runs end at once: only one that still waits says so.
         if stopped && !announced && 0 < now.in_flight {
             line.say(&awaiting(now.in_flight));
@@ -116,7 +116,7 @@ pub(crate) fn drive_with(
         line.pause(sinks.follow(&run, progress::INTERVAL));
     }
     line.clear();
-    sinks.look_last(&run.tally());
+    sinks.look_last(&run.progress());
     let mut finished = run.wait();
     sinks.add_to(&mut finished.report);
     if let Some(calibrated) = calibrated {

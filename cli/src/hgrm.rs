@@ -17,8 +17,8 @@ const TICKS: u32 = 5;
 /// Nanoseconds of the unit of the values.
 const UNIT_NS: f64 = 1e3;
 
-/// The file beside an interval log; a device or a pipe has none.
-pub(crate) fn beside(hlog: &Path) -> Option<PathBuf> {
+/// The file next to an interval log; a device or a pipe has none.
+pub(crate) fn path(hlog: &Path) -> Option<PathBuf> {
     (!output::is_written_through(hlog)).then(|| hlog.with_extension("hgrm"))
 }
 

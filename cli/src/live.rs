@@ -14,7 +14,7 @@ use std::{panic, thread};
 
 use console::Term;
 use engine::plan::Plan;
-use engine::run::{Health, Tally};
+use engine::run::{Health, RunProgress};
 use engine::sys::placement;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
@@ -112,7 +112,7 @@ impl Live {
         ON_SCREEN.store(true, Ordering::Release);
         let opened = execute!(stderr(), EnterAlternateScreen).and_then(|()| clear(size));
         let terminal = opened.inspect_err(|_| leave_screen())?;
-        let core = placement::core_beside(shards);
+        let core = placement::core_away_from(shards);
         let cores = core.and_then(|core| {
             let before = sched_getaffinity(None).ok()?;
             let mut one = CpuSet::new();
@@ -131,7 +131,7 @@ impl Live {
     pub(crate) fn draw(
         &mut self,
         plan: &Plan,
-        now: &Tally,
+        now: &RunProgress,
         health: &Health,
         second: Option<&Second>,
     ) -> io::Result<()> {

@@ -58,7 +58,7 @@ use failure::{EXIT_USAGE, Failure};
 
 fn main() -> ExitCode {
     if let Some((_, columns)) = Term::stdout().size_checked() {
-        text::wrap::fit(columns.into());
+        text::layout::fit(columns.into());
     }
     let args = args::completed(std::env::args_os().collect());
     if let Some(answer) = args::answer(&args) {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use engine::record::counts::Counts;
-use engine::run::{Phase, Tally};
+use engine::run::{Phase, RunProgress};
 use engine::sys::clock;
 use engine::sys::units::SECOND_NS;
 use humantime::format_rfc3339_millis;
@@ -34,7 +34,7 @@ struct Line {
     interval_s: f64,
     phase: &'static str,
     /// Requests of the window, as in the report's counts: below 0 only in the last line, which
-    /// takes back what an agent told that was lost since.
+    /// takes back what a lost agent had reported.
     intended: i64,
     sent: i64,
     unsent: i64,
@@ -56,7 +56,7 @@ struct Line {
 
 impl Line {
     /// What a run did between two looks at it, of which the second is of this time.
-    fn new(now: &Tally, before: &Tally, time: SystemTime) -> Line {
+    fn new(now: &RunProgress, before: &RunProgress, time: SystemTime) -> Line {
         let since = now.since(before);
         let us = |quantile| since.latency.known_ns(quantile).map(|ns| ns as f64 / 1e3);
         let [
@@ -99,9 +99,9 @@ impl Line {
 pub(crate) struct Ndjson {
     file: OutputFile,
     /// The run at the last line.
-    written: Tally,
+    written: RunProgress,
     /// The run at the last look.
-    seen: Tally,
+    seen: RunProgress,
     /// When that was, ns of CLOCK_MONOTONIC; `None` before the load.
     seen_ns: Option<u64>,
     /// When the next line is due, ns since the load began.
@@ -113,7 +113,7 @@ pub(crate) struct Ndjson {
 impl Ndjson {
     /// The lines of a run that has not begun, in this file.
     fn new(file: OutputFile) -> Ndjson {
-        let (written, seen) = (Tally::default(), Tally::default());
+        let (written, seen) = (RunProgress::default(), RunProgress::default());
         Ndjson { file, written, seen, seen_ns: None, due_ns: INTERVAL_NS, failure: None }
     }
 
@@ -133,7 +133,7 @@ impl Ndjson {
         let since_ns = self.seen_ns.replace(now_ns).map_or(0, |seen_ns| now_ns - seen_ns);
         let elapsed_ns = seen.elapsed_ns + since_ns;
         let counts = counts.so_far();
-        self.seen = Tally { phase: Phase::Done, elapsed_ns, in_flight: 0, counts, ..seen };
+        self.seen = RunProgress { phase: Phase::Done, elapsed_ns, in_flight: 0, counts, ..seen };
         self.write();
         match self.failure {
             Some(failure) => Err(failure),
@@ -157,7 +157,7 @@ impl Ndjson {
 
 impl Sink for Ndjson {
     /// Writes a line if one is due. What is done before the load begins is in none.
-    fn look(&mut self, now: &Tally) {
+    fn look(&mut self, now: &RunProgress) {
         self.look_last(now);
         if self.due_ns <= self.seen.elapsed_ns {
             self.due_ns = (now.elapsed_ns / INTERVAL_NS + 1) * INTERVAL_NS;
@@ -166,7 +166,7 @@ impl Sink for Ndjson {
     }
 
     /// Takes the last look at a run, whose line is that of its end.
-    fn look_last(&mut self, now: &Tally) {
+    fn look_last(&mut self, now: &RunProgress) {
         if now.phase != Phase::Setup {
             self.seen = now.clone();
             self.seen_ns = Some(clock::now_ns());
@@ -192,11 +192,11 @@ mod tests {
     use super::*;
     use crate::signals::StopRequest;
 
-    fn tally(phase: Phase, elapsed_ms: u64, counts: CountsSoFar, latencies: u64) -> Tally {
+    fn progress(phase: Phase, elapsed_ms: u64, counts: CountsSoFar, latencies: u64) -> RunProgress {
         let mut latency = CoarseHistogram::default();
         (0..latencies).for_each(|_| latency.record(250_000));
         let elapsed_ns = elapsed_ms * 1_000_000;
-        Tally { phase, elapsed_ns, counts, in_flight: 3, latency, ..Tally::default() }
+        RunProgress { phase, elapsed_ns, counts, in_flight: 3, latency, ..RunProgress::default() }
     }
 
     fn open(path: &Path) -> Ndjson {
@@ -221,16 +221,16 @@ mod tests {
         let path = folder.path().join("run.ndjson");
         fs::write(&path, "the last run\n").expect("written");
         let mut ndjson = open(&path);
-        ndjson.look(&tally(Phase::Setup, 5_000, NONE, 0));
-        ndjson.look(&tally(Phase::Warmup, 900, [0, 0, 0, 0, 0, 0, 0, 0, 9, 8], 0));
+        ndjson.look(&progress(Phase::Setup, 5_000, NONE, 0));
+        ndjson.look(&progress(Phase::Warmup, 900, [0, 0, 0, 0, 0, 0, 0, 0, 9, 8], 0));
         assert_eq!(fs::read_to_string(&path).expect("text"), "the last run\n", "no second is over");
-        ndjson.look(&tally(Phase::Warmup, 1_100, [0, 0, 0, 0, 0, 0, 0, 0, 11, 10], 0));
+        ndjson.look(&progress(Phase::Warmup, 1_100, [0, 0, 0, 0, 0, 0, 0, 0, 11, 10], 0));
         assert_eq!(lines(&path).len(), 1);
-        ndjson.look(&tally(Phase::Steady, 1_900, [4, 4, 0, 2, 0, 0, 0, 0, 11, 11], 20));
-        ndjson.look(&tally(Phase::Steady, 2_000, [6, 6, 0, 3, 1, 0, 0, 1, 11, 11], 30));
+        ndjson.look(&progress(Phase::Steady, 1_900, [4, 4, 0, 2, 0, 0, 0, 0, 11, 11], 20));
+        ndjson.look(&progress(Phase::Steady, 2_000, [6, 6, 0, 3, 1, 0, 0, 1, 11, 11], 30));
         assert_eq!(lines(&path).len(), 2);
         // Though a second is over, what is left of the run has one line.
-        ndjson.look_last(&tally(Phase::Done, 3_100, [9, 8, 0, 5, 1, 0, 0, 1, 11, 11], 50));
+        ndjson.look_last(&progress(Phase::Done, 3_100, [9, 8, 0, 5, 1, 0, 0, 1, 11, 11], 50));
         thread::sleep(Duration::from_millis(20));
         let mut counts = Counts::of_outcomes([9, 8, 1, 5, 1, 1, 1]);
         counts.unexpected_status = 2;
@@ -270,11 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lost_agent_had_told_is_taken_back() {
+    fn what_a_lost_agent_had_reported_is_taken_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run.ndjson");
         let mut ndjson = open(&path);
-        ndjson.look(&tally(Phase::Steady, 1_000, [40, 40, 0, 30, 0, 0, 0, 0, 0, 0], 0));
+        ndjson.look(&progress(Phase::Steady, 1_000, [40, 40, 0, 30, 0, 0, 0, 0, 0, 0], 0));
         ndjson.end(&Counts::of_outcomes([25, 25, 0, 25, 0, 0, 0])).expect("written");
         let lines = lines(&path);
         assert_eq!(lines[1]["intended"], -15);
@@ -298,8 +298,8 @@ mod tests {
         let shown = format!("/proc/self/fd/{}", pipe.as_raw_fd());
         let mut ndjson = open(Path::new(&shown));
         drop(reader);
-        ndjson.look(&tally(Phase::Steady, 1_000, NONE, 0));
-        ndjson.look(&tally(Phase::Steady, 2_000, NONE, 0));
+        ndjson.look(&progress(Phase::Steady, 1_000, NONE, 0));
+        ndjson.look(&progress(Phase::Steady, 2_000, NONE, 0));
         let failure = ndjson.end(&Counts::default()).expect_err("no reader").to_string();
         let start = format!("--ndjson {shown}: could not be written (");
         assert!(failure.starts_with(&start), "{failure}");

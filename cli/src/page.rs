@@ -2,7 +2,7 @@
 
 mod charts;
 
-use engine::host::environment::Environment;
+use engine::report::environment::Environment;
 use engine::report::verdict::Level;
 use engine::report::{HistogramError, Report};
 use engine::sys::units::CoreList;

@@ -34,7 +34,7 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
         }
     }
     let is_given = |name| file.has(name) || flags.has(name);
-    if is_given("requests") {
+    if is_given("requests") && !flags.has("stages") {
         // Their number ends the window, and the target gets no others.
         (settings.plan.duration, settings.plan.warmup) = (DURATION_MAX, Nanos(0));
     }
@@ -43,6 +43,11 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
     flags.lay_over(&mut alone);
     settings.plan.drop_conflicts(&alone.plan);
     flags.lay_over(&mut settings);
+    if flags.has("duration") && !settings.plan.stage.is_empty() {
+        let given = settings.plan.duration;
+        let problem = "the stages of the plan file say how long the window is";
+        return Err(Failure::Usage(format!("--duration {given}: {problem}; omit one of them")));
+    }
     for command in commands {
         flags.refuse(command, &settings)?;
         file.refuse(command, &settings)?;
@@ -228,26 +233,26 @@ mod tests {
     #[test]
     fn every_flag_reaches_the_plan() {
         let args = "http://x/ --model closed --rate 333.333333 --arrivals constant --seed 9 \
-            --conns 7 --period 1.5ms --duration 1m30s --warmup 0s --timeout 250us --method PUT \
+            --conns 7 --duration 1m30s --warmup 0s --timeout 250us --method PUT \
             --body @f --cores 0-1 --wait spin --stamps user --stamp-sends 1/50 --flush 3 \
             --pipeline 4 --overload drop --queue-max 3ms --deadline 2s --keepalive off \
             --requests-per-connection 7 --source-addresses 127.0.0.2,::1 --settle 2s \
             --settle-min 1s --prewarm 5 --spare 3 --expect-status 2xx,404 \
             --slo p99<20ms,errors<0.1% \
-            --backfill on --raw r.bin --threshold busy=0.5 --threshold errors=0";
+            --raw r.bin --threshold busy=0.5 --threshold errors=0";
         let mut args: Vec<&str> = args.split_whitespace().collect();
         args.extend(["--header", "A: b", "--header", "C: d"]);
         let plan = plan_of(&args, None).expect("a plan");
         let words = toml::Table::try_from(plan).expect("a plan can be written as TOML");
         let want = "target = 'http://x/'\nmodel = 'closed'\nrate = 333.333333\n\
-            arrivals = 'constant'\nseed = 9\nconns = 7\nperiod = '1.5ms'\nduration = '1m30s'\n\
+            arrivals = 'constant'\nseed = 9\nconns = 7\nduration = '1m30s'\n\
             warmup = '0s'\ntimeout = '250us'\nmethod = 'PUT'\nheaders = ['A: b', 'C: d']\n\
             body = '@f'\ncores = '0-1'\nwait = 'spin'\nstamps = 'user'\n\
             stamp_sends = '1/50'\nflush = 3\npipeline = 4\noverload = 'drop'\n\
             queue_max = '3ms'\ndeadline = '2s'\nkeepalive = 'off'\n\
             requests_per_connection = 7\nsource_addresses = ['127.0.0.2', '::1']\n\
             settle = '2s'\nsettle_min = '1s'\nprewarm = 5\nspare = 3\n\
-            expect_status = '2xx,404'\nslo = 'p99<20ms,errors<0.1%'\nbackfill = 'on'\n\
+            expect_status = '2xx,404'\nslo = 'p99<20ms,errors<0.1%'\n\
             raw = 'r.bin'\n";
         let want: toml::Table = want.parse().expect("TOML");
         for (key, value) in &want {
@@ -364,7 +369,7 @@ mod tests {
     fn a_flag_drops_what_the_file_says_against_it() {
         let open = "rate = '5k'\nmodel = 'open'\noverload = 'drop'\nqueue_max = '5ms'\n\
             prewarm = 3\n";
-        let closed = "model = \"closed\"\nperiod = \"5ms\"\nbackfill = \"on\"\n";
+        let closed = "model = \"closed\"\nperiod = \"5ms\"\n";
         let closing = "keepalive = \"off\"\n";
         let reusing = "requests-per-connection = 7\n";
         let pipelined = "pipeline = 4\n";
@@ -388,8 +393,8 @@ mod tests {
         let plan = plan_of(&["--model", "closed", "--rate", "5"], None).expect("a plan");
         assert_eq!(plan.complete(&[0]).expect_err("refused").flag, "--rate");
         let file = "rate = 5\nperiod = \"1ms\"\n";
-        let plan = plan_of(&["--seed", "2"], Some(file)).expect("a plan");
-        assert_eq!(plan.complete(&[0]).expect_err("refused").flag, "--period");
+        let error = plan_of(&["--seed", "2"], Some(file)).expect_err("refused").to_string();
+        assert!(error.contains("`period` contradicts `rate`; keep one"), "{error}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use agents::controller::live::AgentLive;
 use console::Term;
 use engine::plan::Plan;
-use engine::run::{Health, Phase, Tally};
+use engine::run::{Health, Phase, RunProgress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use probe::SeriesProgress;
 use serde::Deserialize;
@@ -172,7 +172,7 @@ impl ProgressLine {
     }
 
     /// Shows how far a run on this machine is.
-    pub(crate) fn show(&mut self, now: &Tally, health: impl FnOnce() -> Health) {
+    pub(crate) fn show(&mut self, now: &RunProgress, health: impl FnOnce() -> Health) {
         if matches!(self.place, Place::Nowhere) {
             return;
         }
@@ -216,9 +216,9 @@ impl ProgressLine {
         }
     }
 
-    /// Shows how far each agent is, and what all have done together once they told.
-    pub(crate) fn show_agents(&mut self, agents: &[AgentLive], all: Option<&Tally>) {
-        let setup = Tally::default();
+    /// Shows how far each agent is, and what all have done together once they reported.
+    pub(crate) fn show_agents(&mut self, agents: &[AgentLive], all: Option<&RunProgress>) {
+        let setup = RunProgress::default();
         let now = all.unwrap_or(&setup);
         self.recent.look(now, None);
         self.draw(now, |line| match line.place {
@@ -228,7 +228,7 @@ impl ProgressLine {
         });
     }
 
-    fn draw(&mut self, now: &Tally, text: impl FnOnce(&ProgressLine) -> String) {
+    fn draw(&mut self, now: &RunProgress, text: impl FnOnce(&ProgressLine) -> String) {
         match &mut self.place {
             Place::Bar(_) => {}
             Place::Lines { next } if *next <= self.began.elapsed() => {
@@ -309,7 +309,8 @@ mod tests {
         let mut line = ProgressLine::new(&plan, View::of(Shown::Nothing));
         line.place = Place::Bar(bar(&plan, ProgressDrawTarget::hidden()));
         let counts = [25, 0, 0, 0, 0, 0, 0, 0, 40, 40];
-        let now = Tally { phase: Phase::Steady, intended: 65, counts, ..Tally::default() };
+        let now =
+            RunProgress { phase: Phase::Steady, intended: 65, counts, ..RunProgress::default() };
         line.draw(&now, |_| String::new());
         let Place::Bar(bar) = &line.place else { panic!("a bar") };
         assert_eq!((bar.length(), bar.position()), (Some(100), 25));

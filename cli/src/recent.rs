@@ -3,44 +3,44 @@
 use std::collections::VecDeque;
 
 use engine::plan::Plan;
-use engine::run::{Health, Phase, Tally, Trouble};
+use engine::run::{Health, Phase, RunProgress, Trouble};
 use engine::shard::CoarseHistogram;
 use engine::sys::units::SECOND_NS;
 
 /// The most looks that are kept: who looks more often sees a shorter stretch.
 const LOOKS_MAX: usize = 32;
 
-/// So long after its start, ns, the shards have told of the load, and no more of the setup.
+/// So long after its start, ns, what the shards publish is of the load, and no more of the setup.
 const LOADED_NS: u64 = 100_000_000;
 
 /// One look at a run whose load has begun.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
-    /// When its numbers were told: they may be a little older than the look.
-    told_ns: u64,
-    tally: Tally,
+    /// When its numbers were published: they may be a little older than the look.
+    as_of_ns: u64,
+    progress: RunProgress,
     health: Option<Health>,
 }
 
 impl Look {
     /// A look at a run, with how its generator did if that is known; `None` before the load.
-    pub(crate) fn new(now: &Tally, health: Option<Health>) -> Option<Look> {
+    pub(crate) fn new(now: &RunProgress, health: Option<Health>) -> Option<Look> {
         if now.phase == Phase::Setup || now.elapsed_ns < LOADED_NS {
             return None;
         }
-        let told_ns = health.as_ref().map_or(now.elapsed_ns, Health::told_ns);
-        Some(Look { told_ns, tally: now.clone(), health })
+        let as_of_ns = health.as_ref().map_or(now.elapsed_ns, Health::as_of_ns);
+        Some(Look { as_of_ns, progress: now.clone(), health })
     }
 
-    /// When its numbers were told, ns.
-    pub(crate) fn told_ns(&self) -> u64 {
-        self.told_ns
+    /// When its numbers were published, ns.
+    pub(crate) fn as_of_ns(&self) -> u64 {
+        self.as_of_ns
     }
 
-    /// What was done since an earlier look; `None` if nobody has told anything since then.
+    /// What was done since an earlier look; `None` if nothing was published since then.
     pub(crate) fn since(&self, before: &Look) -> Option<Second> {
-        let span_ns = self.told_ns.checked_sub(before.told_ns).filter(|span_ns| 0 < *span_ns)?;
-        let since = self.tally.since(&before.tally);
+        let span_ns = self.as_of_ns.checked_sub(before.as_of_ns).filter(|span_ns| 0 < *span_ns)?;
+        let since = self.progress.since(&before.progress);
         let per_second = |count: u64| count as f64 * SECOND_NS as f64 / span_ns as f64;
         let health = self.health.as_ref().zip(before.health.as_ref());
         Some(Second {
@@ -67,31 +67,31 @@ pub(crate) struct Second {
     pub(crate) answered: f64,
     /// Corrected latencies of the window's requests that ended.
     pub(crate) latency: CoarseHistogram,
-    /// How the generator did; `None` where nobody tells.
+    /// How the generator did; `None` where it is unknown.
     pub(crate) health: Option<Health>,
 }
 
 impl Recent {
     /// Takes a look at a run, with how its generator did if that is known.
-    pub(crate) fn look(&mut self, now: &Tally, health: Option<Health>) {
+    pub(crate) fn look(&mut self, now: &RunProgress, health: Option<Health>) {
         let Some(look) = Look::new(now, health) else { return };
         // The last look before the stretch is where it begins.
         while LOOKS_MAX <= self.looks.len()
-            || self.looks.get(1).is_some_and(|second| second.told_ns + SECOND_NS <= look.told_ns)
+            || self.looks.get(1).is_some_and(|second| second.as_of_ns + SECOND_NS <= look.as_of_ns)
         {
             self.looks.pop_front();
         }
         self.looks.push_back(look);
     }
 
-    /// What was done in the last second or so; `None` as long as nobody told twice.
+    /// What was done in the last second or so; `None` before the second look.
     pub(crate) fn second(&self) -> Option<Second> {
         self.looks.back()?.since(self.looks.front()?)
     }
 }
 
 impl Second {
-    /// What isn't right with the generator, or that nothing is; `None` where nobody knows.
+    /// What isn't right with the generator, or that nothing is; `None` where it is unknown.
     pub(crate) fn trouble(&self, plan: &Plan) -> Option<Result<(), Trouble>> {
         let health = self.health.as_ref()?;
         Some(health.trouble(plan, &self.latency).map_or(Ok(()), Err))
@@ -102,44 +102,44 @@ impl Second {
 mod tests {
     use super::*;
 
-    fn tally(phase: Phase, elapsed_ms: u64, count: u64) -> Tally {
+    fn progress(phase: Phase, elapsed_ms: u64, count: u64) -> RunProgress {
         let mut latency = CoarseHistogram::default();
         (0..count).for_each(|number| latency.record(number * 1_000));
         let elapsed_ns = elapsed_ms * 1_000_000;
         let (intended, answered) = (2 * count, count);
-        Tally { phase, elapsed_ns, intended, answered, latency, ..Tally::default() }
+        RunProgress { phase, elapsed_ns, intended, answered, latency, ..RunProgress::default() }
     }
 
     #[test]
     fn a_second_is_the_last_one_however_long_the_run_was() {
         let mut recent = Recent::default();
-        recent.look(&tally(Phase::Setup, 9_000, 70), None);
+        recent.look(&progress(Phase::Setup, 9_000, 70), None);
         assert!(recent.second().is_none());
-        recent.look(&tally(Phase::Warmup, 100, 0), None);
+        recent.look(&progress(Phase::Warmup, 100, 0), None);
         assert!(recent.second().is_none(), "one look has no length");
-        recent.look(&tally(Phase::Warmup, 600, 50), None);
+        recent.look(&progress(Phase::Warmup, 600, 50), None);
         let second = recent.second().expect("half a second");
         assert_eq!((second.intended, second.answered), (200.0, 100.0));
         for look in 1..=1_000_u64 {
-            recent.look(&tally(Phase::Steady, 600 + 200 * look, 50 + 10 * look), None);
+            recent.look(&progress(Phase::Steady, 600 + 200 * look, 50 + 10 * look), None);
         }
         let second = recent.second().expect("a second");
         assert_eq!((second.intended, second.answered, second.latency.count()), (100.0, 50.0, 50));
-        assert!(second.trouble(&Plan::default()).is_none(), "nobody told of the generator");
+        assert!(second.trouble(&Plan::default()).is_none(), "nothing is known of the generator");
         assert!(recent.looks.len() <= 6);
         for _ in 0..1_000 {
-            recent.look(&tally(Phase::Steady, 300_000, 10_050), None);
+            recent.look(&progress(Phase::Steady, 300_000, 10_050), None);
         }
         assert_eq!(recent.looks.len(), LOOKS_MAX, "looks without end take no memory");
     }
 
     #[test]
-    fn what_is_told_at_the_start_may_be_of_the_setup() {
+    fn what_is_published_at_the_start_may_be_of_the_setup() {
         let mut recent = Recent::default();
-        recent.look(&tally(Phase::Warmup, 30, 10_000), None);
-        recent.look(&tally(Phase::Warmup, 230, 20), None);
+        recent.look(&progress(Phase::Warmup, 30, 10_000), None);
+        recent.look(&progress(Phase::Warmup, 230, 20), None);
         assert!(recent.second().is_none());
-        recent.look(&tally(Phase::Warmup, 430, 40), None);
+        recent.look(&progress(Phase::Warmup, 430, 40), None);
         assert_eq!(recent.second().map(|second| second.answered), Some(100.0));
     }
 }

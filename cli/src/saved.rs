@@ -10,6 +10,7 @@ use std::io::{BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use calibration::floor::Calibration;
+use engine::host::environment::calibrated_of;
 use engine::plan::Plan;
 use engine::report::calibration::{Calibrated, CalibratedOf};
 use engine::sys::units::CoreList;
@@ -53,7 +54,7 @@ impl Reference {
     /// # Errors
     /// A file that the user names is of something else, as a usage error.
     pub(crate) fn find(&self, plan: &Plan) -> Result<Option<Calibrated>, Failure> {
-        let here = || CalibratedOf::here(plan.cores(), plan.wait);
+        let here = || calibrated_of(plan.cores(), plan.wait);
         match self {
             Reference::Saved => Ok(folder().and_then(|folder| load(&folder, &here()))),
             Reference::Named(file, calibrated) => match difference(&calibrated.of, &here()) {
@@ -219,7 +220,7 @@ mod tests {
     fn the_last_of_its_kind_is_found_and_no_other() {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("none yet").join("truetail");
-        let here = |cores: &[usize], wait| CalibratedOf::here(cores, wait);
+        let here = calibrated_of;
         assert_eq!(load(&folder, &here(&[1], Wait::Hybrid)), None);
         let first = calibration(&[1], Wait::Hybrid);
         let second = Calibration { began_s: first.began_s + 5, ..first.clone() };
@@ -244,7 +245,7 @@ mod tests {
         let full = Calibration { quick: false, began_s: quick.began_s + 5, ..quick.clone() };
         let quicker = Calibration { began_s: quick.began_s + 7, ..quick.clone() };
         let began_s = || {
-            let here = CalibratedOf::here(&[1], Wait::Hybrid);
+            let here = calibrated_of(&[1], Wait::Hybrid);
             load(folder.path(), &here).expect("there is one").began_s
         };
         for better in [&quick, &quicker, &full] {
@@ -276,7 +277,7 @@ mod tests {
             Calibration { began_s, floors, ..calibration(&[1], Wait::Hybrid) }
         };
         let began_s = || {
-            let here = CalibratedOf::here(&[1], Wait::Hybrid);
+            let here = calibrated_of(&[1], Wait::Hybrid);
             load(folder.path(), &here).expect("there is one").began_s
         };
         saved(folder.path(), &of(1, [true, false]));

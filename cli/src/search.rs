@@ -37,8 +37,9 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let search_plan = args.bracket.search_plan(&plan, FIRST_RATE)?;
     let first = search_plan.first;
     let stop = StopRequest::listen()?;
-    let runs = Runs::open(plan, &args.agents, &wanted, args.bracket.cooldown, &stop)?;
-    let files = Files::open(&args.run, &runs.plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
+    let runs = Runs::open(plan, &args.agents, &wanted, args.bracket.series.cooldown, &stop)?;
+    let files =
+        Files::open(&args.run, &runs.plan, &wanted, args.bracket.series.svg.as_ref(), &stop)?;
     let mut search = Search::new(search_plan.clone(), Rule::Objectives);
     let head = text::search_begins(&slo, implied, first);
     let Ended { made, failure } = runs.make(&mut search, &head, Search::steps, text::search_row)?;

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use engine::plan::Plan;
 use engine::report::Report;
-use engine::run::{Finished, Run, Tally};
+use engine::run::{Finished, Run, RunProgress};
 
 use crate::failure::Failure;
 use crate::gate::Gate;
@@ -47,10 +47,10 @@ pub(crate) trait Sink {
     }
 
     /// Looks at the run as it goes on.
-    fn look(&mut self, _now: &Tally) {}
+    fn look(&mut self, _now: &RunProgress) {}
 
     /// Looks at it for the last time.
-    fn look_last(&mut self, _now: &Tally) {}
+    fn look_last(&mut self, _now: &RunProgress) {}
 
     /// Follows the window of a run on this machine. Returns how long the caller may sleep, at most
     /// `pause`.
@@ -114,12 +114,12 @@ impl Sinks {
     }
 
     /// Shows them the run as it goes on.
-    pub(crate) fn look(&mut self, now: &Tally) {
+    pub(crate) fn look(&mut self, now: &RunProgress) {
         self.0.iter_mut().for_each(|sink| sink.look(now));
     }
 
     /// Shows it for the last time.
-    pub(crate) fn look_last(&mut self, now: &Tally) {
+    pub(crate) fn look_last(&mut self, now: &RunProgress) {
         self.0.iter_mut().for_each(|sink| sink.look_last(now));
     }
 

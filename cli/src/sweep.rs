@@ -6,7 +6,7 @@ use probe::document::SweepDocument;
 use probe::plot::Mark;
 use probe::sweep::{Sweep, SweepPlan};
 
-use crate::args::{SweepArgs, time};
+use crate::args::SweepArgs;
 use crate::failure::Failure;
 use crate::output::{Results, say};
 use crate::series::{self, Ended, Files, Found, Runs, exit_code};
@@ -16,10 +16,10 @@ use crate::text::series as text;
 /// Runs the plan at each rate and states the knee.
 pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
     let (plan, wanted) = series::plan("sweep", &args.run, &args.agents)?;
-    let time = time(args.within, &plan, args.cooldown)?;
+    let time = args.series.time(&plan)?;
     let stop = StopRequest::listen()?;
-    let runs = Runs::open(plan, &args.agents, &wanted, args.cooldown, &stop)?;
-    let files = Files::open(&args.run, &runs.plan, &wanted, args.svg.as_ref(), &stop)?;
+    let runs = Runs::open(plan, &args.agents, &wanted, args.series.cooldown, &stop)?;
+    let files = Files::open(&args.run, &runs.plan, &wanted, args.series.svg.as_ref(), &stop)?;
     let sweep_plan = SweepPlan {
         rates: args.rates.spaced(args.steps, args.spacing),
         refine_max: args.refine,

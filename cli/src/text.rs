@@ -14,6 +14,7 @@ pub(crate) mod experiment;
 mod explain;
 pub(crate) mod figures;
 pub(crate) mod flamediff;
+pub(crate) mod layout;
 #[cfg(test)]
 #[path = "../../engine/tests/suite/made_up.rs"]
 mod made_up;
@@ -30,4 +31,3 @@ mod table;
 pub(crate) mod truth;
 pub(crate) mod verdict;
 pub(crate) mod verify;
-pub(crate) mod wrap;

@@ -173,12 +173,12 @@ impl Runs {
 /// figure as a multiple of it.
 pub(crate) fn cells(all: &[Runs], figure: fn(&Figures) -> f64, digits: usize) -> Vec<String> {
     let Some((ours, theirs)) = all.split_first() else { return Vec::new() };
-    let beside = |runs: &Runs| {
+    let cell = |runs: &Runs| {
         let ratio = ours.ratio(runs, figure).map(|ratio| format!("; {}", ratio.show(2)));
         runs.median(figure, digits) + &ratio.unwrap_or_default()
     };
     let first = or_dash(ours.spread(figure).map(|spread| spread.show(digits)));
-    std::iter::once(first).chain(theirs.iter().map(beside)).collect()
+    std::iter::once(first).chain(theirs.iter().map(cell)).collect()
 }
 
 /// Prints why there are dashes.

@@ -7,9 +7,9 @@
 //! ([`engine::stats::paired`]). What is called follows the rules of [`crate::compare`], whose
 //! document this one extends.
 
-use engine::host::environment::Environment;
 use engine::plan::Plan;
 use engine::report::Report;
+use engine::report::environment::Environment;
 use engine::report::verdict::{Code, Level, Origin};
 use engine::stats::paired::{paired_difference, paired_ratio};
 use engine::stats::percentiles::{PERCENTILES, Quantile};
@@ -111,16 +111,17 @@ impl Slice {
     /// Whether the generator or its machine made it invalid: then its latencies aren't the
     /// target's.
     fn is_spoilt(&self) -> bool {
-        self.is_invalid() && self.has_invalid(|code| code.origin() != Origin::Elsewhere)
+        self.is_invalid() && self.has_invalid(|code| code.is_of_generator())
     }
 
     /// Whether the target may have made it invalid. Where processor time was missing, that explains
     /// the rest, but no errors of the target's.
     fn is_suspicious(&self) -> bool {
         let lacked_time = self.verdict.found().any(|reason| reason.code.is_disturbance());
-        self.has_invalid(|code| match code {
-            Code::Errors => 0 < self.errors,
-            _ => code.origin() == Origin::Elsewhere && !lacked_time,
+        self.has_invalid(|code| match code.rule().origin {
+            Origin::Answers => 0 < self.errors,
+            Origin::Elsewhere => !lacked_time,
+            Origin::Others | Origin::ShortOfTime | Origin::Generator => false,
         })
     }
 

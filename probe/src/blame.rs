@@ -5,7 +5,7 @@
 //! explains what went wrong.
 
 use engine::report::slo::{JudgedObjective, Judgement};
-use engine::report::verdict::{Code, Level, Origin};
+use engine::report::verdict::{Code, Level};
 use serde::{Deserialize, Serialize};
 
 use crate::step::{Reason, Step};
@@ -60,9 +60,9 @@ pub(crate) fn side(step: &Step) -> Side {
         || match missed(step).count() {
             0 if step.backlog.fell_behind == Some(true) => most_is_lateness(step),
             // Only the verdict speaks against it.
-            0 => has(step, |reason| {
-                reason.level == Level::Invalid && reason.code.origin() != Origin::Elsewhere
-            }),
+            0 => {
+                has(step, |reason| reason.level == Level::Invalid && reason.code.is_of_generator())
+            }
             _ => missed(step).all(|objective| explained(step, objective)),
         };
     if generator { Side::Generator } else { Side::Target }
@@ -89,7 +89,7 @@ pub fn excuse(step: &Step) -> Option<Code> {
     }
     let is_own = |reason: &Reason| {
         reason.code == Code::CoreSaturated
-            || reason.level == Level::Invalid && reason.code.origin() != Origin::Elsewhere
+            || reason.level == Level::Invalid && reason.code.is_of_generator()
     };
     (side(step) == Side::Generator).then(|| code_of(is_own).unwrap_or(Code::GeneratorLate))
 }

@@ -1,8 +1,8 @@
 //! What a ceiling was bounded by: read from the figures of the run that failed, and held against
 //! the trials.
 
-use engine::host::Limit;
 use engine::record::outcome::Cause;
+use engine::report::environment::Limit;
 use engine::report::verdict::Code as Verdict;
 use serde::{Deserialize, Serialize};
 

@@ -135,9 +135,9 @@ impl Ceiling {
     /// A search without a step.
     pub fn new(plan: CeilingPlan) -> Ceiling {
         let mut of_search = plan.search.clone();
-        let Within { within, beside } = of_search.time;
+        let Within { within, around } = of_search.time;
         let of_trials =
-            (TRIALS_MIN as u64).saturating_mul(plan.search.duration.0.saturating_add(beside.0));
+            (TRIALS_MIN as u64).saturating_mul(plan.search.duration.0.saturating_add(around.0));
         // Without a bracket there is nothing to prove.
         of_search.time.within = Nanos(within.0 - of_trials.min(within.0 / 3));
         let search = Search::new(of_search, Rule::Load);
@@ -329,7 +329,7 @@ mod tests {
     use std::convert::Infallible;
     use std::ops::ControlFlow;
 
-    use engine::host::traffic::TcpCounts;
+    use engine::report::machine::TcpCounts;
 
     use super::*;
     use crate::backlog::Backlog;
@@ -591,8 +591,8 @@ mod tests {
 
     #[test]
     fn requests_without_an_answer_tell_what_the_generators_machine_lacks() {
-        use engine::host::ports::Ports;
         use engine::record::outcome::Cause;
+        use engine::report::machine::Ports;
         let (port, file, memory) = (Cause::NoLocalPort, Cause::NoFile, Cause::LocalResource);
         for (cause, headroom, code) in
             [(port, 5_000, Code::Ports), (file, 0, Code::Files), (memory, 0, Code::Files)]

@@ -269,8 +269,8 @@ impl Chart<'_> {
             if !line.dots.is_empty() {
                 legend.draw(&Circle::new((column + 18, row), 3, style))?;
             }
-            let beside = text(17).pos(Pos::new(HPos::Left, VPos::Center));
-            legend.draw(&Text::new(line.name.clone(), (column + 44, row), beside))?;
+            let style = text(17).pos(Pos::new(HPos::Left, VPos::Center));
+            legend.draw(&Text::new(line.name.clone(), (column + 44, row), style))?;
         }
         Ok(())
     }

@@ -194,12 +194,6 @@ pub enum Incomparable {
         /// What is wrong with it.
         problem: String,
     },
-    /// Latencies without an interval.
-    #[error("back-filled latencies have no confidence interval")]
-    Backfilled {
-        /// Which run, counted over both sides.
-        run: usize,
-    },
     /// Runs of different plans.
     #[error("the plans differ: {}", .0.join("; "))]
     Plans(Vec<String>),
@@ -209,9 +203,7 @@ impl Incomparable {
     /// Which run it is about, counted over both sides.
     pub fn run(&self) -> Option<usize> {
         match self {
-            Incomparable::Unsound { run, .. }
-            | Incomparable::Invalid { run, .. }
-            | Incomparable::Backfilled { run } => Some(*run),
+            Incomparable::Unsound { run, .. } | Incomparable::Invalid { run, .. } => Some(*run),
             Incomparable::Nothing | Incomparable::Plans(_) => None,
         }
     }
@@ -378,9 +370,6 @@ fn read(reports: &[Report], before: usize, allowed: Allowed) -> Result<Runs, Inc
         };
         if let (Some(problem), false) = (problem, allowed.invalid) {
             return Err(Incomparable::Invalid { run, problem: problem.to_owned() });
-        }
-        if !report.config.plan.backfill.is_off() {
-            return Err(Incomparable::Backfilled { run });
         }
         let of_run = latencies(report).map_err(|finding| Incomparable::Unsound {
             run,

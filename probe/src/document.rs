@@ -1,7 +1,7 @@
 //! The documents of a sweep, of a search and of a ceiling.
 
-use engine::host::environment::Environment;
 use engine::plan::Plan;
+use engine::report::environment::Environment;
 use engine::report::profile::Profile;
 use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::step::Step;
 use crate::sweep::SweepPlan;
 
 /// Version of the documents.
-pub const SCHEMA: u32 = 5;
+pub const SCHEMA: u32 = 6;
 
 /// What every series has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

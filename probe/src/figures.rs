@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use engine::host::Limit;
-use engine::host::ports::Ports;
-use engine::host::traffic::{InterfaceTraffic, TcpCounts};
-use engine::host::watch::Machine;
 use engine::record::outcome::Cause;
 use engine::record::shard_stats::ShardStats;
+use engine::report::environment::Limit;
+use engine::report::machine::Machine;
+use engine::report::machine::Ports;
+use engine::report::machine::{InterfaceTraffic, TcpCounts};
 use engine::report::{Generator, Report};
 use serde::{Deserialize, Serialize};
 
@@ -184,7 +184,7 @@ fn share(part: f64, whole: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use engine::host::watch::CoreTime;
+    use engine::report::machine::CoreTime;
 
     use super::*;
 

@@ -39,7 +39,7 @@ const EACH_S: f64 = 1.0 / INTERVALS as f64;
 
 /// Time for anything.
 pub(crate) const AMPLE: Within =
-    Within { within: Nanos::from_secs(1_000_000), beside: Nanos::from_secs(1) };
+    Within { within: Nanos::from_secs(1_000_000), around: Nanos::from_secs(1) };
 
 /// A search from one rate to another by windows of this length.
 pub(crate) fn search_plan(first: &str, rate_max: &str, seconds: u64) -> SearchPlan {
@@ -64,7 +64,7 @@ pub(crate) struct Queue {
     pub(crate) exponential: bool,
     /// Servers behind one queue.
     pub(crate) servers: usize,
-    /// What each response takes beside, ns.
+    /// What each response takes besides, ns.
     pub(crate) base_ns: u64,
     /// The bound on p99, if there is one.
     pub(crate) slo_ms: Option<f64>,

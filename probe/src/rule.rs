@@ -65,6 +65,25 @@ impl Rule {
         }
     }
 
+    /// Whether the bracket comes before what decided nothing: by load that matters only once a higher
+    /// rate has failed, and then only where it may be an end of the bracket. Objectives may be
+    /// missed at any rate.
+    pub(crate) fn brackets_first(self) -> bool {
+        match self {
+            Rule::Objectives => false,
+            Rule::Load => true,
+        }
+    }
+
+    /// Whether a lower rate may decide something where this one had too few samples: for objectives
+    /// it has even fewer.
+    pub(crate) fn decides_below_few_samples(self) -> bool {
+        match self {
+            Rule::Objectives => false,
+            Rule::Load => true,
+        }
+    }
+
     /// How many times as long as asked for the first window of a rate is that has so many requests.
     /// Fewer than [`REQUESTS_MIN`] are by chance too many or too few to tell its load.
     pub(crate) fn first_window(self, requests: f64) -> f64 {

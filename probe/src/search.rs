@@ -274,8 +274,8 @@ impl Search {
         };
         let new = |rate| (rate, self.window(rate));
         let failed = known.failed.map(|at| &known.rates[at]);
-        let is_by_load = self.rule == Rule::Load;
-        if is_by_load && failed.is_none() {
+        let brackets_first = self.rule.brackets_first();
+        if brackets_first && failed.is_none() {
             // What a rate can't tell yet matters only once a higher one has failed.
             let holds = highest.outcome() == Outcome::Passed || highest.lacks_samples();
             if let Some(rate) = self.outward(known).filter(|_| holds) {
@@ -285,7 +285,7 @@ impl Search {
         let mut open: Vec<&OfRate> =
             known.rates.iter().filter(|rate| rate.open().is_some()).collect();
         let mut wanted = Vec::new();
-        if let Some(failed) = failed.filter(|_| is_by_load) {
+        if let Some(failed) = failed.filter(|_| brackets_first) {
             wanted.extend(self.downward(known).map(new));
             // Only these may be an end of the bracket, and the lowest is the likeliest to pass.
             let passed = known.passed.map_or(0.0, |at| known.rates[at].rate);
@@ -330,7 +330,7 @@ impl Search {
         let up_from_nothing =
             || known.failed.is_none() && known.rates[known.rates.len() - 1].lacks_samples();
         if known.passed.is_none() && !up_from_nothing() {
-            if self.rule == Rule::Objectives && known.rates[0].lacks_samples() {
+            if known.rates[0].lacks_samples() && !self.rule.decides_below_few_samples() {
                 return None;
             }
             let lower = self.rule.below(known.rates[0].last(), self.plan.tolerance);
@@ -718,7 +718,7 @@ mod tests {
         let mut complete = Vec::new();
         // A window of 5 s takes 8 s in all.
         for within_s in [4, 8, 30, 60, 1_000] {
-            let time = Within { within: Nanos::from_secs(within_s), beside: Nanos::from_secs(3) };
+            let time = Within { within: Nanos::from_secs(within_s), around: Nanos::from_secs(3) };
             let mut search = Search::new(SearchPlan { time, ..plan("500", 5) }, Rule::Objectives);
             let ended = make_runs(&mut search, |ask, progress| {
                 let made: f64 = 8.0 * (progress.step - 1) as f64;

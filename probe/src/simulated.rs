@@ -52,7 +52,7 @@ struct Found {
 }
 
 fn ceiling(queue: &Queue, capacity: f64, seed: u64) -> Found {
-    let time = Within { within: Nanos::from_secs(240), beside: Nanos::from_secs(14) };
+    let time = Within { within: Nanos::from_secs(240), around: Nanos::from_secs(14) };
     let search = SearchPlan {
         first: rate(10.0),
         rate_max: rate(1e8),
@@ -105,7 +105,7 @@ fn knee(queue: &Queue, capacity: f64, seed: u64) -> Found {
         refine_max: 4,
         duration: Nanos::from_secs(10),
         seed: 1_000 * seed,
-        time: Within { within: Nanos::from_secs(240), beside: Nanos::from_secs(14) },
+        time: Within { within: Nanos::from_secs(240), around: Nanos::from_secs(14) },
     });
     let ended =
         make_runs(&mut sweep, |ask, _| Ok::<_, Infallible>(ControlFlow::Continue(queue.run(ask))));

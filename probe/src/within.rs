@@ -12,8 +12,8 @@ use crate::step::Step;
 pub struct Within {
     /// All of it.
     pub within: Nanos,
-    /// What a run takes beside its window at most, as far as that is known before the first.
-    pub beside: Nanos,
+    /// What a run takes around its window at most, as far as that is known before the first.
+    pub around: Nanos,
 }
 
 impl Within {
@@ -26,12 +26,12 @@ impl Within {
     /// What so many runs take at most with windows of at most this length, as far as that is known
     /// before the first.
     pub(crate) fn at_most(self, runs: u64, window: Nanos) -> Nanos {
-        Nanos(window.0.saturating_add(self.beside.0).saturating_mul(runs))
+        Nanos(window.0.saturating_add(self.around.0).saturating_mul(runs))
     }
 
-    /// What a run at this rate takes beside its window: as much as the last at the next higher
+    /// What a run at this rate takes around its window: as much as the last at the next higher
     /// rate, where more is waited for, or at the highest so far.
-    pub(crate) fn beside<'a>(
+    pub(crate) fn around<'a>(
         self,
         rate_per_s: f64,
         made: impl IntoIterator<Item = &'a Step>,
@@ -44,14 +44,14 @@ impl Within {
             });
             nearest = if is_nearer { Some(step) } else { nearest };
         }
-        nearest.map_or(self.beside, |step| Nanos(nanos(step.took_s - step.duration_s)))
+        nearest.map_or(self.around, |step| Nanos(nanos(step.took_s - step.duration_s)))
     }
 
     /// Whether another run fits, with such a window. The first does: before it, it isn't known how
     /// long the target takes.
     pub(crate) fn fits(self, made: &[&Step], rate_per_s: f64, window: Nanos) -> bool {
-        let beside = || self.beside(rate_per_s, made.iter().copied());
-        let takes = || window.0.saturating_add(beside().0).saturating_add(rest(made).0);
+        let around = || self.around(rate_per_s, made.iter().copied());
+        let takes = || window.0.saturating_add(around().0).saturating_add(rest(made).0);
         made.is_empty() || takes() <= self.left(made.iter().copied()).0
     }
 }
@@ -88,8 +88,8 @@ mod tests {
     use crate::queues::{Queue, asked};
 
     #[test]
-    fn a_run_fits_if_it_leaves_time_for_what_it_takes_beside_its_window() {
-        let within = Within { within: Nanos::from_secs(60), beside: Nanos::from_secs(20) };
+    fn a_run_fits_if_it_leaves_time_for_what_it_takes_around_its_window() {
+        let within = Within { within: Nanos::from_secs(60), around: Nanos::from_secs(20) };
         let step = Queue::serial_ms().run(&asked("100", 2));
         let made =
             |rate_per_s, took_s| Step { rate_per_s, duration_s: 10.0, took_s, ..step.clone() };
@@ -97,7 +97,7 @@ mod tests {
         assert!(within.fits(&[], 50.0, Nanos::from_secs(100)), "the first does");
         let made = [&light, &heavy];
         assert_eq!(within.left(made), Nanos::from_secs(22));
-        // 3 s beside the window up to 100/s, and 15 s above.
+        // 3 s around the window up to 100/s, and 15 s above.
         for (rate, window_s, fits) in
             [(50.0, 19, true), (50.0, 20, false), (100.0, 19, true), (500.0, 7, true)]
         {

@@ -13,7 +13,7 @@ pub(super) fn choose(shards: Option<&[usize]>) -> (usize, Option<Finding>) {
     let allowed = placement::allowed_cores();
     let default = Topology::here().default_cores(&allowed, &Attachment::default());
     let shards = shards.unwrap_or(&default);
-    match placement::core_beside(shards) {
+    match placement::core_away_from(shards) {
         Some(free) => (free, None),
         None => {
             let last = *shards.last().expect("a run has a shard");

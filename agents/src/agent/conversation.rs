@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::run::{Phase, Tally};
+use engine::run::{Phase, RunProgress};
 use engine::sys::clock;
 use engine::sys::units::{Nanos, SECOND_NS};
 use glommio::timer::Timer;
@@ -132,7 +132,7 @@ enum Talk {
 struct Running {
     job: Arc<Job>,
     /// What the controller knows of its progress.
-    reported: Option<Tally>,
+    reported: Option<RunProgress>,
     /// When it is told next, ns.
     next_ns: u64,
     /// Whether it knows that the run has ended.
@@ -327,14 +327,15 @@ impl Running {
         }
         // What was missed isn't made up for.
         self.next_ns += (now_ns - self.next_ns) / PROGRESS_NS * PROGRESS_NS + PROGRESS_NS;
-        let Some(tally) = self.job.tally() else { return Ok(()) };
+        let Some(progress) = self.job.progress() else { return Ok(()) };
         // What was done during setup is no part of the load.
-        let same = |last: &&Tally| (last.phase == Phase::Setup) == (tally.phase == Phase::Setup);
+        let same =
+            |last: &&RunProgress| (last.phase == Phase::Setup) == (progress.phase == Phase::Setup);
         let last = self.reported.as_ref().filter(same);
-        let since = last.map_or_else(|| tally.clone(), |last| tally.since(last));
+        let since = last.map_or_else(|| progress.clone(), |last| progress.since(last));
         session.send(&Message::Progress(since)).await?;
-        self.is_done = tally.phase == Phase::Done;
-        self.reported = Some(tally);
+        self.is_done = progress.phase == Phase::Done;
+        self.reported = Some(progress);
         Ok(())
     }
 }

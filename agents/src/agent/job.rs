@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-use engine::run::{Run, Tally};
+use engine::run::{Run, RunProgress};
 use engine::sys::units::Nanos;
 
 use crate::lease::Loss;
@@ -27,7 +27,7 @@ pub(super) struct Job {
     changed: Condvar,
 }
 
-/// How far a run has got, and what it was told.
+/// How far a run has got, and what its controller asked.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) stage: Stage,
@@ -46,7 +46,7 @@ pub(super) struct State {
     /// What the controller collects.
     pub(super) brought: Option<Brought>,
     /// Its progress when its shards had ended.
-    last: Option<Tally>,
+    last: Option<RunProgress>,
 }
 
 /// How far a run has got.
@@ -87,7 +87,7 @@ pub(super) enum Why {
     Unread(u64),
     /// Its session ended.
     Session,
-    /// This agent was told to end.
+    /// This agent was asked to end.
     Ending,
 }
 
@@ -108,7 +108,7 @@ impl Why {
             Why::Silence(ns) => format!("no heartbeat came for {}", rounded(ns)),
             Why::Unread(ns) => format!("the agent stood still for {}", rounded(ns)),
             Why::Session => "the controller's session ended".to_owned(),
-            Why::Ending => "the agent was told to end".to_owned(),
+            Why::Ending => "the agent was asked to end".to_owned(),
         }
     }
 
@@ -237,16 +237,16 @@ impl Job {
             let is_finished = state.run.as_ref().is_some_and(Run::is_finished);
             is_finished.then(|| state.run.take()).flatten()
         });
-        let last = run.tally();
+        let last = run.progress();
         self.change(|state| state.last = Some(last));
         run
     }
 
     /// What it has done so far; `None` before its shards are started, and for the moment in which
     /// they end.
-    pub(super) fn tally(&self) -> Option<Tally> {
+    pub(super) fn progress(&self) -> Option<RunProgress> {
         let state = self.lock();
-        state.run.as_ref().map(Run::tally).or_else(|| state.last.clone())
+        state.run.as_ref().map(Run::progress).or_else(|| state.last.clone())
     }
 
     /// What its controller collects, once it has ended.

@@ -6,7 +6,7 @@
 //!   connections, answers, and sends what the others have ready (`conversation`);
 //! - the *run's thread*, one run after another: holds, begins, collects, keeps (`work`);
 //! - a thread that prepares the run, and may wait for a name server (`prepare`);
-//! - the *watcher*: ends the load when the lease is lost or the agent is told to end (`serve`);
+//! - the *watcher*: ends the load when the lease is lost or the agent is asked to end (`serve`);
 //! - the shards, which know of none of these;
 //! - the caller of [`serve`], which is told what happens.
 //!

@@ -6,13 +6,14 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::host::environment::ControlCore;
 use engine::load::share::Share;
 use engine::plan::Plan;
+use engine::record::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::report::collected::{AgentRun, Collected, RunFacts};
+use engine::report::environment::ControlCore;
 use engine::report::{Samples, merge};
 use engine::run::{Prepared, Run, RunError};
-use engine::samples::{FileError, FileErrorKind, SampleFile, SampleFolder};
+use engine::samples::SampleFile;
 use engine::sys::clock;
 use engine::sys::units::CoreList;
 
@@ -197,7 +198,7 @@ impl Work<'_> {
         let holder = job.holder.clone();
         let Some(why) = lost else {
             self.files.forget();
-            let answered = job.tally().map_or(0, |last| last.answered);
+            let answered = job.progress().map_or(0, |last| last.answered);
             return (Over::Collected, Event::Collected { holder, answered });
         };
         if collected.head.until_ns == 0 {

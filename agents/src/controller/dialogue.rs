@@ -8,7 +8,7 @@ use std::rc::Rc;
 use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::report::collected::{CollectedHead, Synchronization};
-use engine::run::{Phase, Tally};
+use engine::run::{Phase, RunProgress};
 use engine::shard::DRAIN_INTERRUPTED_NS;
 use engine::sys::units::{Nanos, SECOND_NS};
 
@@ -282,7 +282,7 @@ impl Dialogue {
                 self.reach(Step::Ready, now_ns);
                 Ok(None)
             }
-            Message::Progress(Tally { phase, .. }) if self.holds => {
+            Message::Progress(RunProgress { phase, .. }) if self.holds => {
                 if phase == Phase::Done && self.step == Step::Begun {
                     self.reach(Step::Over, now_ns);
                 }
@@ -425,7 +425,7 @@ mod tests {
     fn progress(phase: Phase) -> Message {
         let latency = CoarseHistogram::default();
         let (intended, answered, errors, in_flight, elapsed_ns) = (0, 0, 0, 0, 0);
-        Message::Progress(Tally {
+        Message::Progress(RunProgress {
             phase,
             elapsed_ns,
             intended,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::report::AgentReported;
-use engine::run::Tally;
+use engine::run::RunProgress;
 
 use super::fault::Fault;
 use super::goal::{Standing, Step};
@@ -45,7 +45,7 @@ impl Shared {
     }
 
     /// An agent has done this since its last frame.
-    pub(super) fn progress(&self, agent: usize, since: &Tally) {
+    pub(super) fn progress(&self, agent: usize, since: &RunProgress) {
         self.agents()[agent].live.add(since);
     }
 

@@ -149,7 +149,7 @@ impl Link {
             Next::Said(message) => {
                 match &message {
                     Message::Ready(ready) => self.shared.ready(self.number, *ready),
-                    Message::Progress(tally) => self.shared.progress(self.number, tally),
+                    Message::Progress(progress) => self.shared.progress(self.number, progress),
                     _ => {}
                 }
                 match dialogue.hear(message, now_ns)? {

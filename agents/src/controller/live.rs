@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use engine::report::{AgentReported, Microseconds};
-use engine::run::{Phase, Tally};
+use engine::run::{Phase, RunProgress};
 use engine::sys::units::SECOND_NS;
 
 use crate::message::Ready;
@@ -24,7 +24,7 @@ pub struct AgentLive {
     /// How it was set up; `None` until it is.
     pub ready: Option<Ready>,
     /// What it has done so far, of the load once that has begun; `None` before its first frame.
-    pub total: Option<Tally>,
+    pub total: Option<RunProgress>,
     /// Why it can't be used any longer.
     pub lost: Option<String>,
     /// When frames of the last second came, ns since the epoch, and the requests answered by then.
@@ -38,7 +38,7 @@ impl AgentLive {
     }
 
     /// Adds what it did since its last frame.
-    pub fn add(&mut self, since: &Tally) {
+    pub fn add(&mut self, since: &RunProgress) {
         let total = match self.total.take() {
             Some(mut total) if (total.phase == Phase::Setup) == (since.phase == Phase::Setup) => {
                 total.follow(since);
@@ -50,7 +50,7 @@ impl AgentLive {
                 since.clone()
             }
         };
-        let Tally { elapsed_ns, answered, .. } = total;
+        let RunProgress { elapsed_ns, answered, .. } = total;
         self.total = Some(total);
         let is_old = |(at_ns, _): &(u64, u64)| at_ns + RATE_OVER_NS < elapsed_ns;
         // The last one before the stretch is where it begins.
@@ -97,7 +97,7 @@ impl AgentLive {
 }
 
 /// What all agents have done together; `None` before the first frame of those that aren't lost.
-pub fn total(agents: &[AgentLive]) -> Option<Tally> {
+pub fn total(agents: &[AgentLive]) -> Option<RunProgress> {
     let (lost, used): (Vec<&AgentLive>, Vec<&AgentLive>) =
         agents.iter().filter(|agent| agent.total.is_some()).partition(|agent| agent.lost.is_some());
     let mut totals = used.iter().filter_map(|agent| agent.total.as_ref());
@@ -105,8 +105,8 @@ pub fn total(agents: &[AgentLive]) -> Option<Tally> {
     totals.for_each(|other| total.add(other));
     for lost in lost.iter().filter_map(|agent| agent.total.as_ref()) {
         // What it did counts, and not how far it came.
-        let Tally { phase, elapsed_ns, .. } = total;
-        total.add(&Tally { phase, elapsed_ns, in_flight: 0, ..lost.clone() });
+        let RunProgress { phase, elapsed_ns, .. } = total;
+        total.add(&RunProgress { phase, elapsed_ns, in_flight: 0, ..lost.clone() });
     }
     Some(total)
 }
@@ -117,11 +117,11 @@ mod tests {
 
     use super::*;
 
-    fn frame(phase: Phase, elapsed_ms: u64, answered: u64) -> Tally {
+    fn frame(phase: Phase, elapsed_ms: u64, answered: u64) -> RunProgress {
         let elapsed_ns = elapsed_ms * 1_000_000;
         let (intended, latency) = (answered + 1, CoarseHistogram::default());
         let (errors, in_flight, counts) = (0, 3, Default::default());
-        Tally { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
+        RunProgress { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
     }
 
     #[test]

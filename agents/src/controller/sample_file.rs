@@ -12,8 +12,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::{fs, io};
 
+use engine::record::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::report::Samples;
-use engine::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::sys::whole_file::{PublishError, WholeFile, WholeFileError};
 
 use crate::message;
@@ -48,7 +48,7 @@ impl SampleSink {
 /// What came of an agent's samples: all that it sent, not under its name yet, or why not.
 pub type Kept = Result<SampleSink, FileError>;
 
-/// What became of an agent's raw samples, by what it told of them and what came here: there is a
+/// What became of an agent's raw samples, by what it reported of them and what came here: there is a
 /// file with the samples of both, or none and all of them are lost.
 pub(super) fn settled(there: Samples, kept: Kept) -> Samples {
     let published = match (there.error, there.file) {
@@ -193,8 +193,8 @@ mod tests {
         message::Samples { offset, bytes: bytes.to_vec().into(), is_last }
     }
 
-    /// What an agent tells of its samples.
-    fn told(error: Option<FileError>) -> Samples {
+    /// What an agent reports of its samples.
+    fn reported(error: Option<FileError>) -> Samples {
         match error {
             None => Samples { file: Some("there".to_owned()), written: 5, lost: 2, error },
             Some(_) => Samples { file: None, written: 0, lost: 7, error },
@@ -212,20 +212,20 @@ mod tests {
         let sink = || Ok(SampleSink::create(folder.path(), "a.bin").expect("a sink"));
         let lost = |error| Samples { file: None, written: 0, lost: 7, error: Some(error) };
         let (here, there) = (full(SampleFolder::Raw), full(SampleFolder::StateDir));
-        for (told, kept, expected) in [
-            (told(Some(there.clone())), sink(), lost(there.clone())),
-            (told(None), Err(here.clone()), lost(here.clone())),
-            // What was wrong first is told.
-            (told(Some(there.clone())), Err(here), lost(there)),
+        for (reported, kept, expected) in [
+            (reported(Some(there.clone())), sink(), lost(there.clone())),
+            (reported(None), Err(here.clone()), lost(here.clone())),
+            // What was wrong first is named.
+            (reported(Some(there.clone())), Err(here), lost(there)),
         ] {
-            assert_eq!(settled(told, kept), expected);
+            assert_eq!(settled(reported, kept), expected);
             assert!(!path.exists(), "{expected:?}");
         }
         // A file that nobody wrote isn't one of no samples.
-        let nothing = settled(Samples { file: None, ..told(None) }, sink());
+        let nothing = settled(Samples { file: None, ..reported(None) }, sink());
         assert_eq!((nothing.lost, nothing.file, path.exists()), (7, None, false));
-        let all = settled(told(None), sink());
-        assert_eq!(all, Samples { file: Some(path.display().to_string()), ..told(None) });
+        let all = settled(reported(None), sink());
+        assert_eq!(all, Samples { file: Some(path.display().to_string()), ..reported(None) });
         assert!(path.exists());
     }
 
@@ -256,7 +256,7 @@ mod tests {
         let path = folder.join("a.bin");
         assert!(!path.exists(), "the agent may say yet that it isn't all");
         let file = Some(path.display().to_string());
-        assert_eq!(settled(told(None), whole), Samples { file, ..told(None) });
+        assert_eq!(settled(reported(None), whole), Samples { file, ..reported(None) });
         assert_eq!(fs::read(path).expect("written"), b"one two");
         assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1, "nothing else is left");
     }

@@ -23,7 +23,7 @@ use engine::load::share::Share;
 use engine::plan::{Plan, PlanError};
 use engine::report::Samples as RawSamples;
 use engine::report::collected::CollectedHead;
-use engine::run::{Phase, Tally};
+use engine::run::{Phase, RunProgress};
 use engine::shard::CoarseHistogram;
 use engine::sys::clock::now_ns;
 use engine::sys::units::Nanos;
@@ -159,7 +159,7 @@ impl Script {
                 let is_over = RUN.as_nanos() <= u128::from(elapsed_ns);
                 let phase = if is_over { Phase::Done } else { Phase::Steady };
                 if last != Phase::Done && 0 < elapsed_ns {
-                    said.push(Message::Progress(tally(phase, elapsed_ns)));
+                    said.push(Message::Progress(progress(phase, elapsed_ns)));
                     last = phase;
                 }
             }
@@ -214,7 +214,7 @@ impl Script {
                 };
                 let shards = if self.trouble == Trouble::LosesAShard { 1 } else { 2 };
                 let states = (0..shards).map(|n| Message::Shard(ShardState::of_bytes(vec![n; 9])));
-                let head = CollectedHead { samples: told(collect.samples), ..head() };
+                let head = CollectedHead { samples: raw_samples(collect.samples), ..head() };
                 let results = Results { head: Box::new(head), shards: 2 };
                 samples.into_iter().chain(states).chain([Message::Report(results)]).collect()
             }
@@ -224,8 +224,8 @@ impl Script {
     }
 }
 
-/// What an agent tells of its raw samples, if they are wanted.
-fn told(wanted: bool) -> Option<RawSamples> {
+/// What an agent reports of its raw samples, if they are wanted.
+fn raw_samples(wanted: bool) -> Option<RawSamples> {
     let file = Some("there".to_owned());
     wanted.then_some(RawSamples { file, written: 0, lost: 0, error: None })
 }
@@ -249,10 +249,10 @@ async fn silence(session: Session) {
     drop(session);
 }
 
-fn tally(phase: Phase, elapsed_ns: u64) -> Tally {
+fn progress(phase: Phase, elapsed_ns: u64) -> RunProgress {
     let (counts, latency) = (Default::default(), CoarseHistogram::default());
     let (intended, answered, errors, in_flight) = (10, 9, 1, 2);
-    Tally { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
+    RunProgress { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
 }
 
 /// Agents with these troubles.
@@ -337,14 +337,14 @@ fn agents_are_set_up_begin_together_and_report() {
         let number = u32::try_from(number).expect("three");
         assert_eq!(share, Some(Share::units(number..number + 1, 3)));
         assert_eq!(Some(&collected.share), share.as_ref());
-        let head = CollectedHead { samples: told(true), ..head() };
+        let head = CollectedHead { samples: raw_samples(true), ..head() };
         assert_eq!((collected.name.clone(), &collected.head), (agent.address.to_string(), &head));
         assert_eq!(collected.shards, [0, 1].map(|n| ShardState::of_bytes(vec![n; 9])));
         // No agent begins before all are set up, and its start is ahead when it hears of it, however
         // long a busy machine took to bring it the word.
-        let told_ns = agent.heard_at(is_start).expect("told");
-        assert!(last_prepared_ns < told_ns);
-        assert!(told_ns + START_AHEAD_MIN_NS / 2 < agent.start_ns());
+        let heard_ns = agent.heard_at(is_start).expect("it began");
+        assert!(last_prepared_ns < heard_ns);
+        assert!(heard_ns + START_AHEAD_MIN_NS / 2 < agent.start_ns());
         // They are on one machine: their clocks are the controller's.
         let synchronization = collected.synchronization;
         assert_eq!(synchronization.pings, 16);

@@ -13,14 +13,14 @@ use agents::refusal::Refusal;
 use agents::versions::Versions;
 use engine::host::check::Severity;
 use engine::host::environment::environment;
-use engine::host::watch::Machine;
 use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::plan::address::Address;
 use engine::plan::body::Body;
 use engine::plan::redact::Redacted;
 use engine::report::collected::CollectedHead;
-use engine::run::{Phase, Tally};
+use engine::report::machine::Machine;
+use engine::run::{Phase, RunProgress};
 use engine::shard::CoarseHistogram;
 use engine::sys::units::Nanos;
 
@@ -101,7 +101,7 @@ fn made() -> Vec<(Side, Message)> {
         (Controller, Message::Start(Start { at_ns: 5_000_000_000 })),
         (
             Agent,
-            Message::Progress(Tally {
+            Message::Progress(RunProgress {
                 phase: Phase::Steady,
                 elapsed_ns: 250_000_000,
                 intended: 300,

@@ -66,8 +66,8 @@ fn a_fake_agent_without_the_key_is_found_out() {
         assert_eq!(received(&mut pair.controller, &answer), Err(error));
         // An honest agent whose answer was exchanged on its way learns of it.
         received(&mut pair.agent, &opening).expect("an opening");
-        let told = pair.controller.take_outgoing();
-        let refused = received(&mut pair.agent, &told);
+        let refusal = pair.controller.take_outgoing();
+        let refused = received(&mut pair.agent, &refusal);
         assert!(matches!(refused, Err(ChannelError::Refused(_))), "{refused:?}");
     }
 }
@@ -161,9 +161,9 @@ fn records_that_are_repeated_reordered_or_left_out_end_the_session() {
         let stream: Vec<u8> = order.iter().flat_map(|at| sent[*at].clone()).collect();
         let error = received(&mut pair.agent, &stream).expect_err("out of order");
         assert_eq!(error, ChannelError::Tampered, "{order:?}");
-        let told = Refusal::Tampered(error.to_string());
+        let refusal = Refusal::Tampered(error.to_string());
         let answer = pair.agent.take_outgoing();
-        assert_eq!(received(&mut pair.controller, &answer), Ok(vec![Message::Refused(told)]));
+        assert_eq!(received(&mut pair.controller, &answer), Ok(vec![Message::Refused(refusal)]));
         let again = received(&mut pair.agent, &sent[0]);
         assert_eq!(again, Err(error), "the end is final");
     }
@@ -211,8 +211,8 @@ fn an_authenticated_peer_says_nothing_longer_than_its_type_allows() {
     let length = u32::MAX as usize;
     assert_eq!(error, FrameError::TooLong { kind: Kind::Heartbeat, length, max }.into());
     let answer = pair.agent.take_outgoing();
-    let told = Message::Refused(Refusal::Frame(error.to_string()));
-    assert_eq!(received(&mut pair.controller, &answer), Ok(vec![told]));
+    let refusal = Message::Refused(Refusal::Frame(error.to_string()));
+    assert_eq!(received(&mut pair.controller, &answer), Ok(vec![refusal]));
 }
 
 #[test]

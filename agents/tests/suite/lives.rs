@@ -8,8 +8,8 @@ use agents::agent::{AgentConfig, End, Over, serve};
 use agents::channel::ChannelError;
 use agents::lease::SILENCE_MAX_NS;
 use agents::message::{Collect, Message};
-use engine::host::environment::ControlCore;
 use engine::plan::{Plan, Wait};
+use engine::report::environment::ControlCore;
 use engine::run::Phase;
 use engine::samples::SampleReader;
 use engine::sys::clock;
@@ -30,9 +30,9 @@ fn a_run_begins_at_its_moment_and_all_of_it_is_collected() {
     assert_eq!(ready.settled, None);
     assert_eq!(target.ledger().expect("a ledger").received, 0, "nothing before the start");
     let at_ns = controller.start(AHEAD_NS);
-    let tally = controller.follow(u64::MAX);
-    assert_eq!((tally.phase, tally.intended), (Phase::Done, 200));
-    assert_eq!((tally.answered, tally.errors, tally.in_flight), (200, 0, 0));
+    let progress = controller.follow(u64::MAX);
+    assert_eq!((progress.phase, progress.intended), (Phase::Done, 200));
+    assert_eq!((progress.answered, progress.errors, progress.in_flight), (200, 0, 0));
     let (results, shards, samples) = controller.collect(true);
     assert_eq!(results.head.epoch_ns, at_ns);
     assert!(!results.head.interrupted);
@@ -50,8 +50,8 @@ fn a_run_begins_at_its_moment_and_all_of_it_is_collected() {
     assert_eq!(read.count(), 200);
     controller.ping();
     controller.leave();
-    agent.told("run begun for ann@desk: 100 % of the load, to 127.0.0.1:");
-    agent.told("run ended for ann@desk: 200 answered, report collected");
+    agent.said("run begun for ann@desk: 100 % of the load, to 127.0.0.1:");
+    agent.said("run ended for ann@desk: 200 answered, report collected");
     wait_until("the samples are forgotten", || agent.files().is_empty());
     assert_eq!(target.stop().expect("a ledger").received, 200);
     assert_eq!(agent.stop(), End::Asked { cut_short: false });
@@ -134,12 +134,12 @@ fn a_run_is_called_off_before_its_start_by_a_stop_and_the_next_one_is_served() {
             controller.hear_ready();
         }
         controller.say(&Message::Stop);
-        agent.told("run called off for ann@desk: its controller stopped it");
+        agent.said("run called off for ann@desk: its controller stopped it");
     }
     controller.prepare(&plan, true);
     controller.hear_ready();
     controller.leave();
-    agent.told("run called off for ann@desk: the controller's session ended");
+    agent.said("run called off for ann@desk: the controller's session ended");
     assert_eq!(target.ledger().expect("a ledger").received, 0);
     wait_until("nothing is kept", || agent.files().is_empty());
 }
@@ -245,7 +245,7 @@ fn an_agent_for_one_run_ends_after_it_and_not_before() {
 }
 
 #[test]
-fn an_agent_that_is_told_to_end_stops_its_run_and_keeps_it() {
+fn an_agent_that_is_asked_to_end_stops_its_run_and_keeps_it() {
     let (agent, target) = (Agent::start(), target());
     let mut controller = Controller::connect(&agent, "ann@desk");
     controller.begin(&plan(&target, MINUTE), true);
@@ -253,7 +253,7 @@ fn an_agent_that_is_told_to_end_stops_its_run_and_keeps_it() {
     agent.ask();
     let refusal = controller.hear_refusal().to_string();
     assert_eq!(refusal, "the agent is ending; start it again");
-    let line = agent.told("run ended for ann@desk: the agent was told to end; report kept in ");
+    let line = agent.said("run ended for ann@desk: the agent was asked to end; report kept in ");
     let (file, report) = agent.kept();
     assert!(line.ends_with(&file.display().to_string()), "{line}");
     assert_eq!(report["interrupted"], true);

@@ -46,7 +46,7 @@ fn a_controller_that_falls_silent_has_lost_its_run_and_the_report_is_kept() {
     }
     let refusal = controller.hear_refusal().to_string();
     assert_eq!(refusal, "the run was stopped: no heartbeat came for 3s");
-    agent.told("run ended for ann@desk: no heartbeat came for 3s; report kept in");
+    agent.said("run ended for ann@desk: no heartbeat came for 3s; report kept in");
     let last_ns = last_arrival_ns(&target).expect("requests");
     assert!(silent_ns < last_ns && last_ns <= silent_ns + SILENT_MAX_NS);
     let (_, report) = agent.kept();
@@ -69,7 +69,7 @@ fn a_controller_whose_session_ends_has_lost_its_run_at_once() {
     controller.follow(10);
     drop(controller);
     let gone_ns = clock::now_ns();
-    agent.told("run ended for ann@desk: the controller's session ended; report kept in");
+    agent.said("run ended for ann@desk: the controller's session ended; report kept in");
     let last_ns = last_arrival_ns(&target).expect("requests");
     assert!(last_ns < gone_ns + SECOND_NS, "{} ns later", last_ns - gone_ns);
     let (_, report) = agent.kept();
@@ -85,7 +85,7 @@ fn a_controller_that_says_goodbye_during_its_run_has_lost_it() {
     controller.begin(&plan(&target, MINUTE), false);
     controller.follow(10);
     controller.leave();
-    agent.told("run ended for ann@desk: the controller's session ended; report kept in");
+    agent.said("run ended for ann@desk: the controller's session ended; report kept in");
     agent.kept();
     serves_another(&agent, &target);
 }
@@ -98,7 +98,7 @@ fn a_silent_controller_loses_a_run_that_waits_for_its_start_and_nothing_was_sent
     controller.hear_ready();
     controller.start(30 * SECOND_NS);
     controller.fall_silent();
-    agent.told("run called off for ann@desk: no heartbeat came for 3s");
+    agent.said("run called off for ann@desk: no heartbeat came for 3s");
     assert_eq!(target.ledger().expect("a ledger").received, 0);
     wait_until("nothing is kept", || agent.files().is_empty());
     serves_another(&agent, &target);
@@ -120,7 +120,7 @@ fn a_controller_that_leaves_right_before_the_start_leaves_nothing_behind() {
         if at_ns < clock::now_ns() + IN_TIME_NS {
             continue;
         }
-        agent.told("run called off for ann@desk: the controller's session ended");
+        agent.said("run called off for ann@desk: the controller's session ended");
         assert_eq!(target.ledger().expect("a ledger").received, 0);
         wait_until("nothing is kept", || agent.files().is_empty());
         return;
@@ -136,7 +136,7 @@ fn a_report_that_was_sent_but_not_acknowledged_is_kept() {
     controller.follow(u64::MAX);
     controller.collect(true);
     drop(controller);
-    agent.told("run ended for ann@desk: the controller's session ended; report kept in");
+    agent.said("run ended for ann@desk: the controller's session ended; report kept in");
     let (_, report) = agent.kept();
     assert_eq!(report["interrupted"], false);
     assert_eq!(report["uncollected"], "the controller's session ended");
@@ -153,7 +153,7 @@ fn the_load_ends_though_its_controller_stops_reading() {
     controller.say(&Message::Stop);
     controller.say(&Message::Collect(Collect { samples: true }));
     let silent_ns = controller.fall_silent();
-    agent.told("report kept in");
+    agent.said("report kept in");
     let last_ns = last_arrival_ns(&target).expect("requests");
     assert!(last_ns <= silent_ns + SECOND_NS);
     agent.kept();
@@ -186,5 +186,5 @@ fn a_thousand_strangers_neither_end_nor_change_a_run() {
     // A line on many gives the last one's reason, and of a thousand that may be that all places
     // were taken.
     send_garbage(1_000);
-    agent.told("the peer doesn't speak truetail's protocol");
+    agent.said("the peer doesn't speak truetail's protocol");
 }

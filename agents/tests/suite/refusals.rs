@@ -27,7 +27,7 @@ fn refused_share(agent: &Agent, plan: &Plan, share: Share) -> String {
     let plan = Box::new(plan.clone());
     controller.say(&Message::Prepare(Prepare { share, samples: false, plan }));
     let refusal = controller.hear_refusal().to_string();
-    assert_eq!(agent.told("refused"), format!("refused ann@desk: {refusal}"));
+    assert_eq!(agent.said("refused"), format!("refused ann@desk: {refusal}"));
     refusal
 }
 
@@ -40,7 +40,7 @@ fn serves(agent: &Agent, plan: &Plan) {
         match next.hear() {
             Message::Ready(_) => {
                 next.leave();
-                agent.told("run called off for ben@lap");
+                agent.said("run called off for ben@lap");
                 return;
             }
             Message::Refused(Refusal::Held(held)) if held.holder == "ann@desk" => {}
@@ -255,7 +255,7 @@ fn versions_that_differ_are_named_on_both_sides() {
         report + 1
     );
     assert!(refusal.starts_with(&words), "{refusal}");
-    assert_eq!(agent.told("refused"), format!("refused ann@desk: {refusal}"));
+    assert_eq!(agent.said("refused"), format!("refused ann@desk: {refusal}"));
     serves(&agent, &plan(&target, MINUTE));
 }
 
@@ -265,7 +265,7 @@ fn keys_that_differ_are_refused_and_the_operator_is_told() {
     let agent = Agent::start_with(|config| config.key = key());
     let error = Controller::authenticate(&agent, None).err();
     assert_eq!(error, Some(ChannelError::Refused(Refusal::KeyNeeded)));
-    let line = agent.told("refused a connection from 127.0.0.1:");
+    let line = agent.said("refused a connection from 127.0.0.1:");
     let why = "--key-file: the peer has no key and this side has one";
     assert!(line.contains(why), "{line}");
     let mut controller = Controller::authenticate(&agent, key()).expect("a session");
@@ -282,6 +282,6 @@ fn a_session_that_says_nothing_loses_its_place() {
     let mut controller = Controller::connect(&agent, "ann\u{1b}[2J@desk");
     let refusal = controller.hear_refusal().to_string();
     assert_eq!(refusal, "nothing was heard for 10s; connect again");
-    let line = agent.told("refused");
+    let line = agent.said("refused");
     assert_eq!(line, format!("refused ann[2J@desk: {refusal}"), "no controls for the terminal");
 }

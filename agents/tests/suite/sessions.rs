@@ -137,9 +137,9 @@ impl Controller {
     }
 }
 
-/// What a stranger is told after it has sent these bytes; `None` if the connection ends without a
+/// What a stranger is answered after it has sent these bytes; `None` if the connection ends without a
 /// word.
-fn told(agent: &Agent, bytes: &[u8]) -> Option<Refusal> {
+fn answered(agent: &Agent, bytes: &[u8]) -> Option<Refusal> {
     let mut stream = agent.stranger();
     stream.write_all(bytes).expect("sent");
     answer(&mut stream)
@@ -214,8 +214,8 @@ fn each_stranger_is_refused_for_its_own_reason_and_the_next_controller_is_served
             Some("protocol: open of 4294967295 bytes, at most 1013 are allowed"),
         ),
     ] {
-        let told = told(&agent, &bytes).map(|refusal| refusal.to_string());
-        assert_eq!(told.as_deref(), refusal);
+        let answered = answered(&agent, &bytes).map(|refusal| refusal.to_string());
+        assert_eq!(answered.as_deref(), refusal);
         honest.ping(1);
         controllers += 1;
         Controller::connect(&agent, key()).expect("it is served").ping(controllers);

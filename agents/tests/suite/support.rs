@@ -18,8 +18,8 @@ use agents::refusal::Refusal;
 use agents::versions::Versions;
 use engine::load::share::Share;
 use engine::plan::{Arrivals, Plan, Wait};
-use engine::run::{Phase, Tally};
-use engine::shard::ShardReport;
+use engine::record::shard_report::ShardReport;
+use engine::run::{Phase, RunProgress};
 use engine::sys::clock;
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
@@ -101,11 +101,11 @@ impl Agent {
         };
         change(&mut config);
         let asked = Arc::new(AtomicBool::new(false));
-        let (is_asked, (told, events)) = (asked.clone(), mpsc::channel());
+        let (is_asked, (sender, events)) = (asked.clone(), mpsc::channel());
         let serving = thread::spawn(move || {
             let is_asked = move || is_asked.load(Ordering::Relaxed);
             // The test may have ended.
-            serve(config, is_asked, |event| drop(told.send(event.clone()))).expect("it serves")
+            serve(config, is_asked, |event| drop(sender.send(event.clone()))).expect("it serves")
         });
         let address = match events.recv_timeout(PATIENCE).expect("it listens") {
             Event::Listening { address, .. } => address,
@@ -120,7 +120,7 @@ impl Agent {
     }
 
     /// Waits for a line with this text, and returns it.
-    pub fn told(&self, text: &str) -> String {
+    pub fn said(&self, text: &str) -> String {
         let mut lines = Vec::new();
         loop {
             let line = match self.events.recv_timeout(PATIENCE) {
@@ -378,15 +378,15 @@ impl Controller {
     }
 
     /// The next progress.
-    pub fn hear_progress(&mut self) -> Tally {
+    pub fn hear_progress(&mut self) -> RunProgress {
         match self.hear() {
-            Message::Progress(tally) => tally,
+            Message::Progress(progress) => progress,
             other => panic!("{other:?}"),
         }
     }
 
     /// Adds up the progress until the run has answered so many, or has ended.
-    pub fn follow(&mut self, answered: u64) -> Tally {
+    pub fn follow(&mut self, answered: u64) -> RunProgress {
         let mut sum = self.hear_progress();
         while sum.phase != Phase::Done && sum.answered < answered {
             sum.follow(&self.hear_progress());

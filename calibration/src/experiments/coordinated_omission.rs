@@ -1,13 +1,13 @@
 //! Coordinated omission: what naive and corrected latency show of a target that stalls, against
 //! arithmetic and the target's ledger; a published pair; and what pauses omit.
 
+use engine::sys::units::us_to_ns;
 use serde::Serialize;
 
-use super::open_vs_closed::unaccounted;
 use super::queue::{Grid, Served, paced, pausing, pool, quantile_ms};
-use crate::lab::latencies::{Latencies, Requests, percentiles, quantile};
+use crate::lab::latencies::{Latencies, Requests, backfilled, percentiles, quantile};
 use crate::lab::plot::{LATENCY, Line, by_percentile};
-use crate::lab::{Extra, Lab, LabError, Measured, Observed, Plot};
+use crate::lab::{Computed, Lab, LabError, Observed, Plot};
 use crate::observed::PATH_MS;
 use crate::truth::{BUCKET, Sample, Truth};
 
@@ -25,7 +25,8 @@ struct Figures {
     open: Run,
     capped: Run,
     paced: Run,
-    unaccounted: u64,
+    /// What back-filling makes of the paced users' naive p99.
+    paced_backfilled_p99_ms: f64,
     published: Published,
     ten: Ten,
     pauses: Vec<Pause>,
@@ -59,8 +60,8 @@ struct Band {
     high_ms: f64,
 }
 
-/// Makes the runs.
-pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
+/// Computes the figures.
+pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
     let observed = [observe(lab, "open")?, observe(lab, "capped")?, observe(lab, "paced")?];
     let stalls = Stalls::of(lab)?;
     let users = users(&stalls, &observed[0]);
@@ -90,12 +91,26 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let ten = ten(lab)?;
     let pauses = pauses(lab)?;
     let plots = vec![stall_plot(&observed)?, pair];
-    let unaccounted = observed.iter().map(|of| unaccounted(&of.both.report, &of.both.ledger)).sum();
     let [open, capped, paced] = runs;
+    let naive = &of_paced.both.report.whole.naive;
+    let max_ns = us_to_ns(naive.max.unwrap_or(0.0));
+    let interval_ns = of_paced.both.report.config.plan.period.map_or(0, |of| of.0);
+    let naive = naive.decode_histogram().map_err(LabError::figures)?;
+    let filled = backfilled(&naive, max_ns, interval_ns);
+    let paced_backfilled_p99_ms = filled.value_at_quantile(0.99) as f64 / 1e6;
     let pauses_off = pauses.iter().map(|pause| (pause.due as f64 - pause.expected).abs());
     let pauses_off = pauses_off.fold(0.0, f64::max);
-    let figures = Figures { open, capped, paced, unaccounted, published, ten, pauses, pauses_off };
-    Ok(Measured::new(&figures, plots))
+    let figures = Figures {
+        open,
+        capped,
+        paced,
+        paced_backfilled_p99_ms,
+        published,
+        ten,
+        pauses,
+        pauses_off,
+    };
+    Ok(Computed::new(&figures, plots))
 }
 
 /// A run with its raw samples.
@@ -109,9 +124,11 @@ struct Of {
     cycle_ms: f64,
 }
 
-fn observe(lab: &mut Lab, name: &str) -> Result<Of, LabError> {
-    let both = lab.observe(name, &Extra::default())?;
-    let requests = Requests::read(&lab.file(&lab.flag(name, "raw")?))?;
+fn observe(lab: &Lab, name: &str) -> Result<Of, LabError> {
+    let both = lab.observed(name)?;
+    let each = lab.requests(name)?;
+    let [requests] = <[Requests; 1]>::try_from(each)
+        .map_err(|_| LabError::figures(format!("`{name}` has no samples of its own")))?;
     let whole = &both.report.whole;
     let us = |value: Option<f64>| value.unwrap_or(0.0) / 1e3;
     let late_ms = us(whole.pacer_lateness.quantile_us(0.99)) + PATH_MS;
@@ -272,7 +289,7 @@ struct Open {
     counts_beyond: f64,
 }
 
-fn published(lab: &mut Lab) -> Result<(Published, Plot), LabError> {
+fn published(lab: &Lab) -> Result<(Published, Plot), LabError> {
     let open = observe(lab, "published-open")?;
     let closed = observe(lab, "published-closed")?;
     let server = |service_ms| -> Result<Vec<Served>, LabError> {
@@ -395,8 +412,8 @@ struct Ten {
     corrected_high_ms: f64,
 }
 
-fn ten(lab: &mut Lab) -> Result<Ten, LabError> {
-    let observed = lab.observe("ten", &Extra::default())?;
+fn ten(lab: &Lab) -> Result<Ten, LabError> {
+    let observed = lab.observed("ten")?;
     let whole_run = &observed.report.whole;
     let every = whole(lab.setting("ten_every")?);
     let slow_ms = lab.setting("ten_slow_ms")?;
@@ -436,11 +453,10 @@ struct Pause {
     expected: f64,
 }
 
-fn pauses(lab: &mut Lab) -> Result<Vec<Pause>, LabError> {
+fn pauses(lab: &Lab) -> Result<Vec<Pause>, LabError> {
     let mut pauses = Vec::new();
-    // The longest takes half a minute.
     let runs = ["pause-200ms", "pause-2s", "pause-10s"];
-    for name in &runs[..if lab.quick() { 2 } else { 3 }] {
+    for name in runs.into_iter().filter(|name| lab.has_made(name)) {
         let of = observe(lab, name)?;
         let Some(pause) = of.requests.whole(&of.both.ledger.pauses).first().copied() else {
             return Err(LabError::figures(format!("`{name}`: no pause lies within the window")));

@@ -1,22 +1,14 @@
-//! The experiment on pacing: arrivals at a target that stalls, as its ledger has them, against
-//! those that were due; and the ways of waiting by the kernel's stamps and by the program's.
+//! Pacing: arrivals at a target that stalls, as its ledger has them, against those that were due.
 
 use std::time::Duration;
 
-use engine::report::Report;
 use serde::Serialize;
 use target::{ArrivalsPerMs, Span};
 
 use crate::lab::latencies::{Requests, quantile};
 use crate::lab::plot::{self, Axis, Line, Scale};
-use crate::lab::{Extra, Lab, LabError, Measured, Plot};
+use crate::lab::{Computed, Lab, LabError, Plot};
 
-/// What a count may differ from its prediction by, as a share: a stall begins and ends within a gap
-/// between two arrivals, and the target answers a little late.
-const OFF: f64 = 0.05;
-/// How much of what is due in a stall may be outstanding on the way to the target, as a share: what
-/// a late machine makes, far below what a generator that waits for the target makes.
-const OUTSTANDING: f64 = 0.1;
 /// How much of the plot lies before and after the stall, ms.
 const AROUND_MS: u64 = 100;
 /// Width of a bar in the plot, ms.
@@ -24,40 +16,14 @@ const BIN_MS: u64 = 10;
 
 #[derive(Debug, Serialize)]
 struct Figures {
-    predicted: Predicted,
     uncapped: Stalled,
     queue: Stalled,
     drop: Stalled,
-    waits: Vec<Waiting>,
-    wait_spread: Spread,
-    /// Whether under each policy nothing came early, and nothing is missing.
-    as_due: bool,
-}
-
-/// What a stall does to a generator with few connections, by arithmetic.
-#[derive(Debug, PartialEq, Serialize)]
-struct Predicted {
-    due_in_stall: f64,
-    backlog: f64,
-    backlog_min: f64,
-    backlog_max: f64,
-    outstanding_max: f64,
-    dropped: f64,
-    dropped_min: f64,
-    dropped_max: f64,
 }
 
 /// One policy before a target that stalls.
 #[derive(Debug, Serialize)]
 struct Stalled {
-    conns: usize,
-    due: u64,
-    sent: u64,
-    unsent: u64,
-    received: u64,
-    /// Requests that are neither counted as unsent nor known to the target; below zero if the
-    /// target knows more of them.
-    missing: i64,
     ahead_max: i64,
     backlog_max: i64,
     /// The most by which arrivals were behind in a stall or right after it: the median of the stalls,
@@ -69,8 +35,6 @@ struct Stalled {
     arrived_in_stall: f64,
     arrived_after: f64,
     unsent_per_stall: f64,
-    p50_ms: Option<f64>,
-    p99_ms: Option<f64>,
 }
 
 /// Arrivals at the target against those that were due, ms by ms.
@@ -83,62 +47,19 @@ struct Flow {
     arrived: Vec<u32>,
 }
 
-/// One way of waiting.
-#[derive(Debug, PartialEq, Serialize)]
-struct Waiting {
-    wait: String,
-    pacer_p50_us: Option<f64>,
-    pacer_p99_us: Option<f64>,
-    receive_p50_us: Option<f64>,
-    receive_p99_us: Option<f64>,
-    naive_p50_us: Option<f64>,
-    kernel_p50_us: Option<f64>,
-    program_p50_us: Option<f64>,
-    kernel_p99_us: Option<f64>,
-    program_p99_us: Option<f64>,
-    cpu_share: f64,
-}
-
-/// By how much the medians of the ways of waiting differ, from the lowest to the highest.
-#[derive(Debug, PartialEq, Serialize)]
-struct Spread {
-    kernel_us: Option<f64>,
-    program_us: Option<f64>,
-}
-
-/// Makes its runs, and computes its figures.
-pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
-    let mut stalled = |name: &str| stalled(lab, name);
-    let (uncapped, of_uncapped) = stalled("uncapped")?;
-    let (queue, of_queue) = stalled("queue")?;
-    let (drop, of_drop) = stalled("drop")?;
-    let mut waits = Vec::new();
-    let target = lab.target("null")?;
-    for name in ["sleep", "hybrid", "spin"] {
-        waits.push(Waiting::of(name, &lab.run(name, &target.url, &Extra::default())?));
-    }
-    target.stop()?;
-    let predicted = Predicted::new(
-        lab.setting("rate")?,
-        lab.setting("conns")?,
-        lab.setting("stall_ms")?,
-        lab.setting("queue_max_ms")?,
-    );
+/// Computes what the ledger's arrivals say.
+pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
+    let (uncapped, of_uncapped) = stalled(lab, "uncapped")?;
+    let (queue, of_queue) = stalled(lab, "queue")?;
+    let (drop, of_drop) = stalled(lab, "drop")?;
     let plot =
         around_a_stall(&[("uncapped", of_uncapped), ("queue", of_queue), ("drop", of_drop)])?;
-    let wait_spread = Spread {
-        kernel_us: spread(waits.iter().map(|wait| wait.kernel_p50_us)),
-        program_us: spread(waits.iter().map(|wait| wait.program_p50_us)),
-    };
-    let stalled = [&uncapped, &queue, &drop];
-    let as_due = stalled.iter().all(|one| one.ahead_max <= 0 && one.missing == 0);
-    let figures = Figures { predicted, uncapped, queue, drop, waits, wait_spread, as_due };
-    Ok(Measured::new(&figures, vec![plot]))
+    Ok(Computed::new(&Figures { uncapped, queue, drop }, vec![plot]))
 }
 
-/// Runs a plan before the target that stalls; with its arrivals around the first stall.
-fn stalled(lab: &mut Lab, name: &str) -> Result<(Stalled, Around), LabError> {
-    let observed = lab.observe(name, &Extra::default())?;
+/// Of the run under a policy; with its arrivals around the first stall.
+fn stalled(lab: &Lab, name: &str) -> Result<(Stalled, Around), LabError> {
+    let observed = lab.observed(name)?;
     let samples = Requests::read(&lab.file(&format!("{name}.raw")))?;
     let sent = samples.requests.iter().filter(|one| one.sent_ns.is_some());
     let due_ns = sent.map(|one| one.intended_ns);
@@ -172,12 +93,6 @@ fn stalled(lab: &mut Lab, name: &str) -> Result<(Stalled, Around), LabError> {
     let counts = &observed.report.whole.counts;
     let ended = samples.whole(&observed.ledger.stalls).len();
     let figures = Stalled {
-        conns: observed.report.config.plan.conns(),
-        due: counts.intended,
-        sent: counts.sent,
-        unsent: counts.unsent,
-        received: observed.ledger.received,
-        missing: difference(counts.intended, counts.unsent + observed.ledger.received),
         ahead_max: flow.ahead_max(),
         backlog_max: flow.backlog_max(),
         backlog_of_stall: quantile(&backlogs, 0.5),
@@ -185,36 +100,9 @@ fn stalled(lab: &mut Lab, name: &str) -> Result<(Stalled, Around), LabError> {
         arrived_in_stall: mean(sum(&|stall| flow.arrived_within(stall.0, stall.1))),
         arrived_after: mean(sum(&|stall| flow.arrived_within(stall.1, stall.1 + after_ms))),
         unsent_per_stall: counts.unsent as f64 / ended.max(1) as f64,
-        p50_ms: observed.report.whole.corrected.quantile_us(0.5).map(|us| us / 1e3),
-        p99_ms: observed.report.whole.corrected.quantile_us(0.99).map(|us| us / 1e3),
     };
     let (begin_ms, end_ms) = stalls[0];
     Ok((figures, flow.around(begin_ms, end_ms)))
-}
-
-fn difference(one: u64, other: u64) -> i64 {
-    let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    signed(one) - signed(other)
-}
-
-impl Predicted {
-    /// Of `rate` arrivals a second at equal gaps.
-    fn new(rate: f64, conns: f64, stall_ms: f64, queue_max_ms: f64) -> Predicted {
-        let due_in_stall = rate * stall_ms / 1e3;
-        let backlog = due_in_stall - conns;
-        // Those that come in the last `queue_max` before its end are still there.
-        let dropped = backlog - rate * queue_max_ms / 1e3;
-        Predicted {
-            due_in_stall,
-            backlog,
-            backlog_min: backlog * (1.0 - OFF),
-            backlog_max: backlog * (1.0 + OFF),
-            outstanding_max: due_in_stall * OUTSTANDING,
-            dropped,
-            dropped_min: dropped * (1.0 - OFF),
-            dropped_max: dropped * (1.0 + OFF),
-        }
-    }
 }
 
 /// Arrivals in each bin of time around a stall; ms since the plot's start, 100 before the stall.
@@ -296,38 +184,6 @@ fn around_a_stall(runs: &[(&str, Around)]) -> Result<Plot, LabError> {
     plot::lines("arrivals.svg", title, x, y, &lines)
 }
 
-impl Waiting {
-    fn of(wait: &str, report: &Report) -> Waiting {
-        let whole = &report.whole;
-        let share = whole.client_share.as_ref();
-        let shards = &report.generator.shards;
-        let cpu_s: f64 = shards.iter().map(|shard| shard.cpu_user_s + shard.cpu_system_s).sum();
-        let observed_s: f64 = shards.iter().map(|shard| shard.observed_s).sum();
-        Waiting {
-            wait: wait.to_owned(),
-            pacer_p50_us: whole.pacer_lateness.quantile_us(0.5),
-            pacer_p99_us: whole.pacer_lateness.quantile_us(0.99),
-            receive_p50_us: whole.receive_lateness.quantile_us(0.5),
-            receive_p99_us: whole.receive_lateness.quantile_us(0.99),
-            naive_p50_us: whole.naive.quantile_us(0.5),
-            kernel_p50_us: whole.corrected.quantile_us(0.5),
-            program_p50_us: share.map(|share| share.p50.when_handled),
-            kernel_p99_us: whole.corrected.quantile_us(0.99),
-            program_p99_us: share.and_then(|share| Some(share.p99.as_ref()?.when_handled)),
-            cpu_share: if observed_s == 0.0 { 0.0 } else { cpu_s / observed_s },
-        }
-    }
-}
-
-/// The highest less the lowest; `None` if one is missing.
-fn spread(figures: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let figures: Option<Vec<f64>> = figures.collect();
-    let figures = figures?;
-    let high = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let low = figures.iter().copied().fold(f64::INFINITY, f64::min);
-    (low <= high).then_some(high - low)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,20 +215,5 @@ mod tests {
     fn what_the_ledger_has_forgotten_is_no_flow() {
         let arrivals = ArrivalsPerMs { first_ms: 500, counts: vec![1] };
         assert_eq!(Flow::new([499 * MS].into_iter(), &arrivals), None);
-    }
-
-    #[test]
-    fn a_stall_costs_what_it_must() {
-        let predicted = Predicted::new(1_000.0, 20.0, 300.0, 10.0);
-        let Predicted { due_in_stall, backlog, dropped, .. } = predicted;
-        assert!((due_in_stall - 300.0).abs() < 1e-9 && (backlog - 280.0).abs() < 1e-9);
-        assert!((dropped - 270.0).abs() < 1e-9, "{dropped}");
-    }
-
-    #[test]
-    fn a_spread_needs_all_its_figures() {
-        assert_eq!(spread([Some(3.0), Some(1.0), Some(2.0)].into_iter()), Some(2.0));
-        assert_eq!(spread([Some(3.0), None].into_iter()), None);
-        assert_eq!(spread([].into_iter()), None);
     }
 }

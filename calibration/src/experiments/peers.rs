@@ -13,7 +13,7 @@ use target::Ledger;
 use self::output::Printed;
 use crate::lab::latencies::Requests;
 use crate::lab::plot::{LATENCY, Line, by_percentile};
-use crate::lab::{Extra, Lab, LabError, Measured, Observed, Plot};
+use crate::lab::{Computed, Lab, LabError, Observed, Plot};
 use crate::truth::Truth;
 
 /// How long a program may take beyond the length of its run.
@@ -139,20 +139,20 @@ struct Row {
     problem: Option<String>,
 }
 
-/// Makes its runs, and computes its figures.
-pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
+/// Runs the other programs, and computes the figures.
+pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
     let (installed, missing): (Vec<&Peer>, Vec<&Peer>) =
         PEERS.iter().partition(|peer| lab.has(peer.name));
     let missing = missing.iter().map(|peer| peer.name.to_owned()).collect();
-    let Observed { report, ledger } = lab.observe("stalling-open", &Extra::default())?;
+    let Observed { report, ledger } = lab.observed("stalling-open")?;
     let mut stalling = vec![Row::of("truetail, by arrival rate", &report, Some(&ledger))];
     let users = users(lab, report, ledger)?;
-    let Observed { report, ledger } = lab.observe("stalling-closed", &Extra::default())?;
+    let Observed { report, ledger } = lab.observed("stalling-closed")?;
     stalling.push(Row::of("truetail, closed loop", &report, Some(&ledger)));
     let (rate, conns) = (lab.setting("rate")?, lab.setting("conns")?);
-    let seconds = lab.setting(if lab.quick() { "length_quick_s" } else { "length_s" })?;
+    let seconds = lab.setting("length_s")?;
     for peer in &installed {
-        let target = lab.target_with("stalling", &Extra::default().named(peer.name))?;
+        let target = lab.target("stalling", peer.name)?;
         let load = Load { url: &target.url, conns, rate, seconds };
         let said = ran(lab, peer, peer.at_rate, &load)?;
         let ledger = target.stop()?;
@@ -160,13 +160,13 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         stalling.push(Row::read(peer, &kept, conns, said, ledger.as_ref()));
     }
     let (rate, conns) = (f64::INFINITY, lab.setting("null_conns")?);
-    let seconds = lab.setting(if lab.quick() { "null_length_quick_s" } else { "null_length_s" })?;
-    let target = lab.target("null")?;
-    let report = lab.run("null-closed", &target.url, &Extra::default())?;
+    let seconds = lab.setting("null_length_s")?;
+    let report = lab.document("null-closed")?;
     let mut null = vec![
         Row::of("truetail, by the kernel's stamps", &report, None),
         Row::by_program("truetail, by its own stamps", &report),
     ];
+    let target = lab.target("null", "null")?;
     for peer in &installed {
         let load = Load { url: &target.url, conns, rate, seconds };
         let said = ran(lab, peer, peer.at_most, &load)?;
@@ -177,7 +177,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let closed = Held::of(stalling[1..].iter().filter_map(|row| row.ledger_p99_ms));
     let plots = vec![plot(&users, &stalling)?];
     let figures = Figures { users, closed, stalling, null, missing };
-    Ok(Measured::new(&figures, plots))
+    Ok(Computed::new(&figures, plots))
 }
 
 /// The percentiles that each program prints of the target that stalls, and those of the users.

@@ -8,10 +8,9 @@ use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::Serialize;
 use tdigest::TDigest;
 
-use super::agents::{latencies_ms, together};
 use crate::lab::latencies::{Requests, quantile};
 use crate::lab::plot::{Axis, Line, Scale, lines};
-use crate::lab::{Lab, LabError, Measured, Plot};
+use crate::lab::{Computed, Lab, LabError, Plot};
 
 /// The percentiles that are compared.
 const PERCENTILES: [(&str, f64); 5] =
@@ -57,14 +56,15 @@ struct Cost {
     merge_us: f64,
 }
 
-/// Makes the run, and the sketches.
-pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
-    let run = together(lab, "together")?;
-    let exact_ms = latencies_ms(&run.requests.iter().collect::<Vec<_>>());
+/// Makes the sketches.
+pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
+    let requests = lab.requests("together")?;
+    let parts: Vec<Vec<u64>> = requests.iter().map(latencies_ns).collect();
+    let mut exact_ms: Vec<f64> = parts.iter().flatten().map(|ns| *ns as f64 / 1e6).collect();
+    exact_ms.sort_by(f64::total_cmp);
     if exact_ms.is_empty() {
         return Err(LabError::figures("no request has a latency"));
     }
-    let parts: Vec<Vec<u64>> = run.requests.iter().map(latencies_ns).collect();
     let bucket_parts = lab.setting("bucket_parts")?;
     let fills = count(lab.setting("fills")?);
     let (histograms, hdr) = of_histograms(&parts, fills)?;
@@ -100,7 +100,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         rows,
     };
     let plots = vec![plot(&figures.rows)?];
-    Ok(Measured::new(&figures, plots))
+    Ok(Computed::new(&figures, plots))
 }
 
 /// A whole number of the settings.

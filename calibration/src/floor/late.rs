@@ -4,7 +4,7 @@
 //! cores. That says little of a percentile: p99 rests on one request in a hundred, and thefts that
 //! are short and many make as many requests late in a far smaller share of the time.
 
-use engine::host::watch::Machine;
+use engine::report::machine::Machine;
 use engine::report::verdict::Code;
 use engine::report::{DistributionPart, Report};
 use serde::{Deserialize, Serialize};

@@ -213,7 +213,7 @@ impl<E: From<ObserveError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Meas
     pub(super) fn overhead(&mut self, found: &mut Option<Overhead>) -> Result<(), End<E>> {
         for runs in 1..=OVERHEAD_RUNS_MAX {
             let known = self.disturbed.len();
-            let (at, late) = self.beside_ledger(HOLD, "5 ms target")?;
+            let (at, late) = self.with_ledger(HOLD, "5 ms target")?;
             *found = Overhead::new(HOLD, at, late, self.disturbed[known..].to_vec(), runs);
             if !matches!(found, Some(Overhead { judgement: Judgement::NotJudged, .. })) {
                 break;
@@ -222,7 +222,7 @@ impl<E: From<ObserveError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Meas
         let Some(overhead) = found else { return Ok(()) };
         let known = self.disturbed.len();
         let null = self.go("null target", self.setup.open(RATE, 3_000), Display::User)?.report;
-        let (sample, _) = self.beside_ledger(Duration::ZERO, "0 ms target")?;
+        let (sample, _) = self.with_ledger(Duration::ZERO, "0 ms target")?;
         let floor_us = null.whole.corrected.quantile_us(0.5);
         overhead.path = floor_us.zip(sample.first()).map(|(floor_us, at)| {
             let ledger_us = at.corrected_us - at.held_us;
@@ -233,7 +233,7 @@ impl<E: From<ObserveError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Meas
 
     /// A run against the sample target, on the null target's cores: its median and p99, as far as
     /// they are known, and what was sent later than the proof allows.
-    fn beside_ledger(
+    fn with_ledger(
         &mut self,
         hold: Duration,
         name: &str,

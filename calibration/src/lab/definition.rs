@@ -1,12 +1,14 @@
 //! The definition of an experiment, as its TOML file has it: its servers and runs as flags of the
-//! program, and what is judged of them.
+//! program, its figures as paths into what they left, and what is judged of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::error::LabError;
+use super::expressions;
+use super::plot::LATENCY;
 
 /// An experiment's definition.
 #[derive(Clone, Debug, Deserialize)]
@@ -33,9 +35,23 @@ pub struct Definition {
     /// Its runs.
     #[serde(default)]
     pub runs: BTreeMap<String, RunDefinition>,
+    /// Two machines, if some of its runs need them: kernel parameters of IPv4 on the client's.
+    pub machines: Option<BTreeMap<String, String>>,
     /// Numbers that its evaluation needs.
     #[serde(default)]
     pub settings: BTreeMap<String, f64>,
+    /// Those that win over these when it is to be quick.
+    #[serde(default)]
+    pub quick_settings: BTreeMap<String, f64>,
+    /// Figures that several runs have.
+    #[serde(default)]
+    pub tables: Vec<Table>,
+    /// Its other figures, in the order in which they are found: paths of figures, and expressions.
+    #[serde(default)]
+    pub figures: Map<String, Value>,
+    /// Its plots.
+    #[serde(default)]
+    pub plots: Vec<PlotDefinition>,
     /// What is judged.
     pub judgements: Vec<Expectation>,
     /// All of it, as a result has it.
@@ -55,15 +71,27 @@ pub struct TargetDefinition {
     pub flags: Flags,
 }
 
-/// A run.
+/// A run, in which its servers and agents are started and ended. The texts of all their flags may
+/// have expressions in them: `{{ targets.near.port }}`.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RunDefinition {
     /// The command that makes it: `run`, `controller`, `ceiling` and others that load a URL.
     #[serde(default = "run")]
     pub command: String,
     /// The server that it loads.
     pub target: String,
+    /// Other servers, started after that.
+    #[serde(default)]
+    pub beside: Vec<String>,
+    /// The URL, if it isn't the server's.
+    pub url: Option<String>,
+    /// Whether server and run are on machines of their own.
+    #[serde(default)]
+    pub between_machines: bool,
+    /// Whether it is left out when it is to be quick.
+    #[serde(default)]
+    pub full_only: bool,
     /// The agents that offer its load.
     #[serde(default)]
     pub agents: Vec<String>,
@@ -73,6 +101,46 @@ pub struct RunDefinition {
     /// Those that win over these when it is to be quick.
     #[serde(default)]
     pub quick: Flags,
+}
+
+/// Figures that several runs have, or several of anything that a word can name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Each row's path among the figures, and the run or word that it is about.
+    pub rows: Map<String, Value>,
+    /// Paths within a row, and expressions.
+    pub figures: Map<String, Value>,
+}
+
+/// A plot.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlotDefinition {
+    /// The name of its file.
+    pub file: String,
+    /// What it shows.
+    pub title: String,
+    /// The horizontal axis, with the unit; without it, percentiles.
+    pub x: Option<String>,
+    /// The vertical axis, with the unit.
+    #[serde(default = "latency")]
+    pub y: String,
+    /// Its lines.
+    pub lines: Vec<LineDefinition>,
+}
+
+/// A line of a plot.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LineDefinition {
+    /// What it is.
+    pub name: String,
+    /// Whether it is dashed.
+    #[serde(default)]
+    pub dashed: bool,
+    /// An expression: a distribution, or with a horizontal axis points as pairs.
+    pub of: String,
 }
 
 /// What a figure must be.
@@ -130,6 +198,15 @@ fn run() -> String {
     "run".to_owned()
 }
 
+fn latency() -> String {
+    LATENCY.to_owned()
+}
+
+/// A value that is to be text: an expression, or what a row is about.
+pub(super) fn as_text<'a>(name: &str, value: &'a Value) -> Result<&'a str, LabError> {
+    value.as_str().ok_or_else(|| LabError::Definition(format!("`{name}` is no text: {value}")))
+}
+
 /// Flags of a command by their names, without dashes. `true` is a flag that takes no value, and a
 /// list a flag that is repeated.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -153,6 +230,19 @@ impl Flags {
     /// The value of a flag; `None` without it.
     pub fn get(&self, name: &str) -> Option<&toml::Value> {
         self.0.get(name)
+    }
+
+    /// The same flags with their texts as `render` has them.
+    pub(super) fn rendered(
+        mut self,
+        render: impl Fn(&str) -> Result<String, LabError>,
+    ) -> Result<Flags, LabError> {
+        for value in self.0.values_mut() {
+            if let toml::Value::String(text) = value {
+                *text = render(text)?;
+            }
+        }
+        Ok(self)
     }
 
     /// Whether a flag that takes no value is given.
@@ -193,18 +283,45 @@ impl Definition {
             let unknown = |what: &str, which: &str| {
                 Err(LabError::Definition(format!("run `{name}` names no {what}: `{which}`")))
             };
-            if !definition.targets.contains_key(&run.target) {
-                return unknown("target", &run.target);
+            let mut targets = run.beside.iter().chain([&run.target]);
+            if let Some(target) = targets.find(|of| !definition.targets.contains_key(*of)) {
+                return unknown("target", target);
+            }
+            if run.between_machines && definition.machines.is_none() {
+                return unknown("network", "machines");
             }
             if let Some(agent) = run.agents.iter().find(|of| !definition.agents.contains_key(*of)) {
                 return unknown("agent", agent);
             }
         }
+        // The figures are found when all runs have been made.
+        let mut files = BTreeSet::new();
+        let raw = definition.runs.values().filter_map(|run| run.flags.get("raw")?.as_str());
+        if let Some(file) = raw.into_iter().find(|file| !files.insert(*file)) {
+            return Err(LabError::Definition(format!("two runs write `{file}`")));
+        }
         let behind = definition.judgements.iter().flat_map(|one| &one.runs);
         if let Some(run) = behind.into_iter().find(|run| !definition.runs.contains_key(*run)) {
             return Err(LabError::Definition(format!("a judgement rests on no run: `{run}`")));
         }
+        for (path, expression) in definition.declared() {
+            expressions::check(as_text(path, expression)?)?;
+        }
+        for line in definition.plots.iter().flat_map(|plot| &plot.lines) {
+            expressions::check(&line.of)?;
+        }
         Ok(definition)
+    }
+
+    /// All figures that it declares: their paths, in a row those within it, and their expressions.
+    fn declared(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.tables.iter().flat_map(|table| &table.figures).chain(&self.figures)
+    }
+
+    /// The names of its runs, in the order of the file.
+    pub(super) fn runs_in_order(&self) -> Vec<String> {
+        let runs = self.as_json["runs"].as_object();
+        runs.into_iter().flat_map(Map::keys).cloned().collect()
     }
 
     /// The flags of a run: those of the size, then its own, then its own of the size.
@@ -271,5 +388,9 @@ pub(crate) mod tests {
             assert!(Definition::read(&text).is_err(), "{text}");
         }
         assert!(Definition::read(&TEXT.replace("title", "titel")).is_err());
+        let both = TEXT.replace("raw = false", "raw = \"x.raw\"");
+        let other = "[runs.other]\ntarget = \"slow\"\nflags = { raw = \"x.raw\" }\n[[judgements]]";
+        assert!(Definition::read(&both).is_ok());
+        assert!(Definition::read(&both.replace("[[judgements]]", other)).is_err());
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use engine::report::{DistributionPart, Report};
 use engine::samples::{SampleKind, SampleReader};
 use engine::stats::distribution::Distribution;
+use hdrhistogram::Histogram;
 use serde::Serialize;
 use target::{Ledger, Span};
 
@@ -61,6 +62,88 @@ impl Latencies {
             max_ms: max_us / 1e3,
         })
     }
+}
+
+/// The histogram of naive latencies after back-filling, HdrHistogram's correction: it adds to each
+/// latency those of the requests that would have fallen due while it lasted, one each interval.
+///
+/// It is exact only for a paced closed loop that leaves out late requests, and a stall that holds up
+/// every connection. For anything else it adds too many, or counts twice. A value stands for its bucket,
+/// and the largest, `max_ns`, for itself.
+pub fn backfilled(naive: &Histogram<u64>, max_ns: u64, interval_ns: u64) -> Histogram<u64> {
+    let mut filled = Histogram::new_from(naive);
+    for bucket in naive.iter_recorded() {
+        let value_ns = bucket.value_iterated_to().min(max_ns);
+        filled
+            .record_n_correct(value_ns, bucket.count_since_last_iteration(), interval_ns)
+            .expect("no value is above those of the first");
+    }
+    filled
+}
+
+/// Latencies of raw samples, ms: exact, by rank.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Exact {
+    /// Requests.
+    pub requests: usize,
+    /// When the first of them can have been due, seconds since the window's start.
+    pub begin_s: f64,
+    /// The median.
+    pub p50_ms: f64,
+    /// The 90th percentile.
+    pub p90_ms: f64,
+    /// The 99th percentile.
+    pub p99_ms: f64,
+    /// The 99.9th percentile.
+    pub p999_ms: f64,
+    /// The largest.
+    pub max_ms: f64,
+}
+
+impl Exact {
+    /// The corrected latencies of requests that were due after this share of the window.
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn of(requests: &[Requests], after: f64) -> Result<Exact, LabError> {
+        let (mut latencies, mut begin_s) = (Vec::new(), 0.0);
+        for of in requests {
+            let length_ns = (of.window.end_ns - of.window.begin_ns) as f64;
+            begin_s = length_ns * after / 1e9;
+            let since = |one: &&Request| (one.intended_ns - of.window.begin_ns) as f64;
+            let within = of.requests.iter().filter(|one| length_ns * after <= since(one));
+            latencies.extend(within.map(|one| one.corrected_ns() as f64 / 1e6));
+        }
+        if latencies.is_empty() {
+            return Err(LabError::figures("no request of a part of the window has a latency"));
+        }
+        latencies.sort_by(f64::total_cmp);
+        let at = |q| quantile(&latencies, q);
+        Ok(Exact {
+            requests: latencies.len(),
+            begin_s,
+            p50_ms: at(0.5),
+            p90_ms: at(0.9),
+            p99_ms: at(0.99),
+            p999_ms: at(0.999),
+            max_ms: at(1.0),
+        })
+    }
+}
+
+/// The requests of a run whose files lie in this folder: of each agent, or its own.
+///
+/// # Errors
+/// It has no raw samples, or they can't be read.
+pub fn read_all(folder: &Path, report: &Report) -> Result<Vec<Requests>, LabError> {
+    let agents = report.per_agent.iter().map(|agent| &agent.samples);
+    let own = report.per_agent.is_empty().then_some(&report.samples);
+    let files = agents.chain(own).map(|samples| samples.as_ref()?.file.as_deref());
+    let read = |file: Option<&str>| {
+        let file = file.ok_or_else(|| LabError::figures("a run has no raw samples"))?;
+        Requests::read(&folder.join(file))
+    };
+    files.map(read).collect()
 }
 
 /// The line of a distribution in a plot of percentiles: each quantile by how many requests there
@@ -195,6 +278,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn latencies_are_those_at_their_rank_of_what_was_due_in_a_part_of_the_window() {
+        // Ten a second for 10 s; the first 30 take 205 ms, the others 5 ms.
+        let request = |k: u64| {
+            let intended_ns = 7 + k * 100_000_000;
+            let takes_ns = if k < 30 { 205_000_000 } else { 5_000_000 };
+            Request { intended_ns, sent_ns: None, ended_ns: intended_ns + takes_ns }
+        };
+        let window = Span { begin_ns: 7, end_ns: 10_000_000_007 };
+        let of = [Requests { requests: (0..100).map(request).collect(), window }];
+        let whole = Exact::of(&of, 0.0).expect("requests");
+        assert_eq!((whole.requests, whole.p50_ms, whole.p99_ms), (100, 5.0, 205.0));
+        let after = Exact::of(&of, 0.3).expect("requests");
+        assert_eq!((after.requests, after.begin_s, after.max_ms), (70, 3.0, 5.0));
+        assert!(Exact::of(&of, 1.0).is_err());
+    }
+
+    #[test]
     fn requests_are_counted_where_they_were_due_and_where_they_were_sent() {
         let request = |intended_ns, sent_ns| Request { intended_ns, sent_ns, ended_ns: 100 };
         let requests = Requests {
@@ -204,5 +304,28 @@ mod tests {
         let spans = [Span { begin_ns: 10, end_ns: 20 }, Span { begin_ns: 40, end_ns: 60 }];
         assert_eq!((requests.due_in(&spans), requests.sent_in(&spans)), (2, 1));
         assert_eq!(requests.whole(&spans), spans[..1]);
+    }
+
+    #[test]
+    fn back_filling_gives_the_golden_values() {
+        let (second_ns, ms_ns) = (1_000_000_000_u64, 1_000_000_u64);
+        let mut naive = Histogram::<u64>::new_with_bounds(1, 1_000 * second_ns, 3).expect("bounds");
+        naive.record_n(ms_ns, 10_000).expect("in range");
+        naive.record(100 * second_ns).expect("in range");
+        let filled = backfilled(&naive, 100 * second_ns, 10 * ms_ns);
+        assert_eq!((naive.len(), filled.len()), (10_001, 20_000));
+        let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-3;
+        for (histogram, q, expected_ns) in [
+            (&naive, 0.9999, ms_ns),
+            (&naive, 0.99999, 100 * second_ns),
+            (&filled, 0.5, ms_ns),
+            (&filled, 0.75, 50 * second_ns),
+            (&filled, 0.9, 80 * second_ns),
+            (&filled, 0.99, 98 * second_ns),
+        ] {
+            let found_ns = histogram.value_at_quantile(q);
+            assert!(near(found_ns as f64, expected_ns as f64), "{q}: {found_ns} ns");
+        }
+        assert!(near(filled.mean(), 25.0005e9), "{}", filled.mean());
     }
 }

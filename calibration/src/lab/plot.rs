@@ -12,7 +12,7 @@ pub const LATENCY: &str = "latency, ms";
 #[derive(Debug)]
 pub struct Plot {
     /// The name of its file.
-    pub file: &'static str,
+    pub file: String,
     /// What it shows.
     pub title: String,
     /// The drawing.
@@ -50,7 +50,7 @@ impl From<NotDrawn> for LabError {
 /// # Errors
 /// As of [`lines`].
 pub fn by_percentile(
-    file: &'static str,
+    file: &str,
     title: &str,
     latency: &str,
     latencies: &[Line],
@@ -63,13 +63,7 @@ pub fn by_percentile(
 ///
 /// # Errors
 /// There is nothing to draw, or the library draws none.
-pub fn lines(
-    file: &'static str,
-    title: &str,
-    x: Axis,
-    y: Axis,
-    lines: &[Line],
-) -> Result<Plot, LabError> {
+pub fn lines(file: &str, title: &str, x: Axis, y: Axis, lines: &[Line]) -> Result<Plot, LabError> {
     let lines = lines.iter().enumerate().map(|(colour, line)| chart::Line {
         name: line.name.to_owned(),
         colour,
@@ -80,7 +74,7 @@ pub fn lines(
     let lines = lines.collect();
     let chart =
         Chart { title, x: x.of(), y: y.of(), lines, columns: 2, bounds: Vec::new(), zone: None };
-    Ok(Plot { file, title: title.to_owned(), svg: chart.svg()? })
+    Ok(Plot { file: file.to_owned(), title: title.to_owned(), svg: chart.svg()? })
 }
 
 impl<'a> Axis<'a> {

@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use engine::host::environment::Environment;
+use engine::report::Report;
+use engine::report::environment::Environment;
 use engine::report::verdict::Level;
+use probe::ceiling::NotJudged;
+use probe::document::CeilingDocument;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,6 +16,7 @@ use super::error::LabError;
 use super::files;
 use super::plot::Plot;
 use crate::judgement::Judgement;
+use crate::others;
 
 /// The version of the document.
 pub const SCHEMA: u32 = 1;
@@ -100,6 +104,34 @@ pub struct RunResult {
     pub disturbed: Vec<String>,
 }
 
+impl RunResult {
+    /// Of a run, by its report.
+    pub(super) fn of_report(name: &str, command: String, report: &Report) -> RunResult {
+        RunResult {
+            name: name.to_owned(),
+            of: name.to_owned(),
+            command,
+            verdict: Some(report.verdict.level),
+            reasons: report.verdict.reasons.iter().map(|one| one.evidence.clone()).collect(),
+            disturbed: others::reasons(report).map(|reason| reason.evidence.clone()).collect(),
+        }
+    }
+
+    /// Of a search for a ceiling, by its document.
+    pub(super) fn of_ceiling(name: &str, command: String, of: &CeilingDocument) -> RunResult {
+        let trials = of.answer.proof.trials.iter().flat_map(|trial| &trial.steps);
+        let steps = of.made.steps.iter().chain(trials);
+        RunResult {
+            name: name.to_owned(),
+            of: name.to_owned(),
+            command,
+            verdict: None,
+            reasons: of.answer.not_judged.iter().map(NotJudged::words).collect(),
+            disturbed: steps.filter_map(others::of_step).collect(),
+        }
+    }
+}
+
 /// A plot of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -112,7 +144,7 @@ pub struct PlotFile {
 
 impl From<&Plot> for PlotFile {
     fn from(of: &Plot) -> PlotFile {
-        PlotFile { file: of.file.to_owned(), title: of.title.clone() }
+        PlotFile { file: of.file.clone(), title: of.title.clone() }
     }
 }
 

@@ -132,10 +132,11 @@ fn without_stops(per_ms: &[u32]) -> Vec<u32> {
 /// windows, because the remains of one stop, such as 15 arrivals in the ms after it, would shift
 /// the index of the whole.
 fn dispersion(per_ms: &[u32], window_ms: usize) -> Dispersion {
-    let sum = |counts: &[u32]| counts.iter().map(|count| u64::from(*count)).sum::<u64>();
+    let sum = |counts: &[u32]| (counts.iter().map(|count| u64::from(*count)).sum(), 1.0);
     let windows = WINDOWS.min(per_ms.len() / window_ms);
     let pieces = per_ms.chunks_exact(windows * window_ms).map(|piece| {
-        index_of_dispersion(piece.chunks_exact(window_ms).map(sum)).expect("many windows")
+        let counts: Vec<(u64, f64)> = piece.chunks_exact(window_ms).map(sum).collect();
+        index_of_dispersion(&counts).expect("many windows")
     });
     let mut pieces: Vec<Dispersion> = pieces.collect();
     pieces.sort_by(|one, other| one.index.total_cmp(&other.index));

@@ -117,8 +117,9 @@ impl ExperimentRun {
     /// Whether the hypervisor or other processes took so much of the machine that the verdict
     /// calls the run invalid.
     fn is_invalid(&self) -> bool {
-        self.disturbances()
-            .any(|reason| reason.level == Level::Invalid && reason.code.origin() == Origin::Others)
+        self.disturbances().any(|reason| {
+            reason.level == Level::Invalid && reason.code.rule().origin == Origin::Others
+        })
     }
 
     fn disturbances(&self) -> impl Iterator<Item = &Reason> {
@@ -158,10 +159,10 @@ pub fn check_up_to(
         let disturbance = run.disturbance();
         undisturbed += usize::from(disturbance.is_none());
         not_judged += usize::from(run.is_invalid() || error.is::<NotJudged>());
-        let beside = disturbance.unwrap_or_else(|| "nothing disturbed it".to_owned());
+        let disturbance = disturbance.unwrap_or_else(|| "nothing disturbed it".to_owned());
         // Past the harness, which hides the output of tests that pass.
-        writeln!(stderr(), "a check failed: {error} ({beside})").expect("stderr");
-        failed.push(format!("{error} ({beside})"));
+        writeln!(stderr(), "a check failed: {error} ({disturbance})").expect("stderr");
+        failed.push(format!("{error} ({disturbance})"));
         assert!(undisturbed < UNDISTURBED_MAX, "{failed:#?}");
     }
     assert_eq!(not_judged, runs_max, "each of {runs_max} runs failed: {failed:#?}");

@@ -1,4 +1,4 @@
-//! The flags of `ab`, beside those of the plan.
+//! The flags of `ab` that are no part of the plan, and those that it has in common with `compare`.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -29,14 +29,9 @@ pub(crate) struct AbArgs {
     )]
     pub(crate) url_b: String,
 
-    /// Exit 4 if a percentile is slower, or there are more errors
-    #[arg(
-        long,
-        value_name = "WHAT",
-        value_parser = ["regression"],
-        help_heading = COMPARISON
-    )]
-    pub(crate) fail_on: Option<String>,
+    /// What counts as a change.
+    #[command(flatten)]
+    pub(crate) change: ChangeArgs,
 
     /// Slices of either side, 5 to 1000
     #[arg(
@@ -48,6 +43,23 @@ pub(crate) struct AbArgs {
     )]
     pub(crate) slices: usize,
 
+    /// Write the report of each slice in this folder: a-01.json, b-01.json and so on
+    #[arg(long, value_name = "DIR", value_parser = file(), help_heading = RESULTS)]
+    pub(crate) reports: Option<PathBuf>,
+}
+
+/// What counts as a change, of `ab` and of `compare`.
+#[derive(Debug, Args)]
+pub(crate) struct ChangeArgs {
+    /// Exit 4 if a percentile is slower, or there are more errors
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_parser = ["regression"],
+        help_heading = COMPARISON
+    )]
+    pub(crate) fail_on: Option<String>,
+
     /// The least change that counts
     #[arg(
         long,
@@ -57,8 +69,4 @@ pub(crate) struct AbArgs {
         help_heading = COMPARISON
     )]
     pub(crate) margin: f64,
-
-    /// Write the report of each slice in this folder: a-01.json, b-01.json and so on
-    #[arg(long, value_name = "DIR", value_parser = file(), help_heading = RESULTS)]
-    pub(crate) reports: Option<PathBuf>,
 }

@@ -52,12 +52,12 @@ pub(crate) struct Flag {
     is_free_text: bool,
     excludes: &'static [&'static str],
     /// Files of results that are written with it.
-    contents: Vec<(BesidePath, Content)>,
+    contents: Vec<(ContentPath, Content)>,
     elsewhere: Vec<(&'static [&'static str], Elsewhere)>,
 }
 
 /// The name of a file of results, given what its flag names; `None` if it isn't written then.
-type BesidePath = fn(&Path) -> Option<PathBuf>;
+type ContentPath = fn(&Path) -> Option<PathBuf>;
 
 /// What a flag's value is.
 enum Value {
@@ -138,7 +138,7 @@ impl Flag {
     }
 
     /// Another file of results is written beside the one that it names.
-    pub(super) fn beside(mut self, path: BesidePath, content: Content) -> Flag {
+    pub(super) fn also_writes(mut self, path: ContentPath, content: Content) -> Flag {
         self.contents.push((path, content));
         self
     }
@@ -320,7 +320,7 @@ impl Flag {
 
     /// The files of results that are written where it names this one.
     pub(super) fn results(&self, named: &Path) -> Vec<(PathBuf, Content)> {
-        let file = |(path, content): &(BesidePath, Content)| Some((path(named)?, *content));
+        let file = |(path, content): &(ContentPath, Content)| Some((path(named)?, *content));
         self.contents.iter().filter_map(file).collect()
     }
 
@@ -377,7 +377,7 @@ pub(super) fn file(arg: Arg, place: Place) -> Flag {
 
 /// One that names a file of results.
 pub(super) fn results(arg: Arg, read: ReadPath, content: Content) -> Flag {
-    Flag::new(arg, Value::Results(read)).beside(|path| Some(path.to_owned()), content)
+    Flag::new(arg, Value::Results(read)).also_writes(|path| Some(path.to_owned()), content)
 }
 
 /// The argument of a flag with a value.

@@ -34,9 +34,9 @@ use super::flag::{Flag, file, flag, list, option, results, switch};
 use super::headings::{CONNECTIONS, LOAD, MACHINE, REQUEST, RESULTS, TLS, VERDICT};
 use super::values::{
     WAITS, WHOLE_MAX, by_name, credentials, file_name, ip_address, is_named, name_or_stdout,
-    profile_name, prom_name, tag, url, whole_amount,
+    profile_name, prom_name, stages, tag, url, whole_amount,
 };
-use super::{FIRST_RATE, FIRST_RATE_OF_CEILING, defaults, targets};
+use super::{FIRST_RATE, FIRST_RATE_OF_CEILING, LOADING, defaults, targets};
 use crate::flamegraph::Flamegraph;
 use crate::gate::FailOn;
 use crate::ndjson::Ndjson;
@@ -111,6 +111,25 @@ fn table() -> Vec<Flag> {
             arg.help(format!("The first rate to try [default: {FIRST_RATE_OF_CEILING}]"))
         }),
         flag(
+            option("stages", LOAD)
+                .value_name("RATE:DURATION,…")
+                .help(
+                    "Open model: the rate as it rises and falls, e.g. \
+                    100:30s,100..1000:2m,1000:30s, instead of --rate and --duration",
+                )
+                .long_help(
+                    "Open model: the rate as it rises and falls, instead of --rate and --duration: \
+                    100:30s,100..1000:2m,1000:30s is 100/s for 30s, a ramp to 1,000/s in 2m, and \
+                    that for 30s. The window is as long as they are together, and each has results \
+                    of its own. The warm-up has the rate that the first begins with, and setup \
+                    opens connections for the highest",
+                ),
+            |to, given| put(&mut to.plan.stage, text(given).and_then(|given| stages(&given))),
+        )
+        .tables("stage")
+        .excludes(&["rate", "period", "requests", "duration"])
+        .refused(&MANY_RUNS, "each of its runs has one rate", OR_RUN),
+        flag(
             option("arrivals", LOAD).help(with_default(
                 "Open model: how arrivals are spaced",
                 Plan::default().arrivals,
@@ -150,6 +169,8 @@ fn table() -> Vec<Flag> {
             ),
             |to, given| put(&mut to.plan.period, parsed::<Nanos>(given)),
         )
+        // They choose different models.
+        .excludes(&["rate"])
         .refused(&SERIES, NO_RATE, OR_RUN),
         flag(
             option("requests", LOAD)
@@ -352,20 +373,11 @@ fn table() -> Vec<Flag> {
             )),
             |to, given| put(&mut to.plan.queue_max, parsed::<Nanos>(given)),
         ),
-        flag(
-            option("backfill", LOAD).help(
-                "Closed model with --period: correct by back-filling (HdrHistogram's \
-                    record_correct) instead of by intended times [default: off]",
-            ),
-            |to, given| put(&mut to.plan.backfill, choice::<Switch>(given)),
-        )
-        .choices(&["on", "off"])
-        .refused_if("on", &SERIES, NO_RATE, OR_RUN)
-        .refused_if(
-            "on",
-            &["ab"],
-            "back-filled latencies have no confidence interval",
-            OR_RUN,
+        // It is named in plan files and scripts of older versions.
+        flag(option("backfill", LOAD), |_, _| Ok(())).refused(
+            &LOADING,
+            "latencies are corrected by intended times, which back-filling only approximates",
+            "omit it",
         ),
         flag(
             option("keepalive", CONNECTIONS)
@@ -621,8 +633,8 @@ fn table() -> Vec<Flag> {
                 file_name,
                 OfEnd(|ended, writer| hlog::of_run(ended.finished, ended.began, writer)),
             )
-            .beside(
-                hgrm::beside,
+            .also_writes(
+                hgrm::path,
                 OfEnd(|ended, writer| hgrm::write(writer, &ended.finished.measured.corrected)),
             ),
         ),

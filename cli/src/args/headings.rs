@@ -18,11 +18,13 @@ pub(super) const VERDICT: &str = "Verdict";
 pub(super) const RESULTS: &str = "Results";
 /// Of `run`: what else its plan is read from.
 pub(super) const PLAN: &str = "Plan";
+/// Of `sweep`, `search` and `ceiling`: how long all steps take.
+pub(super) const SERIES: &str = "Series";
 /// Of `sweep`: which rates.
 pub(super) const SWEEP: &str = "Sweep";
 /// Of `search` and `ceiling`: how far, and how closely.
 pub(super) const SEARCH: &str = "Search";
-/// Of `ab`: how much, and what counts.
+/// Of `ab` and `compare`: how much, and what counts.
 pub(super) const COMPARISON: &str = "Comparison";
 /// Of `target`: how long its responses take.
 pub(super) const LATENCY: &str = "Latency";

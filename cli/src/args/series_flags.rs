@@ -10,7 +10,7 @@ use probe::rates::{RateRange, Spacing};
 use probe::search::SearchPlan;
 use probe::within::Within;
 
-use super::headings::{REQUEST, RESULTS, SEARCH, SWEEP};
+use super::headings::{REQUEST, RESULTS, SEARCH, SERIES, SWEEP};
 use super::values::{file, whole_number};
 use super::{AgentGroupArgs, RunArgs};
 use crate::failure::Failure;
@@ -18,22 +18,41 @@ use crate::failure::Failure;
 /// The most steps of a series.
 const STEPS_MAX: usize = 1_000;
 
-/// The time that the steps of this plan may take, with such a rest between them.
-///
-/// # Errors
-/// Less than one step takes.
-pub(crate) fn time(within: Nanos, plan: &Plan, cooldown: Nanos) -> Result<Within, Failure> {
-    let open = Plan { model: Some(Model::Open), ..plan.clone() };
-    let (least_ns, most_ns) = open.setup_ns();
-    let step_ns = least_ns.saturating_add(plan.end_ns());
-    if within.0 < step_ns {
-        let problem = format!("a step takes at least {}", Nanos(step_ns));
-        let cure = "raise it, or lower --duration or --warmup";
-        return Err(Failure::Usage(format!("--within {within}: {problem}; {cure}")));
+/// What every series has: how long it may take, and its plot.
+#[derive(Debug, Args)]
+pub(crate) struct SeriesArgs {
+    /// How long all steps may take, with setup, warm-ups, last responses and rests
+    #[arg(long, value_name = "DURATION", default_value = "4m", help_heading = SERIES)]
+    pub(crate) within: Nanos,
+
+    /// Rest between steps, in which the target can work off its backlog
+    #[arg(long, value_name = "DURATION", default_value = "1s", help_heading = SERIES)]
+    pub(crate) cooldown: Nanos,
+
+    /// Write a plot of latency against rate
+    #[arg(long, value_name = "FILE.svg", value_parser = file(), help_heading = RESULTS)]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+impl SeriesArgs {
+    /// The time that the steps of this plan may take.
+    ///
+    /// # Errors
+    /// Less than one step takes.
+    pub(crate) fn time(&self, plan: &Plan) -> Result<Within, Failure> {
+        let within = self.within;
+        let open = Plan { model: Some(Model::Open), ..plan.clone() };
+        let (least_ns, most_ns) = open.setup_ns();
+        let step_ns = least_ns.saturating_add(plan.end_ns());
+        if within.0 < step_ns {
+            let problem = format!("a step takes at least {}", Nanos(step_ns));
+            let cure = "raise it, or lower --duration or --warmup";
+            return Err(Failure::Usage(format!("--within {within}: {problem}; {cure}")));
+        }
+        let around_ns = [most_ns, plan.warmup.0, plan.timeout.0, self.cooldown.0];
+        let around = Nanos(around_ns.into_iter().fold(0, u64::saturating_add));
+        Ok(Within { within, around })
     }
-    let around_ns = [most_ns, plan.warmup.0, plan.timeout.0, cooldown.0];
-    let beside = Nanos(around_ns.into_iter().fold(0, u64::saturating_add));
-    Ok(Within { within, beside })
 }
 
 /// Arguments of `sweep`.
@@ -70,10 +89,6 @@ pub(crate) struct SweepArgs {
     )]
     pub(crate) spacing: Spacing,
 
-    /// How long all steps may take, with setup, warm-ups, last responses and rests
-    #[arg(long, value_name = "DURATION", default_value = "4m", help_heading = SWEEP)]
-    pub(crate) within: Nanos,
-
     /// Most steps to add, to narrow the knee down to 5 %
     #[arg(
         long,
@@ -84,13 +99,9 @@ pub(crate) struct SweepArgs {
     )]
     pub(crate) refine: usize,
 
-    /// Rest between steps, in which the target can work off its backlog
-    #[arg(long, value_name = "DURATION", default_value = "1s", help_heading = SWEEP)]
-    pub(crate) cooldown: Nanos,
-
-    /// Write a plot of latency against rate
-    #[arg(long, value_name = "FILE.svg", value_parser = file(), help_heading = RESULTS)]
-    pub(crate) svg: Option<PathBuf>,
+    /// What every series has.
+    #[command(flatten)]
+    pub(crate) series: SeriesArgs,
 }
 
 /// Arguments of `search`.
@@ -156,10 +167,6 @@ pub(crate) struct BracketArgs {
     )]
     pub(crate) repeats: usize,
 
-    /// How long all steps may take, with setup, warm-ups, last responses and rests
-    #[arg(long, value_name = "DURATION", default_value = "4m", help_heading = SEARCH)]
-    pub(crate) within: Nanos,
-
     /// Most steps
     #[arg(
         long,
@@ -170,13 +177,9 @@ pub(crate) struct BracketArgs {
     )]
     pub(crate) max_steps: usize,
 
-    /// Rest between steps, in which the target can work off its backlog
-    #[arg(long, value_name = "DURATION", default_value = "1s", help_heading = SEARCH)]
-    pub(crate) cooldown: Nanos,
-
-    /// Write a plot of latency against rate
-    #[arg(long, value_name = "FILE.svg", value_parser = file(), help_heading = RESULTS)]
-    pub(crate) svg: Option<PathBuf>,
+    /// What every series has.
+    #[command(flatten)]
+    pub(crate) series: SeriesArgs,
 }
 
 /// The first rate of a search if no flag gives it.
@@ -199,7 +202,7 @@ impl BracketArgs {
             let problem = format!("below the first rate, {first}");
             return Err(Failure::Usage(format!("--max-rate {rate_max}: {problem}; {cure}")));
         }
-        let time = time(self.within, plan, self.cooldown)?;
+        let time = self.series.time(plan)?;
         Ok(SearchPlan {
             time,
             first,

@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use engine::plan::stage::Stage;
 use engine::sys::units;
 use profile::Format;
+use serde::Deserialize;
 use serde::de::value::Error as NameError;
 use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
@@ -35,6 +37,20 @@ pub(super) fn path(
     read: fn(&OsStr) -> Result<PathBuf, String>,
 ) -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(move |word| read(&word))
+}
+
+/// Stages as a list, or as the tables of a plan file, whose text ends with a line feed.
+pub(super) fn stages(given: &str) -> Result<Vec<Stage>, String> {
+    #[derive(Deserialize)]
+    struct Tables {
+        stage: Vec<Stage>,
+    }
+    if given.ends_with('\n') {
+        let tables = toml::from_str::<Tables>(given);
+        return tables.map(|it| it.stage).map_err(|error| error.message().to_owned());
+    }
+    let stages = given.split(',').map(str::parse::<Stage>);
+    stages.collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
 /// The name of a file, or `-` for standard output.

@@ -70,18 +70,13 @@ fn free<'a>(command: &'a Command, typed: &[Id]) -> impl Iterator<Item = &'a Arg>
     typed.into_iter().chain(others).filter(|arg| !arg.is_hide_set())
 }
 
-/// Flags that choose different models, so a plan can't have both.
-const MODELS: [&str; 2] = ["rate", "period"];
-
 /// Whether two flags can't be given together.
 fn exclude(command: &Command, one: &Arg, other: &Arg) -> bool {
     let names = |one: &Arg, other: &Arg| {
         let named = command.get_arg_conflicts_with(one);
         named.iter().any(|arg| arg.get_id() == other.get_id())
     };
-    let model = |arg: &Arg| arg.get_long().filter(|long| MODELS.contains(long)).map(str::to_owned);
-    let models = model(one).zip(model(other));
-    names(one, other) || names(other, one) || models.is_some_and(|(one, other)| one != other)
+    names(one, other) || names(other, one)
 }
 
 /// The variable of a flag; of the URL it is that of `--target`. What would be that of `--key` holds

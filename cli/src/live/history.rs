@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use engine::run::{Health, Tally};
+use engine::run::{Health, RunProgress};
 use engine::sys::units::SECOND_NS;
 
 use crate::recent::{Look, Second};
@@ -28,13 +28,13 @@ pub(super) struct History {
 
 impl History {
     /// Takes a look at a run: a second is over once the shards have told of it.
-    pub(super) fn look(&mut self, now: &Tally, health: &Health) {
+    pub(super) fn look(&mut self, now: &RunProgress, health: &Health) {
         let Some(look) = Look::new(now, Some(health.clone())) else { return };
         let Some(last) = &self.last else {
             self.last = Some(look);
             return;
         };
-        if look.told_ns() < last.told_ns() + SECOND_NS {
+        if look.as_of_ns() < last.as_of_ns() + SECOND_NS {
             return;
         }
         if let Some(second) = look.since(last) {

@@ -2,7 +2,7 @@
 
 use engine::plan::Plan;
 use engine::plan::endpoint::Endpoint;
-use engine::run::Tally;
+use engine::run::RunProgress;
 use engine::shard::CoarseHistogram;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -23,7 +23,7 @@ pub(super) struct Screen<'a> {
     /// Its completed plan.
     pub(super) plan: &'a Plan,
     /// Where it is.
-    pub(super) now: &'a Tally,
+    pub(super) now: &'a RunProgress,
     /// What it did in the last second.
     pub(super) second: Option<&'a Second>,
     /// What it did before.
@@ -32,7 +32,7 @@ pub(super) struct Screen<'a> {
     pub(super) core: Option<usize>,
 }
 
-/// Columns of the figures beside a chart.
+/// Columns of the figures next to a chart.
 const LABELS: u16 = 9;
 
 /// How a share of a second's requests looks, from the lowest share that does.
@@ -55,9 +55,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
         Constraint::Length(6),
         Constraint::Length(1),
     ];
-    let [head, rates, heat, beside, foot] = Layout::vertical(parts).areas(frame.area());
+    let [head, rates, heat, last, foot] = Layout::vertical(parts).areas(frame.area());
     let [in_flight, lateness] =
-        Layout::horizontal([Constraint::Fill(1), Constraint::Length(38)]).areas(beside);
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(38)]).areas(last);
     draw_head(frame, head, screen);
     draw_rates(frame, rates, screen);
     draw_heat(frame, heat, screen);
@@ -262,7 +262,7 @@ mod tests {
         let plan = Plan { target, rate, ..Plan::default() }.complete(&[1]).expect("a plan");
         let phase = if empty { Phase::Setup } else { Phase::Steady };
         let (elapsed_ns, in_flight) = (12_300_000_000, if empty { 0 } else { 4 });
-        let now = Tally { phase, elapsed_ns, errors: 3, in_flight, ..Tally::default() };
+        let now = RunProgress { phase, elapsed_ns, errors: 3, in_flight, ..RunProgress::default() };
         let history = if empty { History::default() } else { history() };
         let mut health = Health::default();
         (0..2_000).for_each(|_| health.lateness.pacer.record(9_000));

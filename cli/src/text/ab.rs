@@ -8,7 +8,7 @@ use probe::ab::{AbDocument, Name, Slice, Turn};
 use probe::step::Reason;
 
 use super::compare::{explanation, sentence, subjects, table};
-use super::wrap::{indented, wrap};
+use super::layout::{Text, sections, wrap};
 use crate::json;
 
 /// What the progress line of a slice begins with.
@@ -34,7 +34,7 @@ pub(crate) fn name(of: Name) -> &'static str {
 
 /// The whole text; `written`: the files.
 pub(crate) fn ab(of: &AbDocument, written: &[String]) -> String {
-    let mut text = String::new();
+    let mut text = Text::new();
     if of.interrupted {
         let why = of.error.as_deref().map_or("a signal", |_| "a failure");
         let so_far = match of.comparison.a.runs {
@@ -42,37 +42,34 @@ pub(crate) fn ab(of: &AbDocument, written: &[String]) -> String {
             1 => "these are the estimates of the first pair".to_owned(),
             pairs => format!("these are the estimates of the first {pairs} pairs"),
         };
-        text.push_str(&wrap(&format!("interrupted by {why}: {so_far}.")));
+        text.wrapped(format!("interrupted by {why}: {so_far}."));
     }
     if 0 < of.comparison.a.runs {
-        text.push_str(&compared(of));
+        text.add(compared(of));
     }
     if !written.is_empty() {
-        text.push_str(&format!("\nwritten  {}\n", written.join(", ")));
+        text.blank();
+        text.line(format!("written  {}", written.join(", ")));
     }
-    text
+    text.done()
 }
 
 /// What the pairs that were made say.
 fn compared(of: &AbDocument) -> String {
-    let mut text = match &of.not_judged {
-        Some(why) => wrap(&format!("NOT JUDGED: {why}.")),
-        None => wrap(&sentence(&of.comparison)),
+    let found = match &of.not_judged {
+        Some(why) => format!("NOT JUDGED: {why}."),
+        None => sentence(&of.comparison),
     };
-    text.push('\n');
-    text.push_str(&subjects(&of.comparison, "slice"));
-    text.push_str(&invalid(of));
-    text.push_str(&suspect(of));
-    text.push_str(&table(&of.comparison));
-    text.push('\n');
-    text.push_str(&wrap(&explanation(&of.comparison, "slices")));
+    let about = subjects(&of.comparison, "slice") + &invalid(of) + &suspect(of);
     let is_open = of.plan.as_ref().is_some_and(|plan| plan.model == Some(Model::Open));
     let same = if is_open { "Both slices of a pair have the same arrivals. " } else { "" };
-    text.push_str(&wrap(&format!(
+    let mut notes = Text::new();
+    notes.wrapped(explanation(&of.comparison, "slices"));
+    notes.wrapped(format!(
         "{same}Intervals are of the ratios in the pairs, that of errors of the differences."
-    )));
-    text.push_str(&fewer_pairs(of));
-    text
+    ));
+    notes.add(fewer_pairs(of));
+    sections([wrap(&found), about, table(&of.comparison), notes.done()])
 }
 
 /// The percentiles that fewer pairs have than count.
@@ -91,14 +88,19 @@ fn fewer_pairs(of: &AbDocument) -> String {
 /// The slices whose verdict is invalid, each with its reasons: those that leave the latencies of
 /// their pair out, and those that don't.
 fn invalid(of: &AbDocument) -> String {
-    let list = |what: &str, slices: Vec<String>| match slices.as_slice() {
-        [] => String::new(),
-        slices => indented("", "  ", &format!("{what}: {}.", slices.join(", "))),
-    };
-    list(
-        "Latencies left out, with those of the pair's other slice",
-        of.left_out().map(one).collect(),
-    ) + &list("Invalid, maybe by the target's doing", of.doubtful().map(one).collect())
+    let mut text = Text::new();
+    for (what, slices) in [
+        (
+            "Latencies left out, with those of the pair's other slice",
+            of.left_out().map(one).collect::<Vec<String>>(),
+        ),
+        ("Invalid, maybe by the target's doing", of.doubtful().map(one).collect()),
+    ] {
+        if !slices.is_empty() {
+            text.item(0, format!("{what}: {}.", slices.join(", ")));
+        }
+    }
+    text.done()
 }
 
 /// How many slices of either side are suspect, and of what.
@@ -117,10 +119,11 @@ fn suspect(of: &AbDocument) -> String {
         (0 < number).then(|| format!("{number} of {} ({})", name(side), codes.join(", ")))
     };
     let sides: Vec<String> = [Name::A, Name::B].into_iter().filter_map(of_side).collect();
-    match sides.as_slice() {
-        [] => String::new(),
-        sides => indented("", "  ", &format!("Suspect slices: {}.", sides.join("; "))),
+    let mut text = Text::new();
+    if !sides.is_empty() {
+        text.item(0, format!("Suspect slices: {}.", sides.join("; ")));
     }
+    text.done()
 }
 
 fn one(slice: &Slice) -> String {

@@ -1,70 +1,72 @@
 //! Text about agents: those that run now, and those that were lost.
 
-use std::fmt::Write as _;
-
 use agents::controller::live::AgentLive;
 use agents::message::Ready;
-use engine::run::{Phase, Tally};
+use engine::run::{Phase, RunProgress};
 
-use super::figures::{cell, coarse, count, rate};
+use super::figures::{coarse, count, rate};
+use super::layout::Column::{self, Left, Right, Time};
+use super::layout::{Text, widest};
 use super::progress::phase;
 
 /// The most agents that are shown while they run: the others would leave the screen.
 const ROWS_MAX: usize = 20;
 
 /// How far all agents are, a line each; `all` is what they have done together.
-pub(crate) fn live(agents: &[AgentLive], all: Option<&Tally>) -> String {
-    let width = agents.iter().map(|agent| agent.name.len()).max().unwrap_or(0).max(5);
-    let mut text = match all {
-        None => "setting up\n".to_owned(),
-        Some(Tally { phase: Phase::Setup, .. }) => "setup\n".to_owned(),
-        Some(Tally { phase: now, elapsed_ns, .. }) => {
-            format!("{} {:.1} s\n", phase(*now), *elapsed_ns as f64 / 1e9)
-        }
+pub(crate) fn live(agents: &[AgentLive], all: Option<&RunProgress>) -> String {
+    let width = widest(agents.iter().map(|agent| &*agent.name).chain(["agent"]));
+    let columns = |figure: fn(usize) -> Column| {
+        [Left(width + 2), Right(11), figure(12), figure(12), Right(10), Right(10)]
     };
-    let _ = writeln!(
-        text,
-        "{:<width$}  {:>11} {:>11} {:>11} {:>9} {:>9}",
-        "agent", "per second", "p50", "p99", "errors", "in flight"
-    );
+    let mut text = Text::new();
+    text.line(match all {
+        None => "setting up".to_owned(),
+        Some(RunProgress { phase: Phase::Setup, .. }) => "setup".to_owned(),
+        Some(RunProgress { phase: now, elapsed_ns, .. }) => {
+            format!("{} {:.1} s", phase(*now), *elapsed_ns as f64 / 1e9)
+        }
+    });
+    text.row(&columns(Right), &["agent", "per second", "p50", "p99", "errors", "in flight"]);
     for agent in &agents[..agents.len().min(ROWS_MAX)] {
-        let _ = match (&agent.lost, &agent.total) {
-            (Some(why), _) => writeln!(text, "{:<width$}  lost: {why}", agent.name),
+        match (&agent.lost, &agent.total) {
+            (Some(why), _) => text.field_whole(width + 2, &agent.name, &format!("lost: {why}")),
             (None, None) => {
                 let setup = match &agent.ready {
                     None => "setting up",
                     Some(Ready { settled: Some(false) }) => "ready, its connections never settled",
                     Some(_) => "ready",
                 };
-                writeln!(text, "{:<width$}  {setup}", agent.name)
+                text.field_whole(width + 2, &agent.name, setup);
             }
-            (None, Some(tally)) => {
+            (None, Some(progress)) => {
                 let per_second = agent.answered_per_s();
-                writeln!(text, "{:<width$}  {}", agent.name, row(tally, per_second))
+                text.row(&columns(Time), &row(&agent.name, progress, per_second));
             }
-        };
+        }
     }
     if let Some(more @ 1..) = agents.len().checked_sub(ROWS_MAX) {
-        let _ = writeln!(text, "and {more} more");
+        text.line(format!("and {more} more"));
     }
     if let Some(all) = all {
         let per_second = agents.iter().map(AgentLive::answered_per_s).sum();
-        let _ = write!(text, "{:<width$}  {}", "all", row(all, per_second));
+        text.row(&columns(Time), &row("all", all, per_second));
     }
+    let mut text = text.done();
     text.truncate(text.trim_end().len());
     text
 }
 
-fn row(now: &Tally, per_second: f64) -> String {
-    let shown = |quantile| cell(&coarse(&now.latency, quantile));
-    format!(
-        "{:>11} {} {} {:>9} {:>9}",
+/// The cells of a line.
+fn row(name: &str, now: &RunProgress, per_second: f64) -> [String; 6] {
+    let shown = |quantile| coarse(&now.latency, quantile);
+    [
+        name.to_owned(),
         rate(per_second),
         shown(0.5),
         shown(0.99),
         count(now.errors),
-        count(now.in_flight)
-    )
+        count(now.in_flight),
+    ]
 }
 
 /// Why an agent can't be used, by its name; `others` can't be used either.
@@ -115,7 +117,7 @@ mod tests {
             let (intended, answered, in_flight) = (751, 750, 1_004);
             let (phase, errors, latency) = (Phase::Steady, 1, latency.clone());
             let counts = Default::default();
-            agent.add(&Tally {
+            agent.add(&RunProgress {
                 phase,
                 elapsed_ns,
                 intended,

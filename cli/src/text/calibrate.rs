@@ -1,26 +1,25 @@
 //! The generator's floor on this machine, section by section.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::path::Path as FilePath;
 
 use calibration::floor::{
     AGREE_SHARE, AGREE_US, Bound, Calibration, Capacity, CpuPerRequest, Disturbance, Floor,
-    GROWTH_MAX, Late, Overhead, SENT_MIN, SHARE_MAX, Section, Three,
+    GROWTH_MAX, Late, Overhead, SENT_MIN, SHARE_MAX, Section,
 };
 use calibration::judgement::Judgement;
 use engine::plan::Wait;
 use engine::report::profile::Profile;
+use engine::report::verdict::Code;
 use engine::sys::units::CoreList;
 
 use super::details;
 use super::figures::{percent, rate, things, time};
-use super::wrap::{indented, wrap};
+use super::layout::Column::{self, Left, Right};
+use super::layout::{LABEL, Text, WRITTEN};
 
 /// How many disturbances are shown; a document has all of them.
 const SHOWN_MAX: usize = 3;
-/// Before the lines that continue a named one.
-const INDENT: &str = "                 ";
 
 /// Where it is measured.
 pub(crate) fn head(of: &Calibration) -> String {
@@ -33,15 +32,16 @@ pub(crate) fn head(of: &Calibration) -> String {
         list(&of.target_cores),
         wait(of.wait),
     );
-    let mut text = wrap(&place);
+    let mut text = Text::new();
+    text.wrapped(place);
     if !of.is_apart() {
-        text.push_str(&wrap(
+        text.wrapped(
             "Generator and target share a core: each waits for the other, so peak and limit are \
              those of both together, and latencies and lateness contain such waits.",
-        ));
+        );
     }
-    text.push('\n');
-    text
+    text.blank();
+    text.done()
 }
 
 /// What a section found; nothing if it was interrupted before it found anything.
@@ -64,15 +64,15 @@ pub(crate) fn profile(of: &Profile) -> String {
 
 /// What all of it came to, and the file that it was saved in.
 pub(crate) fn end(of: &Calibration, written: &[String], saved: Option<&FilePath>) -> String {
-    let mut text = String::new();
+    let mut text = Text::new();
     if of.interrupted {
-        text.push_str("Ended early: what is missing was not measured.\n");
+        text.line("Ended early: what is missing was not measured.");
     }
     if of.disturbed.is_empty() {
         if 0 < of.runs {
             let quiet = "The machine was quiet: in no run did others take more of the generator's \
                          cores than a verdict allows. The targets' cores aren't watched.";
-            text.push_str(&wrap(quiet));
+            text.wrapped(quiet);
         }
     } else {
         let mut worst: Vec<&Disturbance> = of.disturbed.iter().collect();
@@ -84,39 +84,36 @@ pub(crate) fn end(of: &Calibration, written: &[String], saved: Option<&FilePath>
             runs.len(),
             things(of.runs as u64, "run")
         );
-        text.push_str(&wrap(&line));
+        text.wrapped(line);
         for found in worst.iter().take(SHOWN_MAX) {
-            let line = format!("{}: {}", found.run, found.evidence);
-            text.push_str(&indented("  ", "    ", &line));
+            text.item(2, format!("{}: {}", found.run, found.evidence));
         }
     }
-    text.push_str("These figures are of the loopback: across a network the floor is higher.\n");
-    for file in written {
-        let _ = writeln!(text, "written  {file}");
-    }
+    text.line("These figures are of the loopback: across a network the floor is higher.");
+    text.written(WRITTEN, written);
     if let Some(file) = saved {
-        let _ = writeln!(text, "saved    {}", file.display());
+        text.field_whole(WRITTEN, "saved", &file.display().to_string());
         let cores = CoreList::new(of.cores.clone());
         let line = format!(
             "runs on core {cores} with --wait {} are held against it: {}",
             wait(of.wait),
             reasons(of)
         );
-        text.push_str(&indented("         ", "         ", &line));
+        text.field(WRITTEN, "", line);
     }
-    text
+    text.done()
 }
 
 /// The reasons that it can give, by the figures that nobody else was in the way of.
 fn reasons(of: &Calibration) -> String {
     let known = of.calibrated();
     let near_ceiling = match (known.ceiling_open, known.ceiling_closed) {
-        (Some(_), _) => Some("near_ceiling"),
-        (None, Some(_)) => Some("near_ceiling of closed loops alone"),
+        (Some(_), _) => Some(Code::NearCeiling.to_string()),
+        (None, Some(_)) => Some(format!("{} of closed loops alone", Code::NearCeiling)),
         (None, None) => None,
     };
-    let below_floor = (!known.floors.is_empty()).then_some("below_floor");
-    near_ceiling.into_iter().chain(below_floor).collect::<Vec<_>>().join(", ")
+    let below_floor = (!known.floors.is_empty()).then(|| Code::BelowFloor.to_string());
+    near_ceiling.into_iter().chain(below_floor).collect::<Vec<String>>().join(", ")
 }
 
 fn wait(of: Wait) -> &'static str {
@@ -137,50 +134,56 @@ fn some(us: Option<f64>) -> String {
     us.map_or("n/a".to_owned(), time)
 }
 
-/// The median and p99 as two columns.
-fn two(of: &Three) -> String {
-    format!("{:>9}{:>9}", some(of.p50), some(of.p99))
-}
-
-/// Three percentiles as three columns.
-fn three(of: &Three) -> String {
-    format!("{:>8}{:>8}{:>8}", some(of.p50), some(of.p99), some(of.p999))
-}
-
 fn clocks(of: &Calibration) -> String {
-    let Some(clocks) = &of.clocks else { return String::new() };
-    let message = format!(
-        "resolution {} ns, smallest step {} ns; {:.0} ns to read, {:.0} ns for a stamp",
-        clocks.resolution_ns, clocks.step_ns, clocks.read_ns, clocks.stamp_pair_ns
-    );
-    indented("clock            ", INDENT, &message)
+    let mut text = Text::new();
+    if let Some(clocks) = &of.clocks {
+        text.field(
+            LABEL,
+            "clock",
+            format!(
+                "resolution {} ns, smallest step {} ns; {:.0} ns to read, {:.0} ns for a stamp",
+                clocks.resolution_ns, clocks.step_ns, clocks.read_ns, clocks.stamp_pair_ns
+            ),
+        );
+    }
+    text.done()
 }
 
 fn waits(of: &Calibration) -> String {
+    let mut text = Text::new();
     if of.waits.is_empty() {
-        return String::new();
+        return text.done();
     }
-    let mut text = "late at 1,000/s      sends: p50      p99   receives: p50      p99\n".to_owned();
+    let columns = [Left(22), Right(9), Right(9), Left(7), Right(9), Right(9)];
+    text.row(&columns, &["late at 1,000/s", "sends: p50", "p99", "", "receives: p50", "p99"]);
     for found in &of.waits {
-        let (pacer, receive) = (two(&found.pacer), two(&found.receive));
+        let [sent, sent_p99, received, received_p99] =
+            [found.pacer.p50, found.pacer.p99, found.receive.p50, found.receive.p99].map(some);
         let name = format!("  --wait {}", wait(found.wait));
-        let _ = writeln!(text, "{name:<22}{pacer}       {receive}{}", mark(found.disturbed));
+        let mark = mark(found.disturbed);
+        let cells = [&*name, &sent, &sent_p99, "", &received, &received_p99, mark];
+        text.row(&columns, &cells);
     }
-    text
+    text.done()
 }
 
+/// The columns of runs that were to load the generator.
+const LOADED: [Column; 5] = [Left(13), Right(10), Right(7), Right(13), Right(10)];
+
 fn capacity(of: &Capacity) -> String {
-    let mut text = "capacity         rate/s   busy  CPU/request  late p99\n".to_owned();
+    let mut text = Text::new();
+    text.row(&LOADED, &["capacity", "rate/s", "busy", "CPU/request", "late p99"]);
     for closed in &of.closed {
-        let conns = format!("closed, {}", closed.conns);
-        let line = loaded(&conns, closed.rate, closed.busy, &closed.cpu);
-        let _ = writeln!(text, "{line}{}", mark(closed.disturbed));
+        let name = format!("  closed, {}", closed.conns);
+        let [rate, busy, cpu] = loaded(closed.rate, closed.busy, &closed.cpu);
+        text.row(&LOADED[..4], &[&*name, &rate, &busy, &cpu, mark(closed.disturbed)]);
     }
     for tried in &of.open {
-        let line = loaded("open", tried.rate, tried.busy, &tried.cpu);
+        let [rate, busy, cpu] = loaded(tried.rate, tried.busy, &tried.cpu);
         let late = some(tried.pacer_p99_us);
         let outcome = tried.failed.as_deref().unwrap_or("kept up");
-        let _ = writeln!(text, "{line}{late:>10}  {outcome}{}", mark(tried.disturbed));
+        let outcome = format!("  {outcome}{}", mark(tried.disturbed));
+        text.row(&LOADED, &["  open", &rate, &busy, &cpu, &late, &outcome]);
     }
     let doubt = match of.is_open_disturbed() {
         true => ", and others took as much of the machine as was missing, so it may be more",
@@ -196,7 +199,7 @@ fn capacity(of: &Capacity) -> String {
         }
     };
     let peak = format!("{}/s with {} connections: {bound}.", rate(of.closed_rate), of.closed_conns);
-    text.push_str(&indented("closed-loop peak ", INDENT, &peak));
+    text.field(LABEL, "closed-loop peak", peak);
     let limit = format!(
         "{} is the highest rate that kept up, {} the lowest that didn't{doubt}. Keeping up is to \
          send {:.1} % of the plan, with a backlog that grows by at most {:.1} % of it.",
@@ -205,41 +208,32 @@ fn capacity(of: &Capacity) -> String {
         SENT_MIN * 100.0,
         GROWTH_MAX * 100.0
     );
-    text.push_str(&indented("open-loop limit  ", INDENT, &limit));
-    text
+    text.field(LABEL, "open-loop limit", limit);
+    text.done()
 }
 
 /// A run that was to load the generator, as far as all such runs have the same figures.
-fn loaded(name: &str, per_second: f64, busy: f64, cpu: &CpuPerRequest) -> String {
-    let (rate, busy, cpu) = (rate(per_second), busy * 100.0, cpu.total_us());
-    format!("  {name:<11}{rate:>10}{busy:>5.0} %{cpu:>10.2} µs")
+fn loaded(per_second: f64, busy: f64, cpu: &CpuPerRequest) -> [String; 3] {
+    [rate(per_second), format!("{:.0} %", busy * 100.0), format!("{:.2} µs", cpu.total_us())]
 }
 
 fn floors(of: &Calibration) -> String {
+    let mut text = Text::new();
     if of.floors.is_empty() {
-        return String::new();
+        return text.done();
     }
-    let mut text = format!(
-        "{:<17}{:>24}{:>25}{:>10}\n{:<8}{:>9}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}{:>10}\n",
-        "floor at share of",
-        "naive     ",
-        "corrected     ",
-        "CPU per",
-        "capacity",
-        "rate/s",
-        "p50",
-        "p99",
-        "p99.9",
-        "p50",
-        "p99",
-        "p99.9",
-        "request"
+    let columns = [7, 10, 8, 8, 8, 9, 8, 8, 10].map(Right);
+    text.row(
+        &[Left(17), Right(19), Right(25), Right(15)],
+        &["floor at share of", "naive", "corrected", "CPU per"],
     );
-    for found in &of.floors {
-        let share = format!("{:.0} %", found.share * 100.0);
-        let (naive, corrected) = (three(&found.naive), three(&found.corrected));
-        let (rate, cpu) = (rate(found.rate), found.cpu.total_us());
-        let _ = writeln!(text, "{share:>7}{rate:>10}{naive} {corrected}{cpu:>7.2} µs");
+    let heads = ["capacity", "rate/s", "p50", "p99", "p99.9", "p50", "p99", "p99.9", "request"];
+    text.row(&columns, &heads);
+    for Floor { share, rate: per_second, naive, corrected, cpu, .. } in &of.floors {
+        let figures = [naive, corrected].map(|of| [of.p50, of.p99, of.p999].map(some)).concat();
+        let (share, cpu) = (format!("{:.0} %", share * 100.0), format!("{:.2} µs", cpu.total_us()));
+        let cells = [vec![share, rate(*per_second)], figures, vec![cpu]].concat();
+        text.row(&columns, &cells);
     }
     let at = |which: fn(&Floor) -> bool| -> Option<String> {
         let those = of.floors.iter().filter(|floor| which(floor));
@@ -248,34 +242,35 @@ fn floors(of: &Calibration) -> String {
         (!shares.is_empty()).then(|| shares.join(" and "))
     };
     if let Some(shares) = at(|floor| floor.disturbed) {
-        let line = format!(
-            "disturbed at {shares}: others used the machine there, so no run is held against it"
+        text.item(
+            2,
+            format!(
+                "disturbed at {shares}: others used the machine there, so no run is held against it"
+            ),
         );
-        text.push_str(&indented("  ", "    ", &line));
     }
     if let Some(shares) = at(|floor| floor.tail_disturbed && !floor.disturbed) {
-        let line = format!("p99 and above disturbed at {shares}: others used the machine there");
-        text.push_str(&indented("  ", "    ", &line));
+        text.item(2, format!("p99 and above disturbed at {shares}: others used the machine there"));
     }
-    text
+    text.done()
 }
 
 fn costs(of: &Calibration) -> String {
+    let mut text = Text::new();
     if of.costs.is_empty() {
-        return String::new();
+        return text.done();
     }
-    let mut text = "CPU per request that a feature adds\n".to_owned();
+    text.line("CPU per request that a feature adds");
     for cost in &of.costs {
-        let name = cost.feature.name();
         let [low, high] = cost.range_us;
         let range = match cost.pairs.len() {
             1 => "one pair of runs".to_owned(),
             pairs => format!("{low:+.3} to {high:+.3} in {pairs} pairs of runs"),
         };
-        let (added, mark) = (cost.median_us, mark(cost.disturbed));
-        let _ = writeln!(text, "  {name:<15}{added:+.3} µs ({range}){mark}");
+        let added = format!("{:+.3} µs ({range}){}", cost.median_us, mark(cost.disturbed));
+        text.field_whole(LABEL, &format!("  {}", cost.feature.name()), &added);
     }
-    text
+    text.done()
 }
 
 fn overhead(of: &Overhead) -> String {
@@ -284,7 +279,8 @@ fn overhead(of: &Overhead) -> String {
         time(of.hold_us),
         SHARE_MAX * 100.0
     );
-    let mut text = indented("overhead         ", INDENT, &message);
+    let mut text = Text::new();
+    text.field(LABEL, "overhead", message);
     for at in &of.at {
         let verdict = match at.judgement(&of.late) {
             Judgement::Passed => "ok",
@@ -301,19 +297,18 @@ fn overhead(of: &Overhead) -> String {
             time(at.held_us),
             at.outside * 100.0
         );
-        text.push_str(&indented("  ", "    ", &line));
+        text.item(2, line);
     }
     if of.at.len() < 2 {
-        text.push_str("  too few requests were answered to know p99\n");
+        text.line("  too few requests were answered to know p99");
     }
     if of.judgement != Judgement::Passed {
-        text.push_str(&indented("  ", "    ", &others(&of.late)));
+        text.item(2, others(&of.late));
     }
     if of.judgement == Judgement::NotJudged {
-        text.push_str(&disturbed(&of.disturbed));
+        disturbed(&mut text, &of.disturbed);
         let runs = things(of.runs as u64, "run");
-        let line = format!("{runs} ended like this; repeat it when the machine is quiet");
-        text.push_str(&indented("  ", "    ", &line));
+        text.item(2, format!("{runs} ended like this; repeat it when the machine is quiet"));
     }
     if let Some(path) = &of.path {
         let verdict = match path.judgement {
@@ -329,12 +324,12 @@ fn overhead(of: &Overhead) -> String {
             AGREE_SHARE * 100.0,
             time(AGREE_US)
         );
-        text.push_str(&indented("  ", "  ", &line));
+        text.field(2, "", line);
         if path.judgement == Judgement::NotJudged {
-            text.push_str(&disturbed(&path.disturbed));
+            disturbed(&mut text, &path.disturbed);
         }
     }
-    text
+    text.done()
 }
 
 /// How much of what was sent late can be others' doing.
@@ -354,11 +349,10 @@ fn others(late: &Late) -> String {
 }
 
 /// What disturbed runs of which something isn't judged.
-fn disturbed(by: &[Disturbance]) -> String {
-    let line = |found: &Disturbance| {
-        indented("  ", "    ", &format!("not quiet: {}: {}", found.run, found.evidence))
-    };
-    by.iter().map(line).collect()
+fn disturbed(text: &mut Text, by: &[Disturbance]) {
+    for found in by {
+        text.item(2, format!("not quiet: {}: {}", found.run, found.evidence));
+    }
 }
 
 #[cfg(test)]
@@ -368,6 +362,8 @@ mod tests {
     };
 
     use engine::plan::StampSource;
+
+    use calibration::floor::Three;
 
     use super::*;
 

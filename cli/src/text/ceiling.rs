@@ -1,7 +1,5 @@
 //! A ceiling: each step as it ends, the bracket, what bounds it, and what moves it.
 
-use std::fmt::Write as _;
-
 use engine::report::profile::Profile;
 use engine::sys::units::{Nanos, Rate};
 use probe::backlog::GROWTH_MAX;
@@ -14,8 +12,9 @@ use probe::rule::{Broke, End, LATENESS_MAX_US, SENT_MIN, by_load};
 use probe::step::{ERRORS_MAX, Outcome, Step};
 
 use super::figures::{count, percent, rate, time};
+use super::layout::Column::{self, Left, Right};
+use super::layout::Text;
 use super::series::{at, bracketed, end, silence, takes_windows};
-use super::wrap::{indented, wrap};
 
 /// What is about to be done, and the head of its table.
 pub(crate) fn begins(is_null: bool, first: Rate) -> String {
@@ -24,22 +23,20 @@ pub(crate) fn begins(is_null: bool, first: Rate) -> String {
     let message = format!(
         "Searching for the highest rate that the generator and {target} sustain, from {first}/s up"
     );
-    format!("{}\n{}", wrap(&message), line(HEAD, ""))
+    let mut text = Text::new();
+    text.wrapped(message);
+    text.blank();
+    text.row(&COLUMNS, &HEAD);
+    text.done()
 }
 
 /// The names of the columns.
 const HEAD: [&str; 8] =
     ["rate/s", "answered/s", "sent", "backlog", "late p50", "busy", "latency", "in flight"];
 
-/// A line of the table.
-fn line(cells: [&str; 8], outcome: &str) -> String {
-    let [rate, answered, sent, backlog, late, busy, latency, in_flight] = cells;
-    let text = format!(
-        "{rate:>9}{answered:>11}{sent:>8}{backlog:>9}{late:>9}{busy:>6}{latency:>9}\
-         {in_flight:>10}  {outcome}"
-    );
-    text.trim_end().to_owned() + "\n"
-}
+/// Where they end.
+const COLUMNS: [Column; 8] =
+    [Right(9), Right(11), Right(8), Right(9), Right(9), Right(6), Right(9), Right(10)];
 
 /// The line of a step; `cut_short`: by a signal.
 pub(crate) fn row(step: &Step, cut_short: bool) -> String {
@@ -63,8 +60,11 @@ pub(crate) fn row(step: &Step, cut_short: bool) -> String {
         format!("{:.0} %", step.busy * 100.0),
         us(step.naive.mean),
         format!("{:.2}", step.figures.at_target),
+        format!("  {outcome}"),
     ];
-    line(cells.each_ref().map(String::as_str), outcome)
+    let mut text = Text::new();
+    text.row(&COLUMNS, &cells);
+    text.done()
 }
 
 /// What the progress line of the profiled run begins with.
@@ -75,37 +75,37 @@ pub(crate) fn profiling(per_second: f64, length: Nanos) -> String {
 /// What was found, and where it is written.
 pub(crate) fn ends(document: &CeilingDocument, written: &[String]) -> String {
     let CeilingDocument { answer, profile, made, .. } = document;
-    let mut text = String::new();
+    let mut text = Text::new();
     if made.steps.iter().any(|step| step.outcome == Some(Outcome::Undecided)) {
         let (fails, passes) = (GROWTH_MAX * 100.0, 2.0 * GROWTH_MAX * 100.0);
         let message = format!(
             "undecided: neither has the backlog surely grown by more than {fails:.0} % of arrivals, \
              nor surely by less than {passes:.0} %"
         );
-        text.push_str(&indented("open  ", "      ", &message));
+        text.field(6, "open", message);
     }
     if made.unfinished.is_some() {
-        text.push_str("stopped: interrupted, not counted\n");
+        text.line("stopped: interrupted, not counted");
     }
-    text.push('\n');
+    text.blank();
     if !made.steps.is_empty() {
-        text.push_str(&wrap(&bracket(document)));
+        text.wrapped(bracket(document));
         for (name, end) in [("passed", &answer.passed_by), ("failed", &answer.failed_by)] {
             if let Some(end) = end {
-                let first = format!("  {name}  ");
                 let message = format!("{}/s: {}", rate(end.rate_per_s), why(end));
-                text.push_str(&indented(&first, "          ", &message));
+                text.field(10, &format!("  {name}"), message);
             }
         }
     }
     if answer.not_judged.is_none() {
-        text.push_str(&bound(&answer.bound));
-        text.push_str(&proof(answer));
+        text.item(0, bound(&answer.bound));
+        text.add(proof(answer));
     }
     if let Some(profile) = profile {
-        text.push_str(&heaviest(profile));
+        text.add(heaviest(profile));
     }
-    text + &end(made, written)
+    text.add(end(made, written));
+    text.done()
 }
 
 fn bracket(document: &CeilingDocument) -> String {
@@ -173,13 +173,13 @@ fn bound(bound: &Bound) -> String {
         (Code::NoneReached, _) | (_, true) => "",
         (_, false) => ", not proven",
     };
-    indented("Bound: ", "  ", &format!("{name}{sure}: {}.", bound.evidence))
+    format!("Bound: {name}{sure}: {}.", bound.evidence)
 }
 
 /// The table of trials, and what more shards do.
 fn proof(answer: &Answer) -> String {
     let proof = &answer.proof;
-    let mut text = String::new();
+    let mut text = Text::new();
     // Rates have four figures.
     let wanted = 0.99 * TRIAL_RATE;
     let base = proof.trials.first().zip(answer.bracket.failed_per_s);
@@ -188,59 +188,66 @@ fn proof(answer: &Answer) -> String {
     let single = proof.trials.iter().filter(|trial| trial.changed != Changed::Scaled);
     let single: Vec<&Trial> = single.collect();
     if let Some(base) = single.first() {
-        let _ = writeln!(text, "\nWhat moves it, at {}/s offered:", rate(base.rate_per_s));
-        let _ = writeln!(text, "  shards     conns  answered/s   ratio  expected  moved");
+        let columns = [Right(8), Right(10), Right(12), Right(8), Right(10)];
+        text.blank();
+        text.line(format!("What moves it, at {}/s offered:", rate(base.rate_per_s)));
+        let heads = ["shards", "conns", "answered/s", "ratio", "expected", "  moved"];
+        text.row(&columns, &heads);
         for trial in &single {
             let (shards, conns) = (count(trial.shards as u64), count(trial.conns));
-            let figures = format!("  {shards:>6}{conns:>10}{:>12}", rate(trial.throughput_per_s));
-            let message = match (trial.changed, trial.moved) {
-                (Changed::Nothing, _) => "  as searched".to_owned(),
-                (_, moved) => {
-                    let moved = match moved {
-                        Some(true) => "yes",
-                        Some(false) => "no",
-                        None => "n/a",
-                    };
-                    format!("{:>8.2}{:>10.2}  {moved}", trial.ratio, trial.expected)
-                }
+            let answered = rate(trial.throughput_per_s);
+            let (ratio, expected) =
+                (format!("{:.2}", trial.ratio), format!("{:.2}", trial.expected));
+            let moved = match trial.moved {
+                Some(true) => "  yes",
+                Some(false) => "  no",
+                None => "  n/a",
             };
-            let _ = writeln!(text, "{figures}{message}");
+            match trial.changed {
+                Changed::Nothing => {
+                    text.row(&columns[..3], &[&shards, &conns, &answered, "  as searched"]);
+                }
+                _ => text.row(&columns, &[&shards, &conns, &answered, &ratio, &expected, moved]),
+            }
         }
         if single[1..].iter().any(|trial| trial.moved.is_none()) {
             let limit = EXPECTED_MIN * 100.0;
-            let _ = writeln!(text, "n/a: less than {limit:.0} % of a change was expected{raise}");
+            text.line(format!("n/a: less than {limit:.0} % of a change was expected{raise}"));
         }
     }
     match &proof.scaling {
         Scaling::NotTried if is_clipped && answer.bound.code == Code::GeneratorCore => {
-            let _ = writeln!(text, "Scaling not measured{raise}");
+            text.line(format!("Scaling not measured{raise}"));
         }
         Scaling::NotTried => {}
         Scaling::Unproven => {
-            text.push_str("Scaling unproven: not measured, as the generator has one core.\n");
+            text.line("Scaling unproven: not measured, as the generator has one core.");
         }
         Scaling::Efficiency(all) => {
-            let _ = writeln!(text, "\n  shards  answered/s  efficiency");
+            let columns = [Right(8), Right(12), Right(12)];
+            text.blank();
+            text.row(&columns, &["shards", "answered/s", "efficiency"]);
             for one in all {
                 let (shards, answered) = (count(one.shards as u64), rate(one.throughput_per_s));
-                let _ =
-                    writeln!(text, "  {shards:>6}{answered:>12}{:>12}", percent(one.efficiency));
+                text.row(&columns, &[shards, answered, percent(one.efficiency)]);
             }
         }
     }
-    text
+    text.done()
 }
 
 /// The frames of a profile.
 fn heaviest(profile: &Profile) -> String {
-    let mut text = String::from("\nCPU time per request at the rate that passed:\n");
+    let mut text = Text::new();
+    text.blank();
+    text.line("CPU time per request at the rate that passed:");
     for frame in &profile.frames {
         let us = frame.own.cpu_us_per_request.map_or("n/a".to_owned(), time);
         let side = if frame.kernel { "kernel" } else { "user" };
-        let _ =
-            writeln!(text, "{us:>10}{:>8}  {side:<6}  {}", percent(frame.own.share), frame.name);
+        let columns = [Right(10), Right(8), Left(2), Left(8)];
+        text.row(&columns, &[&us, &percent(frame.own.share), "", side, &frame.name]);
     }
-    text
+    text.done()
 }
 
 #[cfg(test)]
@@ -252,8 +259,8 @@ mod tests {
     use probe::search::{Bracket, Limit, SearchPlan};
     use probe::within::Within;
 
+    use super::super::layout::WIDTH;
     use super::super::reports::{part, report};
-    use super::super::wrap::WIDTH;
     use super::*;
 
     /// A step at this rate, with a mean latency of so many µs.
@@ -344,7 +351,7 @@ mod tests {
             steps_max: 40,
             duration: Nanos::from_secs(5),
             seed: 1,
-            time: Within { within: Nanos::from_secs(240), beside: Nanos::from_secs(17) },
+            time: Within { within: Nanos::from_secs(240), around: Nanos::from_secs(17) },
         };
         let ceiling = CeilingPlan { search, cores: vec![1], conns_max: 1_000 };
         CeilingDocument { answer, ceiling, profile: None, made }

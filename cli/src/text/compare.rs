@@ -6,24 +6,20 @@ use engine::report::verdict::Level;
 use engine::stats::pieces::RUNS_MIN;
 use probe::compare::{Change, Comparison, ErrorsChange, PercentileChange, Side};
 
-use super::figures::{cell, count, things, time};
-use super::wrap::{indented, wrap};
+use super::figures::{count, things, time};
+use super::layout::Column::{self, Left, Right, Time};
+use super::layout::{Text, sections, wrap};
 
 /// The whole text; `files` are the reports of either side.
 pub(crate) fn comparison(of: &Comparison, files: [&[PathBuf]; 2]) -> String {
-    let mut text = wrap(&headline(of));
-    text.push('\n');
-    text.push_str(&subjects(of, "run"));
-    text.push_str(&doubted(of, files));
+    let mut about = Text::new();
+    about.add(subjects(of, "run"));
+    about.add(doubted(of, files));
     if !of.plans_differ.is_empty() {
-        let differ = format!("The plans differ: {}.", of.plans_differ.join("; "));
-        text.push_str(&indented("", "  ", &differ));
+        about.item(0, format!("The plans differ: {}.", of.plans_differ.join("; ")));
     }
-    text.push_str(&table(of));
-    text.push('\n');
-    text.push_str(&wrap(&explanation(of, "runs")));
-    text.push_str(&wrap(&noise(of)));
-    text
+    let notes = wrap(&explanation(of, "runs")) + &wrap(&noise(of));
+    sections([wrap(&headline(of)), about.done(), table(of), notes])
 }
 
 /// What was found, and what one run a side can't know.
@@ -40,7 +36,8 @@ fn headline(of: &Comparison) -> String {
 /// The reports whose verdict isn't valid, each with its reasons.
 fn doubted(of: &Comparison, files: [&[PathBuf]; 2]) -> String {
     let sides = [&of.a, &of.b].into_iter().zip(files);
-    let line = |(level, word): (Level, &str)| {
+    let mut text = Text::new();
+    for (level, word) in [(Level::Invalid, "Invalid"), (Level::Suspect, "Suspect")] {
         let named = sides.clone().flat_map(|(side, files)| {
             let doubted = side.doubted.iter().filter(|one| one.verdict.level == level);
             doubted.map(|one| {
@@ -49,23 +46,23 @@ fn doubted(of: &Comparison, files: [&[PathBuf]; 2]) -> String {
             })
         });
         let named: Vec<String> = named.collect();
-        match named.as_slice() {
-            [] => String::new(),
-            named => indented("", "  ", &format!("{word}: {}.", named.join(", "))),
+        if !named.is_empty() {
+            text.item(0, format!("{word}: {}.", named.join(", ")));
         }
-    };
-    [(Level::Invalid, "Invalid"), (Level::Suspect, "Suspect")].map(line).concat()
+    }
+    text.done()
 }
 
 /// What the two sides are; `run` is what one of them is called.
 pub(super) fn subjects(of: &Comparison, run: &str) -> String {
-    let line = |name: &str, side: &Side| {
+    let mut text = Text::new();
+    for (name, side) in [("A", &of.a), ("B", &of.b)] {
         let runs = things(side.runs as u64, run);
         let requests = count(side.requests);
-        let message = format!("{}, {runs}, {requests} requests", side.targets.join(", "));
-        indented(&format!("{name}  "), "   ", &message)
-    };
-    line("A", &of.a) + &line("B", &of.b) + &own_errors(of)
+        text.field(3, name, format!("{}, {runs}, {requests} requests", side.targets.join(", ")));
+    }
+    text.add(own_errors(of));
+    text.done()
 }
 
 /// What the generator itself failed to do, which is no error of the target.
@@ -81,26 +78,26 @@ fn own_errors(of: &Comparison) -> String {
         (!some.is_empty()).then(|| format!("{name} {}", some.join(" and ")))
     };
     let sides: Vec<String> = [("A", &of.a), ("B", &of.b)].into_iter().filter_map(of_side).collect();
-    match sides.as_slice() {
-        [] => String::new(),
-        sides => {
-            let message = format!("Left out of the errors below: {}.", sides.join("; "));
-            indented("", "  ", &message)
-        }
+    let mut text = Text::new();
+    if !sides.is_empty() {
+        text.item(0, format!("Left out of the errors below: {}.", sides.join("; ")));
     }
+    text.done()
 }
+
+/// The columns of the figures, where those of a side are times; what was called follows.
+const COLUMNS: [Column; 7] = [Left(8), Time(11), Time(11), Right(8), Left(2), Left(16), Right(9)];
+/// The same, where they are shares.
+const OF_SHARES: [Column; 7] =
+    [Left(8), Right(11), Right(11), Right(8), Left(2), Left(16), Right(9)];
 
 /// The figures.
 pub(super) fn table(of: &Comparison) -> String {
-    let mut text = format!(
-        "\n{:<8}{:>11}{:>11}{:>8}  {:<16}{:>9}\n",
-        "", "A", "B", "B/A", "interval", "shows"
-    );
-    of.percentiles.iter().for_each(|one| text.push_str(&percentile(one)));
-    if let Some(errors) = &of.errors {
-        text.push_str(&row_of_errors(errors));
-    }
-    text
+    let mut text = Text::new();
+    text.row(&OF_SHARES, &["", "A", "B", "B/A", "", "interval", "shows"]);
+    of.percentiles.iter().for_each(|one| text.row(&COLUMNS, &percentile(one)));
+    of.errors.iter().for_each(|errors| text.row(&OF_SHARES, &row_of_errors(errors)));
+    text.done()
 }
 
 /// What was found.
@@ -165,8 +162,8 @@ fn with_ratio(one: &PercentileChange) -> String {
     format!("{}{change}", one.percentile)
 }
 
-fn percentile(one: &PercentileChange) -> String {
-    let value = |us: Option<f64>| cell(&us.map_or("n/a".to_owned(), time));
+fn percentile(one: &PercentileChange) -> [String; 8] {
+    let value = |us: Option<f64>| us.map_or("n/a".to_owned(), time);
     // An interval of a few pairs has hardly any end.
     let number = |ratio: Option<f64>| match ratio {
         None => "n/a".to_owned(),
@@ -175,35 +172,36 @@ fn percentile(one: &PercentileChange) -> String {
     };
     let [low, high] = one.interval.map(number);
     let shows = one.shows.map_or("n/a".to_owned(), signed);
-    let line = format!(
-        "{:<8}{}{}{:>8}  {:<16}{shows:>9}  {}",
-        one.percentile,
+    let called = match (one.change, one.needed_s) {
+        (Change::Unknown, Some(needed_s)) => format!("needs {}", seconds(needed_s)),
+        (change, _) => word(change, "slower", "faster").to_owned(),
+    };
+    [
+        one.percentile.clone(),
         value(one.a),
         value(one.b),
         number(one.ratio),
+        String::new(),
         format!("[{low}, {high}]"),
-        match (one.change, one.needed_s) {
-            (Change::Unknown, Some(needed_s)) => format!("needs {}", seconds(needed_s)),
-            (change, _) => word(change, "slower", "faster").to_owned(),
-        }
-    );
-    line.trim_end().to_owned() + "\n"
+        shows,
+        format!("  {called}"),
+    ]
 }
 
-fn row_of_errors(errors: &ErrorsChange) -> String {
+fn row_of_errors(errors: &ErrorsChange) -> [String; 8] {
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
     let points = |share: f64| format!("{:+.2}", share * 100.0);
     let [low, high] = errors.interval.map(points);
-    format!(
-        "{:<8}{:>11}{:>11}{:>8}  {:<16}{:>9}  {}\n",
-        "errors",
+    [
+        "errors".to_owned(),
         percent(errors.a),
         percent(errors.b),
         points(errors.difference),
+        String::new(),
         format!("[{low}, {high}]"),
-        "",
-        word(errors.change, "more", "fewer")
-    )
+        String::new(),
+        format!("  {}", word(errors.change, "more", "fewer")),
+    ]
 }
 
 fn word(change: Change, worse: &'static str, better: &'static str) -> &'static str {

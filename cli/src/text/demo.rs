@@ -1,13 +1,14 @@
 //! The text of the demonstration: both tables side by side, and a paragraph on what they show.
 
-use engine::report::verdict::{Code, Level, Origin, Reason};
-use engine::report::{Part, Report};
+use engine::report::verdict::{Level, Origin, Reason};
+use engine::report::{Follows, Report};
 use engine::sys::units::Nanos;
 
-use super::figures::{cell, count, percentile, ratio, time};
+use super::figures::{count, percentile, ratio, time};
+use super::layout::Column::{self, Left, Right, Time};
+use super::layout::{LABEL, Text, wrap};
 use super::table::{ROWS, lacks, listed};
 use super::verdict::headline;
-use super::wrap::wrap;
 
 /// What is about to be measured.
 pub(crate) fn begins(duration: Nanos, rate: &str) -> String {
@@ -32,34 +33,31 @@ pub(crate) struct Stalls {
 /// Both runs side by side, and below them the verdict on each.
 pub(crate) fn tables(closed: &Report, open: &Report) -> String {
     let (left, right) = (&closed.whole, &open.whole);
-    let row = |name: &str, closed: &str, open: &str| {
-        format!("{name:<8}{closed:<24}    {open}").trim_end().to_owned() + "\n"
-    };
-    let heads = format!("{:>11}  {:>11}", "naive", "corrected");
-    let mut text = row("", "     closed loop", "     by arrival rate");
-    text.push_str(&row("latency", &heads, &heads));
+    let columns =
+        |figure: fn(usize) -> Column| [Left(8), figure(11), figure(13), figure(15), figure(13)];
+    let mut text = Text::new();
+    text.row(&[Left(13), Left(23)], &["", "closed loop", "     by arrival rate"]);
+    text.row(&columns(Right), &["latency", "naive", "corrected", "naive", "corrected"]);
     for line in &ROWS {
-        let cells = |part: &Part| {
-            let [naive, corrected] = [&part.naive, &part.corrected]
-                .map(|distribution| cell(&percentile(distribution, line.of(distribution))));
-            format!("{naive}  {corrected}")
-        };
-        text.push_str(&row(line.name, &cells(left), &cells(right)));
+        let shown = [&left.naive, &left.corrected, &right.naive, &right.corrected]
+            .map(|distribution| percentile(distribution, line.of(distribution)));
+        let [naive, corrected, of_rate, corrected_of_rate] = &shown;
+        text.row(&columns(Time), &[line.name, naive, corrected, of_rate, corrected_of_rate]);
     }
-    let requests = |part: &Part| format!("{:>11}", count(part.counts.intended));
-    text.push_str(&row("requests", &requests(left), &requests(right)));
+    let [closed_of, open_of] = [left, right].map(|part| count(part.counts.intended));
+    text.row(&columns(Right), &["requests", &closed_of, "", &open_of]);
     for (run, part) in [("closed loop", left), ("by arrival rate", right)] {
         for (name, of) in [("naive", &part.naive), ("corrected", &part.corrected)] {
             if let Some(lacks) = lacks(name, of, |_| true) {
-                text.push_str(&format!("n/a: {run}, {lacks}\n"));
+                text.line(format!("n/a: {run}, {lacks}"));
             }
         }
     }
-    text.push('\n');
+    text.blank();
     for (name, report) in [("closed loop", closed), ("by arrival rate", open)] {
-        text.push_str(&format!("{name:<16} {}\n", headline(&report.verdict)));
+        text.field_whole(LABEL, name, &headline(&report.verdict));
     }
-    text
+    text.done()
 }
 
 /// What the tables show, from the figures of these two runs.
@@ -106,11 +104,14 @@ pub(crate) fn explanation(closed: &Report, open: &Report, stalls: Stalls) -> Str
 /// Why the run by arrival rate isn't valid, which it is on a quiet machine; `None` if it is.
 pub(crate) fn doubts(open: &Report) -> Option<String> {
     // Who took the processor says more than what followed from it.
-    let rank = |reason: &Reason| match (reason.code.origin(), reason.code) {
-        (Origin::Others, _) => Some(0),
-        (Origin::ShortOfTime, _) => Some(1),
-        (_, Code::ClientShare | Code::RateMissed | Code::ScheduleNotAsPlanned) => Some(2),
-        _ => None,
+    let rank = |reason: &Reason| {
+        let rule = reason.code.rule();
+        match (rule.origin, rule.more.follows) {
+            (Origin::Others, _) => Some(0),
+            (Origin::ShortOfTime, _) => Some(1),
+            (_, Follows::Notes | Follows::NotesAnd(_)) => Some(2),
+            (_, Follows::Nothing) => None,
+        }
     };
     if open.verdict.level == Level::Valid {
         return None;

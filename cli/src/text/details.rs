@@ -3,21 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use engine::host::ports::Ports;
-use engine::host::traffic::TcpCounts;
-use engine::host::watch::Machine;
 use engine::plan::{Model, StampSource, Switch};
 use engine::record::counts::{Counts, CountsBy, Key, SetupCounts, WarmupCounts};
 use engine::record::outcome::Cause;
 use engine::record::shard_stats::ShardStats;
+use engine::report::machine::Machine;
+use engine::report::machine::Ports;
+use engine::report::machine::TcpCounts;
 use engine::report::profile::{Profile, Sampler};
 use engine::report::{ClientShare, DistributionPart, Report, ResponseStamps, TlsPart};
 use engine::stats::percentiles::Quantile;
 use engine::sys::units::{CoreList, OneIn};
 
 use super::figures::{count, percent, rate, things, time};
+use super::layout::{LABEL, Text};
 use super::table;
-use super::wrap::indented;
 use crate::json;
 
 /// A shorter phase isn't shown, seconds.
@@ -25,7 +25,7 @@ const PHASE_SHOWN_S: f64 = 0.1;
 
 /// The lines of the details; `written` names the files with the results.
 pub(crate) fn details(report: &Report, written: &[String]) -> String {
-    let mut lines = Lines(String::new());
+    let mut lines = Lines(Text::new());
     lines.lateness(report);
     lines.requests(report);
     lines.connections(report);
@@ -33,7 +33,11 @@ pub(crate) fn details(report: &Report, written: &[String]) -> String {
     if let Some(samples) = &report.samples {
         let file = samples.file.as_deref().unwrap_or("no file");
         let (written, lost) = (count(samples.written), count(samples.lost));
-        lines.add_whole("raw samples", &format!("{written} written, {lost} lost: {file}"));
+        lines.0.field_whole(
+            LABEL,
+            "raw samples",
+            &format!("{written} written, {lost} lost: {file}"),
+        );
     }
     if let Some(profile) = &report.profile {
         lines.profile(profile);
@@ -43,39 +47,32 @@ pub(crate) fn details(report: &Report, written: &[String]) -> String {
     }
     if !report.tags.is_empty() {
         let tags = report.tags.iter().map(|(name, value)| format!("{name}={value}"));
-        lines.add("tags", &tags.collect::<Vec<_>>().join(", "));
+        lines.add("tags", tags.collect::<Vec<_>>().join(", "));
     }
-    for file in written {
-        lines.add_whole("written", file);
-    }
-    lines.0
+    lines.0.written(LABEL, written);
+    lines.0.done()
 }
 
 /// The lines of a profile.
 pub(crate) fn profile(of: &Profile) -> String {
-    let mut lines = Lines(String::new());
+    let mut lines = Lines(Text::new());
     lines.profile(of);
-    lines.0
+    lines.0.done()
 }
 
 /// Lines, their names in a column.
-struct Lines(String);
+struct Lines(Text);
 
 impl Lines {
-    fn add(&mut self, name: &str, text: &str) {
-        self.0.push_str(&indented(&format!("{name:<17}"), &" ".repeat(17), text));
-    }
-
-    /// A line that is not wrapped, because it names a file.
-    fn add_whole(&mut self, name: &str, text: &str) {
-        self.0.push_str(&format!("{name:<17}{text}\n"));
+    fn add(&mut self, name: &str, text: impl AsRef<str>) {
+        self.0.field(LABEL, name, text);
     }
 
     /// Where requests waited before they were sent: for the generator, or for a connection.
     fn lateness(&mut self, report: &Report) {
         let part = &report.whole;
-        self.add("pacer lateness", &p50_p99(&part.pacer_lateness));
-        self.add("connection wait", &p50_p99(&part.connection_wait));
+        self.add("pacer lateness", p50_p99(&part.pacer_lateness));
+        self.add("connection wait", p50_p99(&part.connection_wait));
         let sample = report.config.plan.stamp_sends;
         if let Some(one_in) = sample.filter(|sample| *sample != OneIn::OFF) {
             let Counts { sends_sampled, sends_stamped, .. } = part.counts;
@@ -85,18 +82,18 @@ impl Lines {
             };
             let path = p50_p99(&part.send_path);
             let sampled = count(sends_sampled);
-            self.add("send path", &format!("{path}; {sampled} sampled ({one_in}){missing}"));
+            self.add("send path", format!("{path}; {sampled} sampled ({one_in}){missing}"));
         }
         if 0 < part.receive_lateness.count {
-            self.add("receive lateness", &p50_p99(&part.receive_lateness));
+            self.add("receive lateness", p50_p99(&part.receive_lateness));
         }
         let ResponseStamps { source, kernel, program } = part.stamps;
         if 0 < program && (0 < kernel || source == StampSource::Kernel) {
             let (kernel, program) = (count(kernel), count(program));
-            self.add("stamps", &format!("{kernel} by the kernel, {program} by the program"));
+            self.add("stamps", format!("{kernel} by the kernel, {program} by the program"));
         }
         if let Some(share) = &part.client_share {
-            self.add("client share", &added(share, &part.stamps, report.has_long_responses()));
+            self.add("client share", added(share, &part.stamps, report.has_long_responses()));
         }
     }
 
@@ -110,14 +107,14 @@ impl Lines {
         };
         let sent = count(counts.sent.saturating_sub(counts.unconnected));
         let unsent = count(counts.unsent);
-        self.add("intended", &format!("{sent} sent{without} + {unsent} unsent{reasons}"));
+        self.add("intended", format!("{sent} sent{without} + {unsent} unsent{reasons}"));
         let early = match counts.incomplete_uploads {
             0 => String::new(),
             early => format!(" ({} before the request was completely sent)", count(early)),
         };
         self.add(
             "sent",
-            &format!(
+            format!(
                 "{} answered{early} + {} timed out + {} failed + {} abandoned",
                 count(counts.answered),
                 count(counts.timed_out),
@@ -129,12 +126,12 @@ impl Lines {
             0 => String::new(),
             unexpected => format!(" ({} unexpected)", count(unexpected)),
         };
-        self.add("status", &(listed(&counts.status) + &unexpected));
+        self.add("status", listed(&counts.status) + &unexpected);
         let mut causes = counts.errors.by_name();
         if 0 < counts.abandoned {
             causes.insert("abandoned".to_owned(), counts.abandoned);
         }
-        self.add("errors", &largest_first(causes));
+        self.add("errors", largest_first(causes));
         let SetupCounts { sent, answered, errors, abandoned, .. } = &counts.setup;
         self.before("set-up", [*sent, *answered, *abandoned, 0], errors);
         let WarmupCounts { sent, answered, errors, abandoned, unsent, .. } = &counts.warmup;
@@ -153,7 +150,7 @@ impl Lines {
         let others = others.into_iter().filter(|(_, number)| 0 < *number);
         causes.extend(others.map(|(name, number)| (name.to_owned(), number)));
         let (sent, answered) = (count(sent), count(answered));
-        self.add(name, &format!("{sent} sent, {answered} answered; {}", largest_first(causes)));
+        self.add(name, format!("{sent} sent, {answered} answered; {}", largest_first(causes)));
     }
 
     fn connections(&mut self, report: &Report) {
@@ -161,7 +158,7 @@ impl Lines {
         let counts = &part.counts;
         let (all, within) = (count(counts.connects), count(counts.connects_in_window));
         let phases = opened_and_closed(&report.generator.shards);
-        self.add("connections", &format!("{all} opened, {within} of them in the window{phases}"));
+        self.add("connections", format!("{all} opened, {within} of them in the window{phases}"));
         if 1 < plan.pipeline {
             let shared = |part, whole| percent(part as f64 / u64::max(whole, 1) as f64);
             let text = format!(
@@ -171,21 +168,21 @@ impl Lines {
                 shared(counts.shared_sends, counts.sent),
                 shared(counts.shared_receives, counts.answered)
             );
-            self.add("pipelined", &text);
+            self.add("pipelined", text);
         }
         if 0 < counts.waited {
             let (waited, capped) = (things(counts.waited, "arrival"), count(counts.capped));
             let conns = count(report.conns() as u64);
             self.add(
                 "waited",
-                &format!("{waited} found no connection free, {capped} at the cap of {conns}"),
+                format!("{waited} found no connection free, {capped} at the cap of {conns}"),
             );
         }
         if 0 < counts.connection_errors.total() {
-            self.add("conn errors", &listed(&counts.connection_errors));
+            self.add("conn errors", listed(&counts.connection_errors));
         }
         if 0 < counts.connects_in_window {
-            self.add("connect time", &p50_p99(&part.connect_time));
+            self.add("connect time", p50_p99(&part.connect_time));
         }
         if let Some(tls) = &part.tls {
             self.tls(report, tls);
@@ -194,7 +191,7 @@ impl Lines {
         if plan.keepalive == Switch::Off && !report.is_joint() {
             let machine = report.generator.machine.as_ref();
             let ports = machine.and_then(|machine| machine.ports.as_ref());
-            self.add("local ports", &ports.map_or("unknown".to_owned(), taken));
+            self.add("local ports", ports.map_or("unknown".to_owned(), taken));
         }
     }
 
@@ -213,7 +210,7 @@ impl Lines {
         if tls.insecure {
             text += "; any certificate was accepted (--insecure)";
         }
-        self.add("tls", &text);
+        self.add("tls", text);
         if 0 < tls.handshake_time.count {
             let shards = report.generator.shards.iter();
             let busy_s: f64 = shards.map(|shard| shard.busy * shard.observed_s).sum();
@@ -226,7 +223,7 @@ impl Lines {
                 if window_s == 0.0 { 0.0 } else { tls.handshake_time.count as f64 / window_s };
             self.add(
                 "handshakes",
-                &format!(
+                format!(
                     "{}; {} per second in the window{}",
                     p50_p99(&tls.handshake_time),
                     rate(per_s),
@@ -255,16 +252,16 @@ impl Lines {
             (None, why) => format!("user space only: {}", why.as_deref().unwrap_or("unknown")),
         };
         let samples = things(profile.samples, "sample");
-        self.add("profile", &format!("{whole}; {split}; {samples} ({by})"));
+        self.add("profile", format!("{whole}; {split}; {samples} ({by})"));
         if let Some(why) = &profile.sampling.kernel_unnamed {
-            self.add("", &format!("kernel functions have no names: {why}"));
+            self.add("", format!("kernel functions have no names: {why}"));
         }
         let heaviest: Vec<String> = profile
             .frames
             .iter()
             .map(|frame| format!("{} {}", frame.name, percent(frame.own.share)))
             .collect();
-        self.add("most CPU in", &heaviest.join(", "));
+        self.add("most CPU in", heaviest.join(", "));
     }
 
     /// How near the run came to the generator's limits here.
@@ -277,7 +274,7 @@ impl Lines {
                  `truetail calibrate` makes one",
                 json::name(&plan.wait)
             );
-            return self.add("calibration", &text);
+            return self.add("calibration", text);
         };
         let near = match held.rate_of_ceiling {
             Some(share) => {
@@ -301,7 +298,7 @@ impl Lines {
             }
             None => "no floor to compare with".to_owned(),
         };
-        self.add("calibration", &format!("{near}; {floor}"));
+        self.add("calibration", format!("{near}; {floor}"));
     }
 
     /// The run's checks of itself: generator, arrivals, Little's law, stationarity.
@@ -320,14 +317,14 @@ impl Lines {
             });
             self.add(
                 "generator",
-                &format!("busiest core {core}{of} at {busy}, longest gap {}{users}", time(gap_us)),
+                format!("busiest core {core}{of} at {busy}, longest gap {}{users}", time(gap_us)),
             );
         }
         if !report.is_joint() {
             self.calibration(report);
         }
         if let Some(lost) = report.generator.machine.as_ref().and_then(lost) {
-            self.add("network", &lost);
+            self.add("network", lost);
         }
         let is_shown = |line: &&String| {
             // Arrivals that were not as planned are among the verdict's reasons.
@@ -348,8 +345,11 @@ impl Lines {
                 law.at_target_mean
             )
         };
-        self.add("Little's law", &checked);
+        self.add("Little's law", checked);
         let steady = match &report.stationarity {
+            None if report.config.plan.rate_changes() => {
+                "no stage of one rate is long enough to tell".to_owned()
+            }
             None => "window too short to tell".to_owned(),
             Some(found) => {
                 let recurring = found.distance_recurring.map_or(String::new(), |distance| {
@@ -360,14 +360,16 @@ impl Lines {
                     (true, None) => "like the first",
                     (true, Some(_)) => "unlike the first, but both recur",
                 };
+                let of_stage =
+                    found.stage.map_or(String::new(), |number| format!(" of stage {number}"));
                 format!(
-                    "last quarter {first}: KS distance {:.3}{recurring} (limit {:.3}), p99 ratio \
+                    "last quarter{of_stage} {first}: KS distance {:.3}{recurring} (limit {:.3}), p99 ratio \
                      {:.2}",
                     found.distance, found.distance_max, found.p99_ratio
                 )
             }
         };
-        self.add("stationarity", &steady);
+        self.add("stationarity", steady);
     }
 }
 
@@ -458,9 +460,9 @@ fn in_brackets<K: Key>(counts: &CountsBy<K>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::host::traffic::InterfaceTraffic;
     use engine::record::outcome::UnsentReason;
     use engine::report::calibration::Calibrated;
+    use engine::report::machine::InterfaceTraffic;
     use engine::report::{Samples, merge};
     use engine::stats::stationarity::Stationarity;
 
@@ -548,6 +550,7 @@ mod tests {
         let mut report = report(true, part);
         report.config.plan.keepalive = Switch::Off;
         report.stationarity = Some(Stationarity {
+            stage: None,
             distance: 0.034,
             distance_max: 0.131,
             distance_recurring: None,
@@ -621,6 +624,7 @@ mod tests {
     fn quarters_that_recur_are_said_to() {
         let mut report = report(true, part(250, 260, 1, 2));
         report.stationarity = Some(Stationarity {
+            stage: None,
             distance: 0.38,
             distance_max: 0.157,
             distance_recurring: Some(0.021),

@@ -1,32 +1,31 @@
 //! The findings of `doctor`, one per line, with cause and cure below each problem.
 
-use std::fmt::Write as _;
-
 use engine::host::check::{Check, Severity};
 
-use super::wrap::indented_lists;
+use super::layout::{Column, Text, aligned, widest};
 
 /// The findings, and a last line that sums them up.
 pub(crate) fn findings(checks: &[Check]) -> String {
-    let mut text = String::new();
-    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    let mut text = Text::new();
+    let columns =
+        [Column::Left(9), Column::Left(widest(checks.iter().map(|check| check.name)) + 2)];
     for check in checks {
-        let word = word(check.severity);
-        let first = format!("{word:<8} {:<width$}  ", check.name);
-        text += &indented_lists(&first, &" ".repeat(first.len()), &check.found);
+        let label = aligned(&columns, &[word(check.severity), check.name, ""]);
+        text.field_of_lists(label.len(), &label, &check.found);
         for line in check.cause.iter().chain(&check.cure) {
-            let _ = writeln!(text, "{:<8} {:<width$}    {line}", "", "");
+            text.row(&columns, &["", "", &format!("  {line}")]);
         }
     }
     let has = |severity: Severity| checks.iter().any(|check| check.severity == severity);
-    text.push_str(if has(Severity::Missing) {
-        "\nNot ready: a run can't start until the missing items are fixed.\n"
+    text.blank();
+    text.line(if has(Severity::Missing) {
+        "Not ready: a run can't start until the missing items are fixed."
     } else if has(Severity::Warning) {
-        "\nReady to run; the warnings may affect the numbers.\n"
+        "Ready to run; the warnings may affect the numbers."
     } else {
-        "\nReady to run.\n"
+        "Ready to run."
     });
-    text
+    text.done()
 }
 
 /// The word for a severity.

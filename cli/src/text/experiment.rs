@@ -6,7 +6,7 @@ use std::path::Path;
 use calibration::judgement::Judgement;
 use calibration::lab::result::{ExperimentResult, Judged};
 
-use super::wrap::{indented, wrap};
+use super::layout::Text;
 
 /// A command that starts.
 pub(crate) fn command(command: &str) -> String {
@@ -17,25 +17,27 @@ pub(crate) fn command(command: &str) -> String {
 pub(crate) fn result(of: &ExperimentResult) -> String {
     let quick = if of.quick { ", quick" } else { "" };
     let head = format!("{}{quick}, {} s: {}", of.name, of.took_s, of.title);
-    let mut text = format!("\n{}", wrap(&head));
-    for judged in &of.judgements {
-        text.push_str(&line(judged));
-    }
+    let mut text = Text::new();
+    text.blank();
+    text.wrapped(head);
+    of.judgements.iter().for_each(|judged| line(&mut text, judged));
     for run in &of.runs {
         for evidence in &run.disturbed {
-            let line = format!("not quiet: {}: {evidence}", run.name);
-            text.push_str(&indented("      ", "        ", &line));
+            text.item(INDENT, format!("not quiet: {}: {evidence}", run.name));
         }
     }
-    text.push('\n');
-    text
+    text.blank();
+    text.done()
 }
 
-fn line(judged: &Judged) -> String {
+/// Columns before what is said of a judgement.
+const INDENT: usize = 6;
+
+fn line(text: &mut Text, judged: &Judged) {
     let head = match judged.judgement {
-        Judgement::Passed => "pass  ",
-        Judgement::NotJudged => "n/a   ",
-        Judgement::Failed => "FAIL  ",
+        Judgement::Passed => "pass",
+        Judgement::NotJudged => "n/a",
+        Judgement::Failed => "FAIL",
     };
     let number = |number: Option<f64>| number.map_or("not measured".to_owned(), short);
     let sentence = judged.what.trim_end_matches('.');
@@ -52,7 +54,7 @@ fn line(judged: &Judged) -> String {
         }
         (None, None) => {}
     }
-    indented(head, "      ", &what)
+    text.field(INDENT, head, what);
 }
 
 fn short(number: f64) -> String {

@@ -24,11 +24,6 @@ pub(crate) fn difference(report: &Report) -> String {
     if part.corrected.count == 0 || part.naive.count == 0 {
         return "No request has both latencies: there is nothing to compare.".to_owned();
     }
-    if plan.backfill == Switch::On {
-        return "Corrected by back-filling: each response that took longer than the period adds the \
-                requests it held up, with the latency they would have had. They were never sent."
-            .to_owned();
-    }
     let compared = compared(part);
     // What the generator added is no user's wait.
     let users_waited = mean(&part.pacer_lateness) <= mean(&part.connection_wait);
@@ -443,14 +438,6 @@ mod tests {
         unsent.counts.unsent_reasons = [(UnsentReason::Dropped, 1)].into();
         check(OPEN, &unsent, &["1 request was dropped, and no latency has them"]);
         assert!(!message(true, &unsent).contains("never sent"));
-    }
-
-    #[test]
-    fn back_filled_values_are_called_what_they_are() {
-        let mut backfilled = report(false, part(1_000, 9_000, 0, 0));
-        backfilled.config.plan.backfill = Switch::On;
-        let text = difference(&backfilled);
-        assert!(text.contains("back-filling") && text.contains("never sent"), "{text}");
     }
 
     #[test]

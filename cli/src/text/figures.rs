@@ -8,14 +8,6 @@ pub(crate) use probe::numbers::{count, percent, rate, time};
 /// above.
 const HISTOGRAM_MAX_US: f64 = engine::stats::distribution::VALUE_MAX_NS as f64 / 1e3;
 
-/// A time in a column of 11 characters, with the units aligned.
-pub(crate) fn cell(time: &str) -> String {
-    match time.rsplit_once(' ') {
-        Some((number, unit)) => format!("{number:>8} {unit:<2}"),
-        None => format!("{time:>8}   "),
-    }
-}
-
 /// One of a distribution's times: `n/a` if unknown, `≥ 60.0 s` if it lies above the histogram.
 pub(crate) fn percentile(of: &DistributionPart, us: Option<f64>) -> String {
     match us {
@@ -71,13 +63,6 @@ mod tests {
         assert_eq!([0.5, 0.99].map(|quantile| coarse(&histogram, quantile)), ["< 1.15 µs", "n/a"]);
         (0..2_000).for_each(|_| histogram.record(250_000));
         assert_eq!(coarse(&histogram, 0.99), "254 µs");
-    }
-
-    #[test]
-    fn units_of_times_are_aligned_in_columns() {
-        assert_eq!(cell("1.02 ms"), "    1.02 ms");
-        assert_eq!(cell("12.3 s"), "    12.3 s ");
-        assert_eq!(cell("n/a"), "     n/a   ");
     }
 
     #[test]

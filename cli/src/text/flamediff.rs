@@ -1,60 +1,59 @@
 //! The tables of `flamediff`: what a request costs in two profiles, and the functions whose own
 //! time changed most.
 
-use std::fmt::Write as _;
-
 use profile::{Change, Difference};
 
-use super::figures::{cell, count, time};
-use super::wrap::wrap;
+use super::figures::{count, time};
+use super::layout::Column::{Right, Time};
+use super::layout::Text;
 
 /// In what the runs differ, where the time went, and the functions.
 pub(crate) fn difference(of: &Difference) -> String {
-    let mut text = String::new();
+    let mut text = Text::new();
     if !of.conditions.is_empty() {
-        text.push_str("the runs differ, and with them what is compared:\n");
-        of.conditions.iter().for_each(|clause| text.push_str(&format!("  {clause}\n")));
-        text.push('\n');
+        text.line("the runs differ, and with them what is compared:");
+        of.conditions.iter().for_each(|clause| text.line(format!("  {clause}")));
+        text.blank();
     }
-    let _ = writeln!(text, "{}", head(&["before", "after", "change"]));
+    let heads = ["before", "after", "change", "at least", "at most"];
+    text.row(&[Right(11); 3], &heads[..3]);
     let share = match of.whole.before_us {
         0.0 => String::new(),
         before_us => format!(" ({:+.1} %)", of.whole.change_us / before_us * 100.0),
     };
-    let parts = [
-        (of.polling, "of it polling while nothing was due"),
-        (of.other_threads, "of it on other threads than the shards'"),
-        (of.requests, "of it the shards' work on requests"),
-    ];
-    let _ = writeln!(text, "{}   processor time per request{share}", cells(&of.whole));
-    for (change, what) in parts {
-        let _ = writeln!(text, "{}   {what}", cells(&change));
+    for (change, what) in [
+        (of.whole, format!("processor time per request{share}")),
+        (of.polling, "of it polling while nothing was due".to_owned()),
+        (of.other_threads, "of it on other threads than the shards'".to_owned()),
+        (of.requests, "of it the shards' work on requests".to_owned()),
+    ] {
+        let [before, after, changed] = cells(&change);
+        text.row(&[Time(11); 3], &[before, after, changed, format!("   {what}")]);
     }
-    let columns = ["before", "after", "change", "at least", "at most"];
-    let _ = writeln!(text, "\n{}   own time of, in that work", head(&columns));
+    text.blank();
+    let [first, second, third, fourth, fifth] = heads;
+    let own = "   own time of, in that work";
+    text.row(&[Right(11); 5], &[first, second, third, fourth, fifth, own]);
     for frame in &of.frames {
-        let [low, high] = frame.interval_us.map(|us| cell(&signed(us)));
+        let [low, high] = frame.interval_us.map(signed);
         let kernel = if frame.kernel { " (kernel)" } else { "" };
         let chance = if frame.beyond_chance { "" } else { ", within chance" };
-        let name = &frame.name;
-        let _ = writeln!(text, "{}{low}{high}   {name}{kernel}{chance}", cells(&frame.time));
+        let name = format!("   {}{kernel}{chance}", frame.name);
+        let [before, after, changed] = cells(&frame.time);
+        text.row(&[Time(11); 5], &[before, after, changed, low, high, name]);
     }
     let functions = count(u64::try_from(of.compared).unwrap_or(u64::MAX));
-    text.push('\n');
-    text.push_str(&wrap(&format!(
-        "The bounds hold for all {functions} functions at once, 19 times in 20, as far as it is chance \
-         where samples fall; they don't tell how much runs of the same plan differ."
-    )));
-    text
-}
-
-fn head(names: &[&str]) -> String {
-    names.iter().map(|name| format!("{name:>11}")).collect()
+    text.blank();
+    text.wrapped(format!(
+        "The bounds hold for all {functions} functions at once, 19 times in 20, as far as it is \
+         chance where samples fall; they don't tell how much runs of the same plan differ."
+    ));
+    text.done()
 }
 
 /// Before, after and change.
-fn cells(of: &Change) -> String {
-    [time(of.before_us), time(of.after_us), signed(of.change_us)].map(|time| cell(&time)).concat()
+fn cells(of: &Change) -> [String; 3] {
+    [time(of.before_us), time(of.after_us), signed(of.change_us)]
 }
 
 /// A change of time, with its sign.

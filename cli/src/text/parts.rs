@@ -1,49 +1,135 @@
-//! The requests of each scenario, a line each: those with the longest tail first.
+//! The requests of each scenario, a line each: those with the longest tail first; and those of each
+//! stage, in order.
 
-use engine::report::{DistributionPart, Part, StepPart};
+use engine::plan::Plan;
+use engine::report::{DistributionPart, Part, StageSpan, StepPart};
 
-use super::figures::{cell, count, percentile};
+use super::figures::{count, percentile, rate};
+use super::layout::Column::{self, Left, Right, Time};
+use super::layout::Text;
 
-/// The most lines: the report has all.
+/// The most lines of scenarios: the report has all.
 const SHOWN_MAX: usize = 12;
+/// The most lines of stages.
+const STAGES_MAX: usize = 40;
 /// The widest that a name is shown.
 const NAME_MAX: usize = 24;
 
+/// The requests of some parts together.
+struct Sum<'a> {
+    of: &'a StepPart,
+    intended: u64,
+    sent: u64,
+    answered: u64,
+    bad: u64,
+    corrected: DistributionPart,
+}
+
 /// A line for each scenario of a part; nothing where there is only one.
-pub(super) fn parts(part: &Part) -> String {
-    if part.parts.is_empty() {
+pub(super) fn scenarios(part: &Part) -> String {
+    let mut sums = sums(part, |one, other| one.name == other.name);
+    if sums.len() < 2 {
         return String::new();
     }
-    let mut steps: Vec<&StepPart> = part.parts.iter().collect();
     // Of an unknown p99 the maximum is known.
-    let tail = |step: &StepPart| step.corrected.quantile_us(0.99).or(step.corrected.max);
-    steps.sort_by(|one, other| tail(other).unwrap_or(0.0).total_cmp(&tail(one).unwrap_or(0.0)));
-    let mut text = format!(
-        "{:<NAME_MAX$}{:>10}{:>9}{:>11}{:>11}{:>11}\n",
-        "corrected by scenario", "requests", "bad", "p50", "p99", "max"
-    );
-    for step in steps.iter().take(SHOWN_MAX) {
-        let of = |part: &DistributionPart, us| cell(&percentile(part, us));
-        let corrected = &step.corrected;
-        let line = format!(
-            "{:<NAME_MAX$}{:>10}{:>9} {} {} {}",
-            short(&step.name),
-            count(step.counts.intended),
-            count(step.bad),
-            of(corrected, corrected.quantile_us(0.5)),
-            of(corrected, corrected.quantile_us(0.99)),
-            of(corrected, corrected.max),
+    let tail = |sum: &Sum<'_>| sum.corrected.quantile_us(0.99).or(sum.corrected.max);
+    sums.sort_by(|one, other| tail(other).unwrap_or(0.0).total_cmp(&tail(one).unwrap_or(0.0)));
+    let columns = |figure: fn(usize) -> Column| {
+        [Left(NAME_MAX), Right(10), Right(9), figure(12), figure(12), figure(12)]
+    };
+    let mut text = Text::new();
+    text.row(&columns(Right), &["corrected by scenario", "requests", "bad", "p50", "p99", "max"]);
+    for sum in sums.iter().take(SHOWN_MAX) {
+        let corrected = &sum.corrected;
+        let of = |us| percentile(corrected, us);
+        let [p50, p99] = [0.5, 0.99].map(|q| of(corrected.quantile_us(q)));
+        let (intended, bad) = (count(sum.intended), count(sum.bad));
+        text.row(
+            &columns(Time),
+            &[short(&sum.of.name), intended, bad, p50, p99, of(corrected.max)],
         );
-        text.push_str(line.trim_end());
-        text.push('\n');
     }
-    if SHOWN_MAX < steps.len() {
-        text.push_str(&format!(
-            "and {} others: see `parts` in the report\n",
-            steps.len() - SHOWN_MAX
-        ));
+    text.add(others(sums.len(), SHOWN_MAX));
+    text.done()
+}
+
+/// A line for each stage of a part of this plan whose window was so long, s; nothing where the rate
+/// stays.
+pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64) -> String {
+    let sums = sums(part, |one, other| one.stage == other.stage);
+    let of_stages: Vec<(StageSpan, &Sum<'_>)> =
+        sums.iter().filter_map(|sum| Some((sum.of.stage?, sum))).collect();
+    let columns = [5, 13, 9, 10, 7, 9, 9, 9, 9].map(Right);
+    let mut text = Text::new();
+    if !of_stages.is_empty() {
+        text.line("corrected by stage");
+        text.row(
+            &columns,
+            &["stage", "asked/s", "sent/s", "answered", "bad", "p50", "p90", "p99", "max"],
+        );
     }
-    text
+    for (stage, sum) in of_stages.iter().take(STAGES_MAX) {
+        let asked = match stage.is_ramp() {
+            false => rate(stage.from),
+            true => format!("{}..{}", rate(stage.from), rate(stage.to)),
+        };
+        let length_s = (window_s - stage.start).min(stage.duration);
+        let per_second = |number: u64| match 0.0 < length_s {
+            true => rate(number as f64 / length_s),
+            false => "n/a".to_owned(),
+        };
+        let corrected = &sum.corrected;
+        let of = |us| percentile(corrected, us);
+        let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|q| of(corrected.quantile_us(q)));
+        let (sent, answered) = (per_second(sum.sent), per_second(sum.answered));
+        let (number, bad) = (stage.number.to_string(), count(sum.bad));
+        let max = of(corrected.max);
+        text.row(&columns, &[number, asked, sent, answered, bad, p50, p90, p99, max]);
+    }
+    text.add(others(of_stages.len(), STAGES_MAX));
+    if plan.rate_changes() {
+        text.wrapped(match of_stages.iter().any(|(stage, _)| stage.is_ramp()) {
+            true => "Percentiles of a ramp mix its rates, and those of the whole run all of them.",
+            false => "Percentiles of the whole run mix the rates of its stages.",
+        });
+    }
+    text.done()
+}
+
+/// What says that there are more than are shown.
+fn others(all: usize, shown_max: usize) -> String {
+    match all.checked_sub(shown_max) {
+        None | Some(0) => String::new(),
+        Some(others) => format!("and {others} others: see `parts` in the report\n"),
+    }
+}
+
+/// The parts of a part, those that belong together added up, in the order of their firsts.
+fn sums<'a>(part: &'a Part, alike: impl Fn(&StepPart, &StepPart) -> bool) -> Vec<Sum<'a>> {
+    let mut groups: Vec<Vec<&StepPart>> = Vec::new();
+    for part in &part.parts {
+        match groups.iter_mut().find(|group| alike(group[0], part)) {
+            Some(group) => group.push(part),
+            None => groups.push(vec![part]),
+        }
+    }
+    groups.iter().map(|group| sum(group)).collect()
+}
+
+fn sum<'a>(group: &[&'a StepPart]) -> Sum<'a> {
+    let number = |of: fn(&StepPart) -> u64| group.iter().map(|part| of(part)).sum();
+    Sum {
+        of: group[0],
+        intended: number(|part| part.counts.intended),
+        sent: number(|part| part.counts.sent),
+        answered: number(|part| part.counts.answered),
+        bad: number(|part| part.bad),
+        corrected: match group {
+            [only] => only.corrected.clone(),
+            several => DistributionPart::added(several.iter().map(|part| &part.corrected))
+                .expect("a report is verified before it is shown"),
+        },
+    }
 }
 
 /// A name that leaves room for the figures.
@@ -63,31 +149,107 @@ mod tests {
     use super::super::reports::{part, times};
     use super::*;
 
-    #[test]
-    fn the_scenario_with_the_longest_tail_comes_first() {
-        let step = |name: &str, us, requests| StepPart {
+    fn step(name: &str, us: u64, requests: u64) -> StepPart {
+        let counts = Counts {
+            intended: requests,
+            sent: requests - 1,
+            answered: requests - 3,
+            ..Counts::default()
+        };
+        StepPart {
             name: name.to_owned(),
+            stage: None,
             planned: 0.5,
-            counts: StepCounts::new(&Counts { intended: requests, ..Counts::default() }),
+            counts: StepCounts::new(&counts),
             bad: 3,
             naive: times(us, requests),
             corrected: times(us, requests),
-        };
+        }
+    }
+
+    /// The plan of these stages, and a part with results of two scenarios in each.
+    fn staged(text: &str) -> (Plan, Part) {
+        let stage = text.split(',').map(|stage| stage.parse().expect(stage)).collect();
+        let target = "http://127.0.0.1:8080/".to_owned();
+        let plan = Plan { target, stage, ..Plan::default() }.complete(&[0]).expect("it runs");
         let mut whole = part(1_020, 1_020, 0, 0);
-        assert_eq!(parts(&whole), "");
+        for (name, factor) in [("home", 1), ("search", 10)] {
+            for (number, (stage, span)) in (1..).zip(plan.stages()) {
+                let (start_ns, length_ns) = (span.start - plan.warmup.0, stage.duration.0);
+                let span = StageSpan {
+                    number,
+                    from: stage.from.per_second(),
+                    to: stage.to.per_second(),
+                    start: start_ns as f64 / 1e9,
+                    duration: length_ns as f64 / 1e9,
+                };
+                let part = step(name, number as u64 * 1_000 * factor, 3_000);
+                whole.parts.push(StepPart { stage: Some(span), ..part });
+            }
+        }
+        (plan, whole)
+    }
+
+    #[test]
+    fn stages_come_in_order_with_all_their_scenarios() {
+        let (plan, whole) = staged("100:30s,100..100k:2m,100k:30s");
+        insta::assert_snapshot!(stages(&whole, &plan, 165.0), @r"
+        corrected by stage
+        stage      asked/s   sent/s  answered    bad      p50      p90      p99      max
+            1          100    199.9     199.8      6  1.00 ms  10.0 ms  10.0 ms  10.0 ms
+            2 100..100,000       50        50      6  2.00 ms  20.0 ms  20.0 ms  20.0 ms
+            3      100,000    399.9     399.6      6  3.00 ms  30.0 ms  30.0 ms  30.0 ms
+        Percentiles of a ramp mix its rates, and those of the whole run all of them.
+        ");
+        insta::assert_snapshot!(scenarios(&whole), @r"
+        corrected by scenario     requests      bad         p50         p99         max
+        search                       9,000        9     20.0 ms     30.0 ms     30.0 ms
+        home                         9,000        9     2.00 ms     3.00 ms     3.00 ms
+        ");
+        // It ended before the last began.
+        let (plan, whole) = staged("100:30s,200:2m");
+        insta::assert_snapshot!(stages(&whole, &plan, 20.0), @r"
+        corrected by stage
+        stage      asked/s   sent/s  answered    bad      p50      p90      p99      max
+            1          100    299.9     299.7      6  1.00 ms  10.0 ms  10.0 ms  10.0 ms
+            2          200      n/a       n/a      6  2.00 ms  20.0 ms  20.0 ms  20.0 ms
+        Percentiles of the whole run mix the rates of its stages.
+        ");
+        let (plan, whole) = staged(&["1:1s,2:1s"; 21].join(","));
+        let text = stages(&whole, &plan, 42.0);
+        assert!(text.contains("and 2 others: see `parts` in the report\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn a_single_ramp_says_that_its_percentiles_mix_rates() {
+        let (plan, _) = staged("0..100:30s");
+        let whole = part(1_020, 1_020, 0, 0);
+        assert_eq!(
+            stages(&whole, &plan, 30.0),
+            "Percentiles of the whole run mix the rates of its stages.\n"
+        );
+        let (plan, _) = staged("100:30s");
+        assert_eq!(stages(&whole, &plan, 30.0), "");
+    }
+
+    #[test]
+    fn the_scenario_with_the_longest_tail_comes_first() {
+        let mut whole = part(1_020, 1_020, 0, 0);
+        assert_eq!(scenarios(&whole), "");
         whole.parts = vec![
             step("GET /", 1_020, 9_000),
             step("a name that is longer than there is room for", 182_000, 900),
             step("rare", 90_000, 20),
         ];
-        insta::assert_snapshot!(parts(&whole), @r"
-        corrected by scenario     requests      bad        p50        p99        max
+        insta::assert_snapshot!(scenarios(&whole), @r"
+        corrected by scenario     requests      bad         p50         p99         max
         a name that is longer…         900        3      182 ms      182 ms      182 ms
         rare                            20        3     90.0 ms      n/a        90.0 ms
         GET /                        9,000        3     1.02 ms     1.02 ms     1.02 ms
         ");
         whole.parts = (0..14).map(|at| step(&at.to_string(), 1_000 + at, 700)).collect();
-        assert!(parts(&whole).ends_with("and 2 others: see `parts` in the report\n"));
-        assert!(parts(&whole).lines().all(|line| line.chars().count() <= 80));
+        assert!(scenarios(&whole).ends_with("and 2 others: see `parts` in the report\n"));
+        assert!(scenarios(&whole).lines().all(|line| line.chars().count() <= 80));
     }
 }

@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use engine::report::verdict::Level;
 use engine::report::{AgentPart, Report};
 
 use super::figures::{count, percent, percentile, rate, things, time};
-use super::wrap::{indented, wrap};
+use super::layout::{Column, Text, widest};
+use super::verdict::word;
 
 /// A longer name has a line of its own.
 const NAME_MAX: usize = 18;
@@ -21,14 +21,14 @@ pub(crate) fn per_agent(report: &Report) -> String {
         return String::new();
     }
     let agents = &report.per_agent;
-    let names = agents.iter().map(|agent| agent.name.chars().count());
-    let width = names.filter(|chars| *chars <= NAME_MAX).max().unwrap_or(0).max("agent".len());
-    let mut text = format!(
-        "{:<width$} {:>6} {:>7} {:>7} {:>7} {:>6} {:>6} {:>7} verdict\n",
-        "agent", "share", "sent/s", "p50", "p99", "errors", "busy", "skew"
-    );
+    let names = agents.iter().map(|agent| &*agent.name);
+    let names = names.filter(|name| name.chars().count() <= NAME_MAX).chain(["agent"]);
+    let columns = [7, 8, 8, 8, 7, 7, 8].map(Column::Right);
+    let columns: Vec<Column> = [Column::Left(widest(names))].into_iter().chain(columns).collect();
+    let mut text = Text::new();
+    text.row(&columns, &HEAD);
     for agent in agents {
-        line(&mut text, width, &agent.name, &figures(agent));
+        line(&mut text, &columns, &agent.name, &figures(agent));
     }
     for lost in &report.agent_lost {
         let answered = lost.reported.as_ref().map_or(0, |reported| reported.answered);
@@ -36,40 +36,42 @@ pub(crate) fn per_agent(report: &Report) -> String {
             0 => ", and with it all that it measured".to_owned(),
             answered => format!("; not counted: {}", things(answered, "response")),
         };
-        let what = format!("{:>6} lost after {:.1} s{what}", percent(lost.load), lost.at_s);
-        line(&mut text, width, &lost.name, &what);
+        let what = format!(" lost after {:.1} s{what}", lost.at_s);
+        line(&mut text, &columns[..2], &lost.name, &[percent(lost.load), what]);
     }
-    text.push_str(&wrap(&clocks(agents)));
+    text.wrapped(clocks(agents));
     for (finding, names) in findings(agents) {
         let whose = whose(&names, agents.len());
-        text.push_str(&indented("", "  ", &format!("Found on {whose}: {finding}.")));
+        text.item(0, format!("Found on {whose}: {finding}."));
     }
     if report.is_joint() {
-        let _ = writeln!(
-            text,
-            "The merged histogram of corrected latency has the digest\n{}.",
-            report.corrected_digest
-        );
+        text.line("The merged histogram of corrected latency has the digest");
+        text.line(format!("{}.", report.corrected_digest));
     }
-    text
+    text.done()
 }
+
+/// What heads the columns.
+const HEAD: [&str; 9] =
+    ["agent", "share", "sent/s", "p50", "p99", "errors", "busy", "skew", " verdict"];
 
 /// An agent's line, with its name in front or above.
-fn line(text: &mut String, width: usize, name: &str, what: &str) {
-    let _ = if name.chars().count() <= width {
-        writeln!(text, "{name:<width$} {what}")
-    } else {
-        writeln!(text, "{name}\n{:<width$} {what}", "")
-    };
+fn line(text: &mut Text, columns: &[Column], name: &str, cells: &[String]) {
+    let is_short = matches!(columns[0], Column::Left(width) if name.chars().count() <= width);
+    if !is_short {
+        text.line(name);
+    }
+    let name = if is_short { name } else { "" };
+    let cells: Vec<&str> = [name].into_iter().chain(cells.iter().map(String::as_str)).collect();
+    text.row(columns, &cells);
 }
 
-fn figures(agent: &AgentPart) -> String {
+fn figures(agent: &AgentPart) -> [String; 8] {
     let AgentPart { part, config, generator, .. } = agent;
     let corrected = &part.corrected;
     let shown = |q| percentile(corrected, corrected.quantile_us(q));
     let busy = generator.shards.iter().map(|shard| shard.busy).fold(0.0, f64::max);
-    format!(
-        "{:>6} {:>7} {:>7} {:>7} {:>6} {:>6} {:>7} {}",
+    [
         percent(config.share.fraction()),
         rate(part.rate.sent),
         shown(0.5),
@@ -77,12 +79,8 @@ fn figures(agent: &AgentPart) -> String {
         count(part.counts.ended_in_error()),
         percent(busy),
         agent.start_skew_us.map_or("n/a".to_owned(), time),
-        match agent.verdict.level {
-            Level::Valid => "valid",
-            Level::Suspect => "suspect",
-            Level::Invalid => "INVALID",
-        }
-    )
+        format!(" {}", word(agent.verdict.level)),
+    ]
 }
 
 /// What the skew means, and how far the clocks may have been apart.
@@ -228,13 +226,13 @@ mod tests {
     #[test]
     fn any_two_clocks_may_be_off_both_ways_and_an_unknown_drift_is_none() {
         assert_eq!([apart_ns(vec![5]), apart_ns(vec![1, 7, 5])], [5, 12]);
-        let told = |runs: Vec<AgentRun>| {
+        let shown = |runs: Vec<AgentRun>| {
             per_agent(&merge::report(runs, &RunFacts::default()).0).replace('\n', " ")
         };
         let mut noisy = agent("a:1", 0..6, 1_000_000);
         let clock = noisy.synchronization.as_mut().expect("synchronized");
         clock.drift_error_ppm = Some(1.3);
-        let text = told(vec![noisy]);
+        let text = shown(vec![noisy]);
         let words = "Its clock and the controller's agreed to within 43.0 µs at the start and \
                      51.0 µs at the end. ";
         assert!(text.contains(words), "{text}");

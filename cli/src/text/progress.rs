@@ -1,7 +1,7 @@
 //! The text of the progress line.
 
 use engine::plan::{DURATION_MAX, Plan};
-use engine::run::{Phase, Tally, Trouble};
+use engine::run::{Phase, RunProgress, Trouble};
 use engine::shard::DRAIN_INTERRUPTED_NS;
 use engine::sys::units::{Nanos, SECOND_NS};
 use probe::SeriesProgress;
@@ -24,7 +24,7 @@ pub(crate) fn phase(phase: Phase) -> &'static str {
 }
 
 /// How far a run of a completed plan is, in one line, with what it did in the last second.
-pub(crate) fn line(plan: &Plan, now: &Tally, second: Option<&Second>) -> String {
+pub(crate) fn line(plan: &Plan, now: &RunProgress, second: Option<&Second>) -> String {
     let mut parts = vec![phase_of(plan, now)];
     if now.phase != Phase::Setup {
         parts.extend(second.into_iter().flat_map(|second| {
@@ -54,7 +54,7 @@ pub(crate) fn line(plan: &Plan, now: &Tally, second: Option<&Second>) -> String 
 }
 
 /// Where a run is, for how long, and how long it still takes, as far as that is known.
-pub(crate) fn phase_of(plan: &Plan, now: &Tally) -> String {
+pub(crate) fn phase_of(plan: &Plan, now: &RunProgress) -> String {
     let left = |ns: u64| Nanos::from_secs(ns.saturating_sub(now.elapsed_ns).div_ceil(SECOND_NS));
     let counted = plan.requests.filter(|_| plan.ends_by_count());
     let left = match (now.phase, counted) {
@@ -69,7 +69,12 @@ pub(crate) fn phase_of(plan: &Plan, now: &Tally) -> String {
         }
         (Phase::Warmup | Phase::Steady, None) => format!(", {} left", left(plan.end_ns())),
     };
-    format!("{} {:.1} s{left}", phase(now.phase), now.elapsed_ns as f64 / SECOND_NS as f64)
+    let at = plan.stages().position(|(_, span)| span.contains(&now.elapsed_ns));
+    let at = at.filter(|_| now.phase == Phase::Steady && 1 < plan.stage.len());
+    let stage =
+        at.map_or_else(String::new, |at| format!(", stage {} of {}", at + 1, plan.stage.len()));
+    let elapsed_s = now.elapsed_ns as f64 / SECOND_NS as f64;
+    format!("{} {elapsed_s:.1} s{stage}{left}", phase(now.phase))
 }
 
 /// How the generator itself does.
@@ -243,12 +248,12 @@ mod tests {
         (0..20).for_each(|_| latency.record(1_250_000));
         let health = Some(Health::default());
         let second = Second { intended: 5_004.2, answered: 5_000.7, latency, health };
-        let now = |phase| Tally {
+        let now = |phase| RunProgress {
             phase,
             elapsed_ns: 1_250_000_000,
             errors: 1,
             in_flight: 44,
-            ..Tally::default()
+            ..RunProgress::default()
         };
         let line = |phase| line(&plan, &now(phase), Some(&second));
         insta::assert_snapshot!(line(Phase::Setup), @"setup 1.2 s, up to 39s left");
@@ -259,8 +264,12 @@ mod tests {
         let warmup = Nanos(0);
         let plan = Plan { warmup, requests: Some(2_000), ..Plan::default() };
         let counts = [1_500, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        let counted = Tally { counts, ..now(Phase::Steady) };
+        let counted = RunProgress { counts, ..now(Phase::Steady) };
         assert_eq!(phase_of(&plan, &counted), "steady 1.2 s, 500 requests left");
+        let stage = ["5:1s", "5..9:2s"].map(|stage| stage.parse().expect(stage)).into();
+        let staged = Plan { warmup, stage, duration: Nanos::from_secs(3), ..Plan::default() };
+        let now = now(Phase::Steady);
+        assert_eq!(phase_of(&staged, &now), "steady 1.2 s, stage 2 of 2, 2s left");
     }
 
     #[test]

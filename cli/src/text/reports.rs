@@ -1,11 +1,11 @@
 //! Made-up reports for tests to render.
 
-use engine::host::environment::Environment;
-use engine::host::ports::Ports;
-use engine::host::watch::Machine;
 use engine::plan::{Plan, StampSource};
 use engine::record::counts::Counts;
 use engine::record::shard_stats::ShardStats;
+use engine::report::environment::Environment;
+use engine::report::machine::Machine;
+use engine::report::machine::Ports;
 use engine::report::verdict::Verdict;
 use engine::report::{
     AgentPart, ClientPart, ClientShare, DistributionPart, Generator, LittlesLaw, Microseconds,

@@ -3,20 +3,22 @@
 use std::fmt::Write as _;
 
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
-use engine::report::verdict::{Code, Level};
+use engine::report::verdict::Level;
 use engine::sys::units::{Nanos, Rate, SECOND_NS};
 use probe::blame::{Side, excuse};
 use probe::document::{Made, SearchDocument, SweepDocument};
 use probe::knee::Knee;
 use probe::rule::by_objectives;
 use probe::search::{Bracket, Limit, SearchPlan};
-use probe::step::{ERRORS_MAX, Latency, Outcome, Step, none_is_valid};
+use probe::step::{ERRORS_MAX, Outcome, Step, none_is_valid};
 use probe::sweep::{KNEE_WIDTH, SweepPlan};
 use probe::{Ask, SeriesProgress};
 
 use super::figures::{count, rate, things, time};
+use super::layout::Column::{self, Left, Right};
+use super::layout::{Text, aligned};
 use super::slo::judgement;
-use super::wrap::{indented, wrap};
+use super::verdict::word;
 
 /// The percentiles of a step's line.
 const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
@@ -37,14 +39,17 @@ pub(crate) fn sweep_begins(plan: &SweepPlan) -> String {
         0 => String::new(),
         more => format!(", and up to {more} more around the knee"),
     };
-    format!(
-        "{} from {}/s to {}/s{more}; {} each\n\n{}",
+    let mut text = Text::new();
+    text.line(format!(
+        "{} from {}/s to {}/s{more}; {} each",
         things(plan.rates.len() as u64, "rate"),
         rate(first),
         rate(last),
-        plan.duration,
-        head()
-    )
+        plan.duration
+    ));
+    text.blank();
+    text.add(head());
+    text.done()
 }
 
 /// What a search is about to do, and the head of its table; `implied`: the objective
@@ -56,18 +61,25 @@ pub(crate) fn search_begins(slo: &str, implied: Option<&str>, first: Rate) -> St
     });
     let message =
         format!("Searching for the highest rate that meets {slo}, from {first}/s up{implied}");
-    format!("{}\n{}", wrap(&message), head())
+    let mut text = Text::new();
+    text.wrapped(message);
+    text.blank();
+    text.add(head());
+    text.done()
 }
 
 /// Columns before what a step's line says in words.
 const WORDS_AT: usize = 32;
 
+/// The columns before them, and of a step's percentiles.
+const COLUMNS: [Column; 4] = [Right(10), Right(12), Right(8), Left(2)];
+const OF_LATENCY: [Column; 4] = [Left(13), Left(22), Left(22), Left(22)];
+
 fn head() -> String {
-    let mut text = format!("{:>10}  {:>10}  {:>6}\n{:11}", "rate/s", "answered/s", "errors", "");
-    for (name, _) in SHOWN {
-        let _ = write!(text, "  {name:<20}");
-    }
-    text.trim_end().to_owned() + "\n"
+    let mut text = Text::new();
+    text.row(&COLUMNS, &["rate/s", "answered/s", "errors"]);
+    text.row(&OF_LATENCY, &["", SHOWN[0].0, SHOWN[1].0, SHOWN[2].0]);
+    text.done()
 }
 
 /// The lines of a step of a sweep; `cut_short`: by a signal.
@@ -122,16 +134,17 @@ const CUT_SHORT: &str = "interrupted, not counted";
 
 /// The lines of a step: the rate and what became of it, then corrected latency above naive.
 fn row(step: &Step, words: &str) -> String {
-    let errors = share(step.error_share());
-    let first =
-        format!("{:>10}  {:>10}  {errors:>6}  ", rate(step.rate_per_s), rate(step.answered_per_s));
-    let mut text = indented(&first, &" ".repeat(WORDS_AT), words);
-    for (name, latency) in [("corrected", &step.corrected), ("naive", &step.naive)] {
-        let line = format!("  {name:<9}{}", cells(latency));
-        text.push_str(line.trim_end());
-        text.push('\n');
+    let figures = [rate(step.rate_per_s), rate(step.answered_per_s), share(step.error_share())];
+    let mut text = Text::new();
+    text.field(WORDS_AT, &aligned(&COLUMNS, &figures), words);
+    for (name, latency) in [("  corrected", &step.corrected), ("  naive", &step.naive)] {
+        let [p50, p99, tail] = SHOWN.map(|(_, q)| {
+            let percentile = latency.percentiles.at(q);
+            estimate(percentile.value, percentile.interval)
+        });
+        text.row(&OF_LATENCY, &[name, &p50, &p99, &tail]);
     }
-    text
+    text.done()
 }
 
 /// What became of the objectives, with the figures of those that weren't met.
@@ -163,14 +176,10 @@ fn figure(objective: &JudgedObjective) -> String {
 /// The verdict, with the reasons for its level.
 fn verdict(step: &Step) -> String {
     let level = step.verdict.level;
-    let name = match level {
-        Level::Valid => return "valid".to_owned(),
-        Level::Suspect => "suspect",
-        Level::Invalid => "INVALID",
-    };
-    let reasons = step.verdict.codes.iter().filter(|reason| reason.level == level);
-    let codes: Vec<String> = reasons.map(|reason| reason.code.to_string()).collect();
-    format!("{name}: {}", codes.join(", "))
+    match level {
+        Level::Valid => word(level).to_owned(),
+        _ => format!("{}: {}", word(level), step.verdict.names_at(level).join(", ")),
+    }
 }
 
 /// A share as a percentage.
@@ -181,14 +190,6 @@ fn share(share: f64) -> String {
         percent if percent < 9.95 => format!("{percent:.2} %"),
         percent => format!("{percent:.0} %"),
     }
-}
-
-fn cells(latency: &Latency) -> String {
-    let cells = SHOWN.map(|(_, q)| {
-        let percentile = latency.percentiles.at(q);
-        format!("  {:<20}", estimate(percentile.value, percentile.interval))
-    });
-    cells.concat()
 }
 
 /// A time with its interval, both in the unit of the time: `1.02 (1.01–1.03) ms`.
@@ -211,11 +212,13 @@ fn estimate(us: Option<f64>, interval: Option<[f64; 2]>) -> String {
 
 /// What a sweep found, and where it is written.
 pub(crate) fn sweep_ends(document: &SweepDocument, written: &[String]) -> String {
-    let mut text = String::from("\n");
+    let mut text = Text::new();
+    text.blank();
     if !document.made.steps.is_empty() {
-        text.push_str(&wrap(&found(document)));
+        text.wrapped(found(document));
     }
-    text + &end(&document.made, written)
+    text.add(end(&document.made, written));
+    text.done()
 }
 
 pub(super) fn at(per_second: f64) -> String {
@@ -428,11 +431,13 @@ pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> Stri
     let SearchDocument { bracket, search, made, .. } = document;
     let (what, open) = ("The highest rate that holds", samples(made));
     let message = bracketed(what, bracket, &open, ending(document), made, search);
-    let mut text = String::from("\n");
+    let mut text = Text::new();
+    text.blank();
     if !made.steps.is_empty() {
-        text.push_str(&wrap(&message));
+        text.wrapped(message);
     }
-    text + &end(made, written)
+    text.add(end(made, written));
+    text.done()
 }
 
 /// A bracket in words: what lies in it; which rates remained undecided, and why they are `open`;
@@ -563,7 +568,9 @@ fn ending(document: &SearchDocument) -> Option<String> {
     };
     if failing().all(|step| step.outcome == Some(Outcome::Excused)) {
         let mut excuses: Vec<String> = Vec::new();
-        for words in failing().filter_map(excuse).map(excused_by) {
+        for code in failing().filter_map(excuse) {
+            let says = || format!("the verdict says {code}");
+            let words = code.rule().more.excuse.map_or_else(says, str::to_owned);
             if !excuses.contains(&words) {
                 excuses.push(words);
             }
@@ -581,47 +588,35 @@ fn ending(document: &SearchDocument) -> Option<String> {
     Some(message)
 }
 
-/// An excuse in words, by its code.
-fn excused_by(code: Code) -> String {
-    match code {
-        Code::CpuStolen => "the hypervisor took the generator's cores",
-        Code::CpuContended => "other processes used the generator's cores",
-        Code::CpuThrottled => "a quota held the generator back",
-        Code::CoreSaturated => "the generator's core was full",
-        Code::GeneratorLate => "the generator was late",
-        other => return format!("the verdict says {other}"),
-    }
-    .to_owned()
-}
-
 /// How a series ended, if it wasn't done, and where it is written.
 pub(super) fn end(made: &Made, written: &[String]) -> String {
-    let mut text = String::new();
+    let mut text = Text::new();
     if none_is_valid(&made.steps) {
-        text.push_str("Each step that decided something is INVALID: don't trust this answer.\n");
+        text.line("Each step that decided something is INVALID: don't trust this answer.");
     }
     match &made.error {
-        Some(error) => text.push_str(&wrap(&format!("Ended early: {error}"))),
-        None if made.interrupted => text.push_str("Interrupted: partial results.\n"),
+        Some(error) => text.wrapped(format!("Ended early: {error}")),
+        None if made.interrupted => text.line("Interrupted: partial results."),
         None => {}
     }
     if !written.is_empty() {
-        let _ = writeln!(text, "written {}", written.join(", "));
+        text.line(format!("written {}", written.join(", ")));
     }
-    text
+    text.done()
 }
 
 #[cfg(test)]
 mod tests {
     use engine::plan::Plan;
+    use engine::report::verdict::Code;
     use probe::Change;
     use probe::document::SCHEMA;
     use probe::search::SearchPlan;
     use probe::step::Reason;
     use probe::within::Within;
 
+    use super::super::layout::WIDTH;
     use super::super::reports::{part, report};
-    use super::super::wrap::WIDTH;
     use super::*;
 
     /// A step at this rate that took these times in µs.
@@ -763,7 +758,7 @@ mod tests {
         assert_eq!(label(&ask, progress), "step 3/16  1,427/s  at most 2m left  ");
     }
 
-    const TIME: Within = Within { within: Nanos::from_secs(240), beside: Nanos::from_secs(17) };
+    const TIME: Within = Within { within: Nanos::from_secs(240), around: Nanos::from_secs(17) };
 
     fn sweep_document(knee: Knee, steps: Vec<Step>) -> SweepDocument {
         let sweep = SweepPlan {

@@ -5,7 +5,8 @@ use engine::report::slo::{JudgedObjective, Judgement, Slo};
 use engine::report::verdict::Level;
 
 use super::figures::{count, time};
-use super::wrap::wrap;
+use super::layout::Column::{Left, Right};
+use super::layout::{Text, widest};
 
 /// The headline of a run that had objectives: that of its verdict, then those that are missed or
 /// undecided.
@@ -53,28 +54,28 @@ pub(crate) fn assumption(objective: &JudgedObjective, window_s: f64) -> Option<S
 }
 
 /// Why the interval of a mean can't be relied on.
-const MEAN_OF_FEW: &str = "  a few slow requests decide this mean: the true one may lie above\n";
+const MEAN_OF_FEW: &str = "  a few slow requests decide this mean: the true one may lie above";
 
 /// The lines of the objectives, below one with what became of all of them.
 pub(crate) fn objectives(slo: &Slo, window_s: f64) -> String {
     let rows: Vec<[String; 4]> = slo.objectives.iter().map(cells).collect();
-    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-    let (bound, figure, interval) = (width(0), width(1), width(2));
-    let mut text = format!("objectives {}\n", judgement(slo.judgement));
-    for ([bounded, value, doubt, judged], objective) in rows.into_iter().zip(&slo.objectives) {
-        let row = format!("{bounded:<bound$}  {value:>figure$}  {doubt:<interval$}  {judged}\n");
-        text.push_str(&row);
+    let width = |at: usize| widest(rows.iter().map(|row| &*row[at]));
+    let columns = [Left(width(0) + 2), Right(width(1)), Left(2), Left(width(2) + 2)];
+    let mut text = Text::new();
+    text.line(format!("objectives {}", judgement(slo.judgement)));
+    for ([bounded, value, doubt, judged], objective) in rows.iter().zip(&slo.objectives) {
+        text.row(&columns, &[bounded, value, "", doubt, judged]);
         if let Some(beyond) = beyond(objective) {
-            text.push_str(&format!("  {beyond}\n"));
+            text.line(format!("  {beyond}"));
         }
         if objective.may_lie_above {
-            text.push_str(MEAN_OF_FEW);
+            text.line(MEAN_OF_FEW);
         }
     }
     if let Some(assumed) = slo.objectives.iter().find_map(|one| assumption(one, window_s)) {
-        text.push_str(&wrap(&format!("{assumed}.")));
+        text.wrapped(format!("{assumed}."));
     }
-    text
+    text.done()
 }
 
 /// The word for a judgement.

@@ -7,12 +7,12 @@ use engine::report::{Rates, Report};
 use super::details::details;
 use super::explain;
 use super::figures::{count, megabytes, rate, things, time};
-use super::parts::parts;
+use super::layout::{LABEL, NO_BREAK, Text, sections, wrap};
+use super::parts::{scenarios, stages};
 use super::per_agent::per_agent;
 use super::slo::{self, objectives};
 use super::table::table;
 use super::verdict::{meanings, notes, verdict};
-use super::wrap::{NO_BREAK, indented, wrap};
 
 /// From this share on, what was due in the window isn't told apart from all that happened in it: a
 /// few requests of the warm-up are always answered after its end.
@@ -20,25 +20,43 @@ const NEARLY_ALL: f64 = 0.99;
 
 /// The summary of a run; `written` names the files with the results.
 pub(crate) fn summary(report: &Report, written: &[String]) -> String {
-    let part = &report.whole;
+    sections([
+        head(report),
+        format!("{}\n{}", subject(report).join("\n"), per_second(report)),
+        table("latency", &report.whole.naive, &report.whole.corrected),
+        wrap(&explain::difference(report)),
+        stages(&report.whole, &report.config.plan, report.config.window_s()),
+        scenarios(&report.whole),
+        report
+            .slo
+            .as_ref()
+            .map_or_else(String::new, |slo| objectives(slo, report.config.window_s())),
+        report.whole.successes.as_ref().map_or_else(String::new, |successes| {
+            table("successes", &successes.naive, &successes.corrected)
+        }),
+        per_agent(report),
+        meanings(&report.verdict),
+        notes(&report.verdict),
+        details(report, written),
+    ])
+}
+
+/// The verdict, and the objectives that aren't met.
+fn head(report: &Report) -> String {
     let of_verdict = verdict(&report.verdict);
     let (headline, reasons) = of_verdict.split_once('\n').unwrap_or((&of_verdict, ""));
-    let headline = wrap(&slo::headline(headline, report.slo.as_ref()));
-    let mut text = format!("{headline}{reasons}\n");
-    for line in subject(report) {
-        text.push_str(&line);
-        text.push('\n');
-    }
+    wrap(&slo::headline(headline, report.slo.as_ref())) + reasons
+}
+
+/// Rates of requests, and of bytes.
+fn per_second(report: &Report) -> String {
+    let of = &report.whole.rate;
     let mut rates = Vec::new();
-    if let Some(target) = part.rate.target {
-        rates.push(format!("planned {}", rate(target)));
-    }
-    rates.push(format!("intended {}", rate(part.rate.intended)));
-    rates.push(format!("sent {}", rate(part.rate.sent)));
-    rates.push(format!("answered {}", rate(part.rate.answered)));
-    if let Some(due) = due(&part.rate) {
-        rates.push(due);
-    }
+    rates.extend(of.target.map(|target| format!("planned {}", rate(target))));
+    rates.push(format!("intended {}", rate(of.intended)));
+    rates.push(format!("sent {}", rate(of.sent)));
+    rates.push(format!("answered {}", rate(of.answered)));
+    rates.extend(due(of));
     let traffic = &report.traffic;
     if 0 < traffic.received_bytes {
         rates.push(format!("in {}", megabytes(traffic.received_bytes_per_s)));
@@ -46,40 +64,9 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     }
     // A rate stays with its name.
     let rates: Vec<String> = rates.iter().map(|rate| rate.replace(' ', NO_BREAK)).collect();
-    text.push_str(&indented("per second       ", &" ".repeat(17), &rates.join("  ")));
-    text.push('\n');
-    text.push_str(&table("latency", &part.naive, &part.corrected));
-    text.push('\n');
-    text.push_str(&wrap(&explain::difference(report)));
-    text.push('\n');
-    let parts = parts(part);
-    if !parts.is_empty() {
-        text.push_str(&parts);
-        text.push('\n');
-    }
-    if let Some(slo) = &report.slo {
-        text.push_str(&objectives(slo, report.config.window_s()));
-        text.push('\n');
-    }
-    if let Some(successes) = &part.successes {
-        text.push_str(&table("successes", &successes.naive, &successes.corrected));
-        text.push('\n');
-    }
-    let agents = per_agent(report);
-    if !agents.is_empty() {
-        text.push_str(&agents);
-        text.push('\n');
-    }
-    if let Some(meanings) = meanings(&report.verdict) {
-        text.push_str(&meanings);
-        text.push('\n');
-    }
-    if let Some(notes) = notes(&report.verdict) {
-        text.push_str(&notes);
-        text.push('\n');
-    }
-    text.push_str(&details(report, written));
-    text
+    let mut text = Text::new();
+    text.field(LABEL, "per second", rates.join("  "));
+    text.done()
 }
 
 /// How much of what was sent and answered in the window was due in it, where that isn't nearly all:
@@ -140,8 +127,12 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
         0 => String::new(),
         scenarios => format!("  {}", things(scenarios as u64, "scenario")),
     };
+    let stages = match plan.stage.len() {
+        0 => String::new(),
+        stages => format!(", {}", things(stages as u64, "stage")),
+    };
     let target = format!("{}{scenarios}{}", plan.target, socket.unwrap_or_default());
-    [format!("{length}  {load}  {target}"), requests(report)]
+    [format!("{length}  {load}{stages}  {target}"), requests(report)]
 }
 
 /// How many requests there were, and what was bad about those that had no good answer: a response

@@ -5,7 +5,8 @@ use engine::report::{ClientPart, ClientShare, DistributionPart};
 use engine::stats::interval::{Method, needed};
 use engine::stats::percentiles::{PERCENTILES, Percentile, Quantile};
 
-use super::figures::{cell, count, percentile, time};
+use super::figures::{count, percentile, time};
+use super::layout::{Column, Text, aligned};
 
 /// A row of the table: a percentile or the maximum.
 pub(crate) struct Row {
@@ -57,27 +58,26 @@ impl Row {
 
 /// Naive beside corrected, with their means; `title` heads the names of the rows.
 pub(crate) fn table(title: &str, naive: &DistributionPart, corrected: &DistributionPart) -> String {
-    let mut text = format!("{title:<9}{:>10}  {:>11}\n", "naive", "corrected");
+    let mut text = Text::new();
+    let columns = [Column::Left(8), Column::Time(11), Column::Time(13)];
+    text.line(aligned(
+        &[Column::Left(8), Column::Right(11), Column::Right(13)],
+        &[title, "naive", "corrected"],
+    ));
     for row in &ROWS {
-        let shown = |part| cell(&percentile(part, row.of(part)));
-        let line = format!("{:<8}{}  {}", row.name, shown(naive), shown(corrected));
-        let line = match row.of(corrected) {
-            // A note on n/a stands right behind it, a note on a time in a column of its own.
+        let [naive, shown] = [naive, corrected].map(|part| percentile(part, row.of(part)));
+        let line = aligned(&columns, &[row.name, &naive, &shown]);
+        // A note on n/a stands right behind it, a note on a time in a column of its own.
+        text.line(match row.of(corrected) {
             None => format!("{} {}", line.trim_end(), row.note(corrected)),
             Some(_) => format!("{line}  {}", row.note(corrected)),
-        };
-        text.push_str(line.trim_end());
-        text.push('\n');
+        });
     }
-    let mean = |part: &DistributionPart| cell(&part.mean.map_or("n/a".to_owned(), time));
-    let line = format!("{:<8}{}  {}", "mean", mean(naive), mean(corrected));
-    text.push_str(line.trim_end());
-    text.push('\n');
-    for note in noted(naive, corrected) {
-        text.push_str(&note);
-        text.push('\n');
-    }
-    text
+    let [naive_mean, mean] =
+        [naive, corrected].map(|part| part.mean.map_or("n/a".to_owned(), time));
+    text.row(&columns, &["mean", &naive_mean, &mean]);
+    noted(naive, corrected).iter().for_each(|note| text.line(note));
+    text.done()
 }
 
 /// What is to be known of the table's figures: why some are unknown, and what the brackets mean.

@@ -1,13 +1,12 @@
 //! The cases of `calibrate --truth`: predicted, measured, and the band within which they agree.
 
-use std::fmt::Write as _;
-
 use calibration::cases::Outcome;
 use calibration::judgement::Judgement;
 use calibration::observed::Comparison;
 
 use super::figures::{count, things};
-use super::wrap::indented;
+use super::layout::Column::{self, Left, Right};
+use super::layout::{Text, WRITTEN};
 
 /// What a case says that wasn't judged.
 const NOT_JUDGED: &str = "not judged: this may be what disturbed the machine, so it says nothing \
@@ -16,77 +15,78 @@ const NOT_JUDGED: &str = "not judged: this may be what disturbed the machine, so
 /// One case, as it ended.
 pub(crate) fn case(outcome: &Outcome) -> String {
     let head = match outcome.judgement {
-        Judgement::Passed => "pass  ",
-        Judgement::NotJudged => "n/a   ",
-        Judgement::Failed => "FAIL  ",
+        Judgement::Passed => "pass",
+        Judgement::NotJudged => "n/a",
+        Judgement::Failed => "FAIL",
     };
-    let mut text = indented(head, "      ", &outcome.name);
+    let mut text = Text::new();
+    text.field(INDENT, head, &outcome.name);
     let Outcome { intended, answered, ledger, comparisons, disturbed, generator, .. } = outcome;
     let (intended, answered) = (count(*intended), count(*answered));
-    let counts =
-        format!("{intended} intended, {answered} answered, {} by the ledger", count(*ledger));
-    text.push_str(&indented("      ", "      ", &counts));
-    let _ = writeln!(
-        text,
-        "      {:<11}{:>10}{:>10}{:>10}{:>10}  to, ms",
-        "", "predicted", "measured", "ledger", "from"
-    );
+    let ledger = count(*ledger);
+    let counts = format!("{intended} intended, {answered} answered, {ledger} by the ledger");
+    text.field(INDENT, "", counts);
+    text.row(&COLUMNS[..6], &["", "", "predicted", "measured", "ledger", "from", "  to, ms"]);
     for comparison in comparisons {
-        text.push_str(&row(comparison, outcome.is_control));
+        text.row(&COLUMNS, &row(comparison, outcome.is_control));
     }
     for evidence in disturbed {
-        text.push_str(&indented("      ", "        ", &format!("not quiet: {evidence}")));
+        text.item(INDENT, format!("not quiet: {evidence}"));
     }
     for evidence in generator {
-        text.push_str(&indented("      ", "        ", &format!("generator: {evidence}")));
+        text.item(INDENT, format!("generator: {evidence}"));
     }
     if outcome.judgement == Judgement::NotJudged {
-        text.push_str(&indented("      ", "      ", NOT_JUDGED));
+        text.field(INDENT, "", NOT_JUDGED);
     }
-    text.push('\n');
-    text
+    text.blank();
+    text.done()
 }
 
-fn row(comparison: &Comparison, is_control: bool) -> String {
+/// Columns before what is said of a case.
+const INDENT: usize = 6;
+/// The columns of a case's figures.
+const COLUMNS: [Column; 7] =
+    [Left(INDENT), Left(11), Right(10), Right(10), Right(10), Right(10), Right(9)];
+
+fn row(comparison: &Comparison, is_control: bool) -> [String; 8] {
     let Comparison { name, predicted_ms, measured_ms, held_ms, band_ms: (from, to) } = comparison;
     let note = match comparison.holds() {
         true => "",
         false if is_control && comparison.is_below() => "  as it must",
         false => "  OUTSIDE",
     };
-    let numbers = format!("{predicted_ms:>10.3}{measured_ms:>10.3}{held_ms:>10.3}{from:>10.3}");
-    format!("      {name:<11}{numbers}{to:>9.3}{note}\n")
+    let [predicted, measured, held, from, to] =
+        [predicted_ms, measured_ms, held_ms, from, to].map(|ms| format!("{ms:.3}"));
+    let name = name.clone();
+    [String::new(), name, predicted, measured, held, from, to, note.to_owned()]
 }
 
 /// What all of them came to.
 pub(crate) fn sum(outcomes: &[Outcome], planned: usize, written: &[String]) -> String {
     let of = |judgement| outcomes.iter().filter(|outcome| outcome.judgement == judgement).count();
     let passed = of(Judgement::Passed);
-    let mut text = format!("{passed} of {} passed", things(planned as u64, "case"));
+    let mut counts = format!("{passed} of {} passed", things(planned as u64, "case"));
     for (judgement, what) in [(Judgement::Failed, "failed"), (Judgement::NotJudged, "not judged")] {
         match of(judgement) {
             0 => {}
-            some => {
-                let _ = write!(text, ", {some} {what}");
-            }
+            some => counts.push_str(&format!(", {some} {what}")),
         }
     }
     if outcomes.len() < planned {
-        let _ = write!(text, ", interrupted after {}", outcomes.len());
+        counts.push_str(&format!(", interrupted after {}", outcomes.len()));
     }
-    text.push('\n');
+    let mut text = Text::new();
+    text.line(counts);
     let disturbed = outcomes.iter().filter(|outcome| !outcome.disturbed.is_empty()).count();
     if 0 < disturbed {
-        let _ = writeln!(
-            text,
-            "The machine was not quiet in {}: what disturbed it is named above.",
-            things(disturbed as u64, "case")
-        );
+        let cases = things(disturbed as u64, "case");
+        text.line(format!(
+            "The machine was not quiet in {cases}: what disturbed it is named above."
+        ));
     }
-    for file in written {
-        let _ = writeln!(text, "written  {file}");
-    }
-    text
+    text.written(WRITTEN, written);
+    text.done()
 }
 
 #[cfg(test)]

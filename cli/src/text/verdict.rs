@@ -4,22 +4,21 @@
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
-use engine::report::verdict::{Code, Level, Reason, Topic, Verdict};
+use engine::report::verdict::{Level, Reason, Topic, Verdict};
+use engine::report::{Follows, Of};
 
-use super::wrap::indented;
+use super::layout::Text;
 
 /// The lines of the verdict: its headline, then each reason by its evidence, with what may have
 /// caused it.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
-    let mut text = headline(verdict);
-    text.push('\n');
-    for line in in_order(verdict) {
-        text.push_str(&match line.relation {
-            "" => indented("  ", "    ", &format!("{}.", line.text)),
-            relation => indented("    ", "      ", &format!("{relation}{}.", line.text)),
-        });
+    let mut text = Text::new();
+    text.line(headline(verdict));
+    for Line { relation, text: found, .. } in in_order(verdict) {
+        let indent = if relation.is_empty() { 2 } else { 4 };
+        text.item(indent, format!("{relation}{found}."));
     }
-    text
+    text.done()
 }
 
 /// What was found, as the verdict lists it.
@@ -47,15 +46,12 @@ pub(crate) fn in_order(verdict: &Verdict) -> Vec<Line<'_>> {
             text: message(note, Level::Valid),
         }));
     };
-    let stolen = stolen(verdict);
-    for (at, reason) in verdict.reasons.iter().enumerate() {
-        if stolen.is_none() || !follows(reason) {
-            add(reason, "");
-        }
-        if stolen == Some(at) {
-            let following = verdict.reasons.iter().filter(|reason| follows(reason));
-            following.for_each(|reason| add(reason, "likely a consequence: "));
-        }
+    for reason in verdict.reasons.iter().filter(|reason| followed(verdict, reason).is_none()) {
+        add(reason, "");
+        let following = verdict.reasons.iter().filter(|other| {
+            followed(verdict, other).is_some_and(|followed| std::ptr::eq(followed, reason))
+        });
+        following.for_each(|reason| add(reason, "likely a consequence: "));
     }
     lines
 }
@@ -67,28 +63,29 @@ fn explained<'a>(verdict: &'a Verdict, note: &Reason) -> Option<&'a Reason> {
         let is_of_one =
             reason.agent.is_none() || note.agent.is_none() || reason.agent == note.agent;
         is_of_one
-            && reason.code.is_generators_effect()
+            && reason.code.rule().more.follows != Follows::Nothing
             && reason.touches.iter().any(|topic| note.touches.iter().any(|of| topic.is_of(*of)))
     })
 }
 
-/// The notes that explain no reason; `None` if there are none.
-pub(crate) fn notes(verdict: &Verdict) -> Option<String> {
-    let alone = verdict.notes.iter().filter(|note| explained(verdict, note).is_none());
-    let lines =
-        alone.map(|note| indented("  ", "    ", &format!("{}.", message(note, Level::Valid))));
-    let lines: String = lines.collect();
-    (!lines.is_empty())
-        .then(|| format!("notes: possible causes, of none of the reasons above\n{lines}"))
+/// The notes that explain no reason; empty if there are none.
+pub(crate) fn notes(verdict: &Verdict) -> String {
+    let mut text = Text::new();
+    let mut alone =
+        verdict.notes.iter().filter(|note| explained(verdict, note).is_none()).peekable();
+    if alone.peek().is_some() {
+        text.line("notes: possible causes, of none of the reasons above");
+    }
+    alone.for_each(|note| text.item(2, format!("{}.", message(note, Level::Valid))));
+    text.done()
 }
 
 /// What the reasons mean for the numbers and what to do about each, and about what may have caused
-/// them; `None` of a valid run. Reasons of one meaning share it, and what follows from another reason
+/// them; empty of a valid run. Reasons of one meaning share it, and what follows from another reason
 /// needs none.
-pub(crate) fn meanings(verdict: &Verdict) -> Option<String> {
-    let is_stolen = stolen(verdict).is_some();
+pub(crate) fn meanings(verdict: &Verdict) -> String {
     let causes = verdict.notes.iter().filter(|note| explained(verdict, note).is_some());
-    let reasons = verdict.reasons.iter().filter(|reason| !is_stolen || !follows(reason));
+    let reasons = verdict.reasons.iter().filter(|reason| followed(verdict, reason).is_none());
     let mut groups: Vec<(Vec<String>, &Reason)> = Vec::new();
     for reason in reasons.chain(causes) {
         let alike = |(_, other): &&mut (Vec<String>, &Reason)| {
@@ -101,20 +98,20 @@ pub(crate) fn meanings(verdict: &Verdict) -> Option<String> {
             None => groups.push((vec![name], reason)),
         }
     }
-    if groups.is_empty() {
-        return None;
+    let mut text = Text::new();
+    if !groups.is_empty() {
+        text.line("what the reasons mean");
     }
-    let mut text = "what the reasons mean\n".to_owned();
     for (names, Reason { meaning, cure, .. }) in groups {
-        let sentence = format!("{}: {meaning}. Cure: {cure}.", names.join(", "));
-        text.push_str(&indented("  ", "    ", &sentence));
+        text.item(2, format!("{}: {meaning}. Cure: {cure}.", names.join(", ")));
     }
-    Some(text)
+    text.done()
 }
 
-/// The reason that the hypervisor took time from the shards' cores.
-fn stolen(verdict: &Verdict) -> Option<usize> {
-    verdict.reasons.iter().rposition(|reason| reason.code == Code::CpuStolen)
+/// The reason that a reason likely follows from: it then needs no meaning and no cure of its own.
+fn followed<'a>(verdict: &'a Verdict, reason: &Reason) -> Option<&'a Reason> {
+    let Follows::NotesAnd(code) = reason.code.rule().more.follows else { return None };
+    verdict.reasons.iter().find(|other| other.code == code)
 }
 
 /// A text that begins with the headline of a verdict of this level, with that in its colour.
@@ -127,11 +124,6 @@ pub(crate) fn coloured(text: &str, level: Level) -> String {
     let style = colour.on_default().bold();
     let (headline, rest) = text.split_once('\n').unwrap_or((text, ""));
     format!("{style}{headline}{style:#}\n{rest}")
-}
-
-/// Whether a reason follows when it does: it then needs no meaning and no cure of its own.
-fn follows(reason: &Reason) -> bool {
-    matches!(reason.code, Code::GeneratorLate | Code::GeneratorBound | Code::ScheduleNotAsPlanned)
 }
 
 /// The verdict in one line: `valid`, `INVALID: core_saturated`, `valid for throughput; latencies
@@ -175,7 +167,8 @@ pub(crate) fn headline(verdict: &Verdict) -> String {
     text
 }
 
-fn word(level: Level) -> &'static str {
+/// The word for a level.
+pub(crate) fn word(level: Level) -> &'static str {
     match level {
         Level::Valid => "valid",
         Level::Suspect => "suspect",
@@ -203,8 +196,7 @@ fn names(verdict: &Verdict, of: impl Fn(&Reason) -> bool) -> String {
 fn message(reason: &Reason, level: Level) -> String {
     let milder = if reason.level < level { " (suspect only)" } else { "" };
     // Evidence that is of agents beside each other names them.
-    let names_agents =
-        [Code::AgentLost, Code::AgentsDiffer, Code::StartSkew].contains(&reason.code);
+    let names_agents = reason.code.rule().of == Of::Whole;
     let agent = match &reason.agent {
         Some(name) if !names_agents => format!(" on agent {name}"),
         _ => String::new(),
@@ -214,7 +206,7 @@ fn message(reason: &Reason, level: Level) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::report::verdict::Unit;
+    use engine::report::verdict::{Code, Unit};
 
     use super::*;
 
@@ -239,7 +231,7 @@ mod tests {
     fn nothing_against_it_is_one_word() {
         let nothing = Verdict::valid();
         assert_eq!(verdict(&nothing), "valid\n");
-        assert_eq!(meanings(&nothing), None);
+        assert_eq!(meanings(&nothing), "");
     }
 
     #[test]
@@ -262,7 +254,7 @@ mod tests {
             window's end.
           generator_late (suspect only): pacer lateness p99 is 85.0 µs.
         ");
-        insta::assert_snapshot!(meanings(&judged).expect("there are reasons"), @r"
+        insta::assert_snapshot!(meanings(&judged), @r"
         what the reasons mean
           rate_missed, generator_late: the run measured its own generator: the target
             could have answered more, or sooner. Cure: add --cores, or lower the load.
@@ -297,10 +289,10 @@ mod tests {
             likely a consequence: generator_late: pacer lateness p99 is 85.0 µs.
           errors: 5 of 100 requests had no good answer.
         ");
-        let meant = |verdict: &Verdict| meanings(verdict).expect("there are reasons");
-        assert!(meant(&judged).contains("\n  cpu_stolen, errors: the run"), "{}", meant(&judged));
+        let meant = meanings(&judged);
+        assert!(meant.contains("\n  cpu_stolen, errors: the run"), "{meant}");
         let alone = suspect(vec![late, errors.clone()]);
-        assert!(meant(&alone).contains("\n  generator_late, errors: the run"));
+        assert!(meanings(&alone).contains("\n  generator_late, errors: the run"));
         assert!(!verdict(&suspect(vec![stolen, errors])).contains("consequence"));
     }
 
@@ -315,7 +307,7 @@ mod tests {
             Verdict { level, reasons, notes: vec![contended.clone()] }
         };
         let tail = Reason { touches: vec![Topic::Tail], ..added.clone() };
-        assert_eq!(notes(&with(vec![tail])), None, "it may explain those of the tail as well");
+        assert_eq!(notes(&with(vec![tail])), "", "it may explain those of the tail as well");
         let explained = with(vec![few.clone(), added]);
         insta::assert_snapshot!(verdict(&explained), @r"
         suspect: too_few_samples, client_share
@@ -323,14 +315,14 @@ mod tests {
           client_share: the generator added 30 µs.
             a possible cause: cpu_contended: a shard waited for its core 12 %.
         ");
-        assert_eq!(notes(&explained), None);
-        assert!(meanings(&explained).is_some_and(|text| text.contains("cpu_contended: the run")));
+        assert_eq!(notes(&explained), "");
+        assert!(meanings(&explained).contains("cpu_contended: the run"));
         for alone in [with(vec![few]), with(Vec::new())] {
             assert!(!verdict(&alone).contains("cpu_contended"), "{}", verdict(&alone));
             let want = "notes: possible causes, of none of the reasons above\n  cpu_contended: a shard waited for \
                         its core 12 %.\n";
-            assert_eq!(notes(&alone).as_deref(), Some(want));
-            assert!(meanings(&alone).is_none_or(|text| !text.contains("cpu_contended")));
+            assert_eq!(notes(&alone), want);
+            assert!(!meanings(&alone).contains("cpu_contended"));
         }
     }
 

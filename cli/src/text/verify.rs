@@ -1,25 +1,27 @@
 //! The findings of `verify`, one per line, then their sum and what was not checked.
 
-use std::fmt::Write as _;
-
 use engine::verify::{Finding, MergeProof};
 
 use super::figures::{things, time};
+use super::layout::Column::{Left, Right};
+use super::layout::{Text, widest};
 
 /// Characters shown of a correct value; more would say nothing new.
 const SHOWN_MAX: usize = 40;
 
 /// The table of the findings, and what was `unchecked`.
 pub(crate) fn findings(findings: &[Finding], unchecked: &str) -> String {
-    let mut text = table(&findings.iter().collect::<Vec<_>>());
+    let mut text = Text::new();
+    text.add(table(&findings.iter().collect::<Vec<_>>()));
+    text.blank();
     let checks = things(findings.len() as u64, "check");
-    let _ = match findings.iter().filter(|finding| !finding.ok).count() {
-        0 => writeln!(text, "\n{checks}, no difference"),
-        1 => writeln!(text, "\n{checks}, 1 DIFFERS"),
-        differ => writeln!(text, "\n{checks}, {differ} DIFFER"),
-    };
-    let _ = writeln!(text, "not checked, because nothing shows it: {unchecked}");
-    text
+    text.line(match findings.iter().filter(|finding| !finding.ok).count() {
+        0 => format!("{checks}, no difference"),
+        1 => format!("{checks}, 1 DIFFERS"),
+        differ => format!("{checks}, {differ} DIFFER"),
+    });
+    text.line(format!("not checked, because nothing shows it: {unchecked}"));
+    text.done()
 }
 
 /// The findings that differ, alone.
@@ -28,50 +30,40 @@ pub(crate) fn differing(findings: &[Finding]) -> String {
 }
 
 fn table(findings: &[&Finding]) -> String {
-    let width = findings.iter().map(|finding| finding.what.chars().count()).max().unwrap_or(0);
-    let mut text = String::new();
+    let width = widest(findings.iter().map(|finding| &*finding.what));
+    let mut text = Text::new();
     for Finding { what, expected, found, ok } in findings {
-        let _ = if *ok {
-            writeln!(text, "ok       {what:<width$}  {}", cut(found))
-        } else {
-            writeln!(text, "DIFFERS  {what:<width$}  {found}, expected {expected}")
+        let (word, found) = match ok {
+            true => ("ok", cut(found)),
+            false => ("DIFFERS", format!("{found}, expected {expected}")),
         };
+        text.row(&[Left(9), Left(width + 2)], &[word, what, &found]);
     }
-    text
+    text.done()
 }
 
 /// The proof that merging is right: percentiles of all requests pooled, of the merged histogram,
 /// and the mean of the agents', which is no percentile of anything.
 pub(crate) fn merge_proof(proof: &MergeProof) -> String {
-    let mut text = format!(
-        "{} of {} pooled, corrected latency\n\n{:<6}{:>13}{:>13}{:>10}{:>17}{:>10}\n",
-        things(proof.requests, "request"),
-        things(proof.agents as u64, "agent"),
-        "",
-        "pooled, exact",
-        "merged",
-        "off by",
-        "mean of agents'",
-        "off by"
-    );
+    let (requests, agents) =
+        (things(proof.requests, "request"), things(proof.agents as u64, "agent"));
+    let columns = [Left(6), Right(13), Right(13), Right(10), Right(17), Right(10)];
+    let mut text = Text::new();
+    text.line(format!("{requests} of {agents} pooled, corrected latency"));
+    text.blank();
+    text.row(&columns, &["", "pooled, exact", "merged", "off by", "mean of agents'", "off by"]);
     for row in &proof.rows {
         let figure = |us: Option<f64>| us.map_or("n/a".to_owned(), time);
         let off = |us: Option<f64>| {
             us.map_or(String::new(), |us| format!("{:+.2} %", row.off(us) * 100.0))
         };
-        let line = format!(
-            "{:<6}{:>13}{:>13}{:>10}{:>17}{:>10}",
-            row.label,
-            time(row.pooled),
-            figure(row.merged),
-            off(row.merged),
-            figure(row.mean),
-            off(row.mean)
-        );
-        let _ = writeln!(text, "{}", line.trim_end());
+        let (pooled, merged, mean) = (time(row.pooled), figure(row.merged), figure(row.mean));
+        let (merged_off, mean_off) = (off(row.merged), off(row.mean));
+        text.row(&columns, &[row.label, &pooled, &merged, &merged_off, &mean, &mean_off]);
     }
-    text.push_str("\nA mean of percentiles is no percentile: it is shown for how wrong it is.\n");
-    text
+    text.blank();
+    text.line("A mean of percentiles is no percentile: it is shown for how wrong it is.");
+    text.done()
 }
 
 fn cut(value: &str) -> String {
@@ -131,7 +123,7 @@ mod tests {
         ok       histogram      012345678901234567890123456789012345678…
 
         3 checks, 1 DIFFERS
-        not checked, because nothing shows it: the environment and the address; the figures of the generator and the machine; connections, users, connect times and the errors of idle connections; which arrivals waited; the load before the window; how many requests were in flight; agents' names, clocks and findings; and when one was lost, and what it had told
+        not checked, because nothing shows it: the environment and the address; the figures of the generator and the machine; connections, users, connect times and the errors of idle connections; which arrivals waited; the load before the window; how many requests were in flight; agents' names, clocks and findings; and when one was lost, and what it had reported
         ");
         assert!(findings(&all[..1], UNCHECKED).contains("\n1 check, no difference\n"));
         assert!(

@@ -167,9 +167,9 @@ fn a_signal_during_a_run_ends_the_load_and_keeps_the_report() {
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     let message = said(&output);
     assert!(message.contains("run begun for ") && message.contains(" to 127.0.0.1:"), "{message}");
-    assert!(message.contains(": the agent was told to end; report kept in "), "{message}");
+    assert!(message.contains(": the agent was asked to end; report kept in "), "{message}");
     let (report, has_samples) = kept(&state);
-    assert_eq!(report["uncollected"], "the agent was told to end");
+    assert_eq!(report["uncollected"], "the agent was asked to end");
     assert_eq!(report["counts"]["sent"], target.received());
     assert!(has_samples);
     let output = bounded(controlling);

@@ -212,8 +212,13 @@ fn what_a_gate_cannot_mean_is_refused() {
 
 /// A run of 1 s against this target, whose report has this name.
 fn report(folder: &Path, target: &Target, name: &str, args: &[&str]) {
+    report_of(folder, target, name, "1s", args);
+}
+
+/// The same of a window of this length.
+fn report_of(folder: &Path, target: &Target, name: &str, length: &str, args: &[&str]) {
     let output = binary()
-        .args(["run", &target.url, "--duration", "1s", "--warmup", "200ms"])
+        .args(["run", &target.url, "--duration", length, "--warmup", "200ms"])
         .args(["--quiet", "--allow-invalid", "--out", name])
         .args(args)
         .current_dir(folder)
@@ -336,9 +341,9 @@ fn what_is_dropped_while_the_target_keeps_all_connections_busy_is_its_error() {
     let folder = folder.path();
     let fast = Target::start(&["--base-latency", "1ms"]);
     let slow = Target::start(&["--base-latency", "200ms"]);
-    let drops = ["--rate", "50", "--conns", "2", "--overload", "drop", "--duration", "6s"];
-    report(folder, &fast, "a.json", &drops);
-    report(folder, &slow, "b.json", &drops);
+    let drops = ["--rate", "50", "--conns", "2", "--overload", "drop"];
+    report_of(folder, &fast, "a.json", "6s", &drops);
+    report_of(folder, &slow, "b.json", "6s", &drops);
     let (code, said) = compare(folder, &["a.json", "b.json", "--allow-invalid", "-o", "c.json"]);
     assert_eq!(code, Some(0), "{said}");
     let compared = document(&folder.join("c.json"));

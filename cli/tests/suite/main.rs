@@ -31,5 +31,6 @@ mod schema;
 mod secrets;
 mod series;
 mod signals;
+mod stages;
 mod tls;
 mod usage;

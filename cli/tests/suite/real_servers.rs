@@ -30,9 +30,10 @@ impl Drop for Ending {
 }
 
 /// A server process that ends with its test.
-struct Server {
+pub struct Server {
     _child: Ending,
-    port: u16,
+    /// Where it listens.
+    pub port: u16,
 }
 
 impl Server {
@@ -63,7 +64,7 @@ fn free_port() -> u16 {
 }
 
 /// nginx in the foreground, as one process, with these locations; it logs to `access.log`.
-fn nginx(folder: &Path, locations: &str) -> Server {
+pub fn nginx(folder: &Path, locations: &str) -> Server {
     nginx_listening(folder, "", locations)
 }
 

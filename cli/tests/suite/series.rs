@@ -85,7 +85,7 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
     let said = said(&output);
     let sweep = document(&path("s.json"));
     assert_eq!(output.status.code(), Some(code_of_series(&sweep, true)), "{said}");
-    assert_eq!((&sweep["schema"], &sweep["interrupted"]), (&Value::from(5), &Value::from(false)));
+    assert_eq!((&sweep["schema"], &sweep["interrupted"]), (&Value::from(6), &Value::from(false)));
     assert!(!fs::read_to_string(path("s.json")).expect("text").contains("pa55"));
     assert_eq!(sweep["plan"]["seed"], 7);
     let steps = steps(&sweep);

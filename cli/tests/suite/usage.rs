@@ -105,7 +105,13 @@ fn values_that_contradict_or_cannot_be() {
     );
     refused(&["run", url, "--duration", "10x"], 2, &["--duration 10x", "30s"]);
     refused(&["run", url, "-n", "0"], 2, &["--requests 0", "from 1 to"]);
-    refused(&["run", url, "-n", "5", "--period", "1s", "--backfill", "on"], 2, &["--requests 5"]);
+    refused(&["run", url, "--rate", "5", "--period", "1s"], 2, &["--rate", "--period"]);
+    for line in [
+        &["run", url, "--period", "1s", "--backfill", "on"][..],
+        &["ab", url, url, "--backfill", "on"],
+    ] {
+        refused(line, 2, &["--backfill on: latencies are corrected by intended times", "omit it"]);
+    }
     refused(&["sweep", url, "--rates", "1..5", "-n", "5"], 2, &["--requests 5", "--duration"]);
     refused(&["run", url, "--connect-to", "h"], 2, &["--connect-to h", "HOST:PORT"]);
     refused(&["run", url, "--resolve", "h:1:::1"], 2, &["--resolve h:1:::1", "the URL is at"]);
@@ -212,13 +218,13 @@ fn files_that_cannot_be_written_or_read() {
     // One of an older version: it lacks what this one reads, and its number says why.
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
-    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 12"]);
+    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 13"]);
     let calibration = path("calibration.json");
     fs::write(&calibration, "{\"schema\": 4, \"clocks\": null}").expect("written");
     refused(&["verify", &calibration], 1, &["REPORT", &calibration, "a calibration", "run"]);
     let ceiling = path("ceiling.json");
     fs::write(&ceiling, "{\"schema\": 2, \"passed\": 1.0, \"proof\": {}}").expect("written");
-    let why = "a ceiling of schema 2, and this version reads schema 5";
+    let why = "a ceiling of schema 2, and this version reads schema 6";
     refused(&["verify", &ceiling], 1, &["REPORT", &ceiling, why]);
     let unreadable = format!("--raw {missing}: can't be read (");
     refused(&["verify", &plan, "--raw", &missing], 2, &[&unreadable, "written by `run --raw`"]);

@@ -8,24 +8,8 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use report::environment::{ControlGroup, Limit};
 use sys::kernel_files::{cores_in, read};
-
-use super::limits::Limit;
-
-/// Limits of a control group; `None` where the kernel doesn't say.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ControlGroup {
-    /// Processor time, in cores: the quota over its period (`cpu.max`; `cpu.cfs_quota_us` of
-    /// version 1).
-    pub cpu: Option<Limit<f64>>,
-    /// Cores that its processes may run on (`cpuset.cpus.effective`; `cpuset.effective_cpus` of
-    /// version 1).
-    pub cpuset: Option<Vec<usize>>,
-    /// Memory, bytes (`memory.max`; `memory.limit_in_bytes` of version 1).
-    pub memory_bytes: Option<Limit<u64>>,
-}
 
 /// The limits of this process's group.
 pub(super) fn control_group() -> ControlGroup {

@@ -1,78 +1,21 @@
 //! The environment of a run for its report: kernel, CPU, limits and network.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use plan::Wait;
 use plan::redact::hash;
+use report::calibration::CalibratedOf;
+use report::environment::{Environment, Network};
 use rustix::system::uname;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use sys::kernel_files::read;
 use sys::placement;
 use sys::topology::Topology;
 
-use super::cgroup::{self, ControlGroup};
+use super::cgroup;
 use super::kernel::{clock_source, kernel_release};
-use super::limits::{self, Limit};
-use super::network::{self, Network};
-use super::processor::{self, Core, CpuInfo, Virtualisation};
-
-/// The environment when the report was made. What the kernel doesn't say is `None`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Environment {
-    /// The machine's own name.
-    pub host: String,
-    /// This program's version.
-    pub tool_version: String,
-    /// Kernel name and release.
-    pub kernel: String,
-    /// The parameters that the kernel was booted with: the values of those that can hold a secret
-    /// are replaced by their hashes, and those for init are left out.
-    pub kernel_command_line: Option<String>,
-    /// The kernel's mitigation of each CPU vulnerability it knows, by the vulnerability's name.
-    pub mitigations: BTreeMap<String, String>,
-    /// The processor's model name.
-    pub cpu: Option<String>,
-    /// Cores of the machine.
-    pub cores_online: usize,
-    /// Cores that this process may use.
-    pub cores_allowed: Vec<usize>,
-    /// Cores that ran a shard.
-    pub cores_used: Vec<usize>,
-    /// Each of these in detail.
-    pub cores: Vec<Core>,
-    /// The kernel's word for simultaneous multithreading.
-    pub smt: Option<String>,
-    /// Whether this is a virtual machine.
-    pub virtualisation: Virtualisation,
-    /// The limits of this process's control group.
-    pub control_group: ControlGroup,
-    /// The kernel's clock source.
-    pub clock_source: Option<String>,
-    /// The route to the target.
-    pub network: Network,
-    /// Files that this process may have open.
-    pub open_files: Limit<u64>,
-    /// Memory that this process may lock, bytes.
-    pub locked_memory_bytes: Limit<u64>,
-    /// The io_uring features in use.
-    pub ring_features: Vec<String>,
-    /// Why the kernel stamped no response of a run that didn't name `--stamps`; `None` if it did.
-    #[serde(default)]
-    pub unstamped: Option<String>,
-    /// The core of an agent's control plane; `None` of a run without agents.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub control_core: Option<ControlCore>,
-}
-
-/// The core of an agent's control plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ControlCore {
-    /// Its number.
-    pub core: usize,
-    /// Whether a shard ran there too.
-    pub shared: bool,
-}
+use super::limits;
+use super::network;
+use super::processor::{self, CpuInfo};
 
 /// The environment of a run on these cores against `target`, for its report; `None` is a socket of
 /// this machine.
@@ -120,19 +63,21 @@ pub fn host_name() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }
 
+/// What this program's runs on these cores of this machine, waiting like this, need a calibration
+/// of.
+pub fn calibrated_of(cores: &[usize], wait: Wait) -> CalibratedOf {
+    let (kernel, cpu) = (kernel_name(), CpuInfo::read().model());
+    CalibratedOf { tool_version: tool_version(), kernel, cpu, cores: cores.to_vec(), wait }
+}
+
 /// This program's version.
-pub fn tool_version() -> String {
+fn tool_version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
 /// Kernel name and release.
-pub fn kernel_name() -> String {
+fn kernel_name() -> String {
     format!("{} {}", uname().sysname().to_string_lossy(), kernel_release())
-}
-
-/// The processor's model name, where the kernel says it.
-pub fn cpu_model() -> Option<String> {
-    CpuInfo::read().model()
 }
 
 /// The parameters whose values are shown: they change how fast the machine is, or how steadily.

@@ -8,10 +8,9 @@
 use std::fs;
 
 use plan::CONNS_OPEN_DEFAULT;
+use report::environment::Limit;
 use rustix::param::page_size;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use sys::placement;
 use uring::RingSizes;
 
@@ -36,19 +35,6 @@ const CAP_IPC_LOCK: u64 = 1 << 14;
 const FILES_SPARE: u64 = 64;
 /// Descriptors of one shard beside the connections.
 const FILES_PER_SHARD: u64 = 16;
-
-/// The most of something that may be used.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit<T> {
-    /// No more than this.
-    AtMost(T),
-    /// As much as there is.
-    #[default]
-    Unlimited,
-}
 
 /// Files that this process may have open now.
 pub(super) fn open_files() -> Limit<u64> {

@@ -5,42 +5,11 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use report::environment::Network;
 use sys::kernel_files::read;
 use sys::topology::Attachment;
 
 use super::ports::{port_range, source_towards};
-
-/// The route to the target; `None` where the kernel doesn't say.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Network {
-    /// Whether the target's address is one of this machine's, so that both share its cores. A
-    /// tunnel or a proxy that listens here counts as here; a target in another network namespace of
-    /// this machine doesn't.
-    pub target_on_this_host: Option<bool>,
-    /// The interface that packets to it leave by.
-    pub interface: Option<String>,
-    /// Whether that is the loopback interface: no cable, no card and no driver.
-    pub loopback: Option<bool>,
-    /// The interface's driver; interfaces without a device have none.
-    pub driver: Option<String>,
-    /// Its receive queues.
-    pub receive_queues: Option<usize>,
-    /// Its send queues.
-    pub send_queues: Option<usize>,
-    /// The memory node that its device is attached to.
-    pub node: Option<usize>,
-    /// The cores that serve its device's interrupts.
-    pub interrupt_cores: Option<Vec<usize>>,
-    /// Congestion control of new connections.
-    pub congestion_control: Option<String>,
-    /// The first and last ephemeral port.
-    pub port_range: Option<[u64; 2]>,
-    /// Whether a port in TIME_WAIT may be used again by a new connection: 0 no, 1 yes, 2 on
-    /// loopback only.
-    pub tcp_tw_reuse: Option<u64>,
-}
 
 /// An interface's name and one of its addresses.
 type Addressed = (String, IpAddr);

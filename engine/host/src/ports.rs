@@ -8,29 +8,12 @@ use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use report::machine::Ports;
 
 use super::check::{Check, Severity};
 
 /// Ephemeral ports below which connections to one address may run out.
 const PORTS_FEW: u64 = 4_096;
-
-/// Ephemeral ports used by connections to the target.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Ports {
-    /// Ports that the kernel may choose from, for each source address.
-    pub range: u64,
-    /// Source addresses to connect from.
-    pub sources: u64,
-    /// The most ports of all sources in use at once, not counting TIME_WAIT.
-    pub in_use_max: u64,
-    /// The most ports of all sources in TIME_WAIT at once. Whether the kernel may use one again
-    /// before its minute is over is said by `tcp_tw_reuse` in the environment.
-    pub time_wait_max: u64,
-    /// The fewest ports that any source had left at any time; those in TIME_WAIT count as taken.
-    pub headroom: u64,
-}
 
 /// The kernel's ephemeral port range, first and last.
 pub(super) fn port_range() -> Option<(u64, u64)> {

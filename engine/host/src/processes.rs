@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use report::machine::Contender;
 use sys::stat::{Stat, TICK_NS};
 use units::SECOND_NS;
 
@@ -13,19 +12,6 @@ use units::SECOND_NS;
 const NAMED: usize = 3;
 /// As many of the busiest are looked at more closely, thread by thread.
 const CANDIDATES: usize = 10;
-
-/// A process that used the shards' cores beside this one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Contender {
-    /// Its name as the kernel keeps it, up to 15 characters.
-    pub name: String,
-    /// Its number.
-    pub pid: u32,
-    /// Processor time that it took in the window, on any core, seconds.
-    pub cpu_s: f64,
-    /// The core, one of the shards', on which one of its threads was last seen.
-    pub core: usize,
-}
 
 /// The processor time of every process so far, ticks.
 #[derive(Clone, Debug, Default, PartialEq)]

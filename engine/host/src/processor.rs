@@ -4,40 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use report::environment::{Core, Virtualisation};
 use sys::kernel_files::read;
 use sys::topology::Topology;
 use units::CoreList;
 
 use super::check::{Check, Severity};
-
-/// A core that ran a shard; `None` where the kernel doesn't say.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Core {
-    /// Its number.
-    pub core: usize,
-    /// The hardware threads of the same physical core, this one among them.
-    pub siblings: Option<Vec<usize>>,
-    /// Its memory node. The shard's memory is there too: the shard allocates it and touches it
-    /// first, when it is already pinned.
-    pub node: Option<usize>,
-    /// Its frequency governor.
-    pub governor: Option<String>,
-    /// Its frequency when the report was made, MHz.
-    pub frequency_mhz: Option<f64>,
-}
-
-/// Whether this is a virtual machine, and who made it; `None` where the kernel doesn't say.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Virtualisation {
-    /// Whether the processor says that a hypervisor is below it.
-    pub virtual_machine: Option<bool>,
-    /// The hypervisor's name, where it tells the kernel.
-    pub hypervisor: Option<String>,
-    /// The machine's vendor; for a virtual machine its hypervisor or cloud.
-    pub system_vendor: Option<String>,
-}
 
 /// The text of `/proc/cpuinfo`.
 pub(super) struct CpuInfo(String);

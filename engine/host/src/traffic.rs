@@ -5,40 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use report::machine::{InterfaceTraffic, TcpCounts};
 use sys::kernel_files::read;
-
-/// What passed the interface that leads to the target, of all programs, in the time that the
-/// machine was watched.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct InterfaceTraffic {
-    /// The interface. On the loopback, every byte is both sent and received.
-    pub name: String,
-    /// Its speed, megabits per second; `None` where it has none, as the loopback, where no device
-    /// is behind it, or where the kernel doesn't say.
-    pub speed_mbit: Option<u64>,
-    /// Bytes received, headers included.
-    pub received_bytes: u64,
-    /// Bytes sent.
-    pub sent_bytes: u64,
-    /// Packets dropped, received or to be sent.
-    pub dropped: u64,
-}
-
-/// What TCP did in this network namespace, of all programs, in the time that the machine was
-/// watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TcpCounts {
-    /// Segments sent, those sent again not among them.
-    pub segments_sent: u64,
-    /// Segments sent again.
-    pub retransmitted: u64,
-    /// Connections that a listener here had no room for: of a target on this machine.
-    pub listen_overflows: u64,
-    /// Connections that a listener here dropped for any reason, these included.
-    pub listen_drops: u64,
-}
 
 /// The counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

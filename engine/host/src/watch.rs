@@ -13,9 +13,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use record::shard_stats::ShardStats;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use report::machine::{Contender, CoreTime, Machine};
 use sys::clock;
 use sys::control::Signals;
 use sys::placement::{allowed_cores, leave_cores};
@@ -24,70 +22,10 @@ use units::SECOND_NS;
 
 use crate::cgroup::{Quotas, Throttled};
 use crate::network::interface_towards;
-use crate::ports::{PortCount, Ports};
-use crate::processes::{Contender, Processes};
+use crate::ports::PortCount;
+use crate::processes::Processes;
 use crate::ticks::{self, Ticks};
-use crate::traffic::{InterfaceTraffic, TcpCounts, Traffic};
-
-/// What the machine did during the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Machine {
-    /// The time that `steal` and `throttled_s` cover, seconds: the window, if the watch was awake
-    /// at its start and at its end; 0 if it wasn't, and then neither is known.
-    pub observed_s: f64,
-    /// Share of the used cores' time that the hypervisor stole, in that time.
-    pub steal: Option<f64>,
-    /// Time for which this process's control group, or one of its ancestors, was throttled by its
-    /// CPU quota, in that time, seconds, summed over cores; of several groups the one throttled
-    /// longest. `None` where the kernel doesn't say.
-    pub throttled_s: Option<f64>,
-    /// What took the time of the shards' cores and of their siblings, in that time, by their
-    /// numbers. Empty where the kernel doesn't say.
-    #[serde(default)]
-    pub cores: Vec<CoreTime>,
-    /// Other processes that used the shards' cores in that time, busiest first, at most three.
-    /// Empty where `/proc` doesn't tell, and where there is no other core to ask it from.
-    pub contenders: Vec<Contender>,
-    /// Ephemeral ports used by connections to the target. `None` where the kernel doesn't say, and
-    /// for a run that never reached its window.
-    pub ports: Option<Ports>,
-    /// What passed the interface that leads to the target, in that time. `None` where the kernel
-    /// doesn't say.
-    pub interface: Option<InterfaceTraffic>,
-    /// What TCP did on this machine, in that time. `None` where the kernel doesn't say.
-    pub tcp: Option<TcpCounts>,
-}
-
-impl Machine {
-    /// The share of the time in which others used a shard's core, if that is known.
-    ///
-    /// They can't have made it wait for longer. The kernel's account has all the time from a wake-up
-    /// to the moment when the thread runs, so on a core that nobody else uses it is what waking the
-    /// core and the network's interrupts take, thousands of times a second. A process that ended
-    /// meanwhile is in the core's time alone; the interrupts that a thread was charged for hide the
-    /// others there, not in the accounts of processes.
-    pub fn used_by_others(&self, shard: &ShardStats) -> Option<f64> {
-        let time = self.cores.iter().find(|time| time.core == shard.core)?;
-        let own = (shard.cpu_user_s + shard.cpu_system_s) / shard.observed_s;
-        let of_core = time.busy - time.interrupts - own;
-        let contenders = self.contenders.iter().filter(|other| other.core == shard.core);
-        let of_processes = contenders.map(|other| other.cpu_s).sum::<f64>() / shard.observed_s;
-        Some(of_core.max(of_processes))
-    }
-}
-
-/// What took a core's time, as shares of it. A core is one hardware thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CoreTime {
-    /// Its number.
-    pub core: usize,
-    /// Neither idle nor stolen by the hypervisor. A shard that polls is busy.
-    pub busy: f64,
-    /// Interrupts, and what the kernel does because of them.
-    pub interrupts: f64,
-    /// Of these, soft interrupts: there the kernel takes in what the network brought.
-    pub soft_interrupts: f64,
-}
+use crate::traffic::Traffic;
 
 /// How often ports are counted in the window, ns. Counting costs the kernel 1.4 µs per TCP socket
 /// and us 0.2 µs (14,000 in TIME_WAIT, Linux 6.18): 45 ms if all 28,000 ports of a source are
@@ -160,7 +98,7 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
     // Reading of every process takes milliseconds, which a shard must not pay.
     let has_own_core = allowed_cores().iter().any(|core| !watched.cores.contains(core));
     let quotas = Quotas::of_this_process();
-    let beside = siblings(&watched.cores, &Topology::here());
+    let siblings = siblings(&watched.cores, &Topology::here());
     let interface = watched.target.and_then(interface_towards);
     let mut edges = Edges { interface: interface.clone(), ..Edges::default() };
     let mut rounds = Rounds::default();
@@ -183,7 +121,7 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
             edges.look(now_ns, &window, || {
                 let processes = if has_own_core { Processes::read() } else { Processes::default() };
                 let traffic = Traffic::read(interface.as_deref());
-                let accounts = Accounts::read(&watched.cores, &beside, &quotas);
+                let accounts = Accounts::read(&watched.cores, &siblings, &quotas);
                 Accounts { processes, traffic, ..accounts }
             });
             if contenders.is_none() {
@@ -289,9 +227,9 @@ impl Rounds {
 
 impl Accounts {
     /// Those of the shards' cores, and of the cores beside them.
-    fn read(shards: &[usize], beside: &[usize], quotas: &Quotas) -> Accounts {
+    fn read(shards: &[usize], siblings: &[usize], quotas: &Quotas) -> Accounts {
         let mut cores = ticks::now();
-        cores.retain(|core, _| shards.contains(core) || beside.contains(core));
+        cores.retain(|core, _| shards.contains(core) || siblings.contains(core));
         let mut sum = Ticks::default();
         shards.iter().filter_map(|core| cores.get(core)).for_each(|ticks| sum += *ticks);
         Accounts { shards: sum, cores, throttled: quotas.throttled(), ..Accounts::default() }

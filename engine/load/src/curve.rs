@@ -5,6 +5,9 @@
 //! counts of a Poisson schedule have it as their mean, and constant arrival k is due when it reaches
 //! k. That moment is computed in integers, so every machine finds the same one.
 
+use std::ops::Range;
+
+use plan::stage::Stage;
 use plan::{Model, Plan};
 use units::{Nanos, Rate};
 
@@ -49,7 +52,13 @@ impl Curve {
         let mut pieces: Vec<Piece> = Vec::with_capacity(segments.len() + 1);
         for segment in segments {
             assert!(0 < segment.length.0, "a segment has a length");
-            pieces.push(Piece { start_ns, segment: *segment, before });
+            match pieces.last_mut().map(|piece| &mut piece.segment) {
+                // Where the rate stays, so do the gaps between arrivals.
+                Some(last) if [last.to, segment.from, segment.to] == [last.from; 3] => {
+                    last.length.0 += segment.length.0;
+                }
+                _ => pieces.push(Piece { start_ns, segment: *segment, before }),
+            }
             start_ns += segment.length.0;
             before += segment.parts();
         }
@@ -70,15 +79,25 @@ impl Curve {
         Curve::new(&[Segment { from: rate, to: rate, length: Nanos(1) }])
     }
 
-    /// What a plan means; `None` if responses drive its load.
+    /// What a plan means; `None` if responses drive its load. Before its stages, during the warm-up,
+    /// the rate is that which the first begins with.
     pub fn of_plan(plan: &Plan) -> Option<Curve> {
-        let rate = plan.rate.filter(|_| plan.model != Some(Model::Closed))?;
-        Some(Curve::constant(rate))
+        if plan.model == Some(Model::Closed) {
+            return None;
+        }
+        let Some(first) = plan.stage.first() else { return plan.rate.map(Curve::constant) };
+        let warmup = Segment { from: first.from, to: first.from, length: plan.warmup };
+        let of_stage =
+            |stage: &Stage| Segment { from: stage.from, to: stage.to, length: stage.duration };
+        let segments = std::iter::once(warmup).chain(plan.stage.iter().map(of_stage));
+        let segments = segments.filter(|segment| 0 < segment.length.0);
+        Some(Curve::new(&segments.collect::<Vec<Segment>>()))
     }
 
-    /// The mean rate of a plan's window, per second.
-    pub fn window_mean(plan: &Plan) -> Option<f64> {
-        Some(Curve::of_plan(plan)?.mean_per_second(plan.warmup.0, plan.end_ns()))
+    /// The mean rate of a plan's window if that ends here, ns since the epoch; per second.
+    pub fn window_mean(plan: &Plan, until_ns: u64) -> Option<f64> {
+        let until_ns = until_ns.clamp(plan.warmup.0, plan.end_ns());
+        Some(Curve::of_plan(plan)?.mean_per_second(plan.warmup.0, until_ns))
     }
 
     /// The highest rate.
@@ -114,6 +133,23 @@ impl Curve {
             return 0.0;
         }
         self.mean_per_second(from_ns, to_ns) * (to_ns - from_ns) as f64 / 1e9
+    }
+
+    /// When all that is expected between two moments has come to so many of `parts` equal parts of
+    /// it, for any number of these.
+    pub(super) fn reaches(&self, within_ns: Range<u64>, of: u64, parts: u64) -> u64 {
+        let whole = self.expected(within_ns.start, within_ns.end);
+        let part = whole * (of as f64 / parts as f64);
+        let (mut low, mut high) = (within_ns.start, within_ns.end);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.expected(within_ns.start, middle) < part {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
     }
 
     /// Up to when the rate stays as it is at this moment: this very moment if it is changing.
@@ -349,6 +385,34 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_of_one_rate_are_one_segment() {
+        assert_eq!(curve(&["5:1s", "5:3s", "5:7ms"]), Curve::constant(rate("5")));
+        let ramps = ["5..6:1s", "6..7:1s", "7:1s", "7:1s", "7..7:1s"];
+        assert_eq!(curve(&ramps).pieces.len(), 3);
+        assert_eq!(curve(&ramps).expected(0, 4 * SECOND_NS), 5.5 + 6.5 + 7.0 + 7.0);
+    }
+
+    #[test]
+    fn a_plans_stages_follow_a_warmup_at_the_first_ones_first_rate() {
+        let stage = |text: &str| text.parse().expect("a stage");
+        let stages = vec![stage("100..300:2s"), stage("300:1s")];
+        let plan = Plan { stage: stages, warmup: Nanos::from_secs(5), ..Plan::default() };
+        let of_plan = |plan: &Plan| Curve::of_plan(plan).expect("an open plan");
+        assert_eq!(of_plan(&plan), curve(&["100:5s", "100..300:2s", "300:1s"]));
+        let at_once = Plan { warmup: Nanos(0), ..plan };
+        assert_eq!(of_plan(&at_once), curve(&["100..300:2s", "300:1s"]));
+        let end_ns = at_once.end_ns();
+        // The mean of a window that was cut short is that of what there was of it.
+        let of_two = Plan { duration: Nanos::from_secs(3), ..at_once };
+        let mean = |until_ns| Curve::window_mean(&of_two, until_ns).expect("open");
+        assert_eq!((mean(SECOND_NS), mean(2 * SECOND_NS)), (150.0, 200.0));
+        assert!((mean(end_ns) - 700.0 / 3.0).abs() < 1e-9);
+        // A single stage is the plan of its rate.
+        let single = Plan { stage: vec![stage("20k:9s")], ..Plan::default() };
+        assert_eq!(of_plan(&single), Curve::constant(rate("20k")));
+    }
+
+    #[test]
     fn what_is_expected_is_the_area_under_the_curve() {
         let five = curve(&FIVE);
         assert_eq!(five.peak(), rate("2000"));
@@ -370,6 +434,17 @@ mod tests {
         assert_eq!(five.steady_until_ns(ms(500)), ms(500));
         assert_eq!(five.steady_until_ns(ms(1_000)), ms(2_500));
         assert_eq!(five.steady_until_ns(ms(9_000)), u64::MAX);
+    }
+
+    #[test]
+    fn equal_parts_of_what_is_expected_take_longer_where_the_rate_is_low() {
+        let ms = |ms: u64| ms * 1_000_000;
+        let two = curve(&["100:1s", "300:1s"]);
+        let at = |of| two.reaches(ms(0)..ms(2_000), of, 4);
+        assert_eq!([0, 1, 2, 4].map(at), [0, ms(1_000), ms(1_000) + 333_333_334, ms(2_000)]);
+        let ramp = curve(&["0..200:2s", "0:1s"]);
+        let half = ramp.reaches(ms(0)..ms(3_000), 1, 2);
+        assert!(half.abs_diff(1_414_213_562) < 10, "{half}");
     }
 
     #[test]

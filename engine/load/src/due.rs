@@ -7,8 +7,8 @@ use crate::schedule::Arrival;
 pub struct DueRequest {
     /// When it was due.
     pub intended_ns: u64,
-    /// Which of the run's requests it is. What it asks for follows from that, and is settled when
-    /// its connection begins it: the connection doesn't keep the number.
+    /// Which of the run's requests it is. What it asks for follows from that, and its connection
+    /// knows it by that.
     pub number: u64,
     /// When the shard saw that it was due.
     pub noticed_ns: u64,

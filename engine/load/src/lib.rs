@@ -8,6 +8,7 @@ mod load;
 pub mod mix;
 mod paced;
 pub mod requests;
+pub mod rescaling;
 pub mod schedule;
 pub mod share;
 mod tree;

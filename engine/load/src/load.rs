@@ -20,6 +20,14 @@ pub enum Load {
     Paced(PacedLoad),
 }
 
+impl Load {
+    /// Whether users come without a schedule: a request is intended when it is sent.
+    #[inline]
+    pub fn is_unpaced(&self) -> bool {
+        matches!(self, Load::Closed(_))
+    }
+}
+
 /// How many due arrivals are queued with the time they were noticed. Beyond that the schedule
 /// itself is the queue: such an arrival counts as noticed when it was due, since only the backlog
 /// held it up.
@@ -100,15 +108,20 @@ impl OpenLoad {
         self.lagging
     }
 
-    /// Takes all remaining arrivals before `end_ns` at once, counted by the rate. Returns the start
-    /// of the part that lies in the window, ns, and the number of arrivals in it.
-    pub fn take_rest(&mut self, window_ns: u64, end_ns: u64) -> Option<(u64, u64)> {
+    /// Takes all remaining arrivals before `end_ns` at once, counted by the rate. Returns how many lie
+    /// in the window, and the middles of so many stretches of it that have equal parts of them, ns.
+    pub fn take_rest(
+        &mut self,
+        window_ns: u64,
+        end_ns: u64,
+        stretches: u64,
+    ) -> Option<(u64, Vec<u64>)> {
         let first_ns =
             self.next.take().map(|next| next.due_ns).filter(|due_ns| *due_ns < end_ns)?;
         let from_ns = first_ns.max(window_ns);
         let count = self.schedule.expected_between(from_ns, end_ns);
         self.digest.add_estimated(count.max(1));
-        Some((from_ns, count))
+        Some((count, self.schedule.middles(from_ns..end_ns, stretches)))
     }
 
     /// Queues an arrival for a connection.

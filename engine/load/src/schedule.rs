@@ -16,7 +16,7 @@
 //! between requests can be a function of seed and number.
 
 use std::mem;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use plan::Arrivals;
 use rand_distr::Poisson;
@@ -105,6 +105,13 @@ impl Schedule {
 }
 
 impl Schedule {
+    /// The middles of so many stretches between two moments, in each of which as many arrivals are
+    /// expected.
+    pub fn middles(&self, within_ns: Range<u64>, stretches: u64) -> Vec<u64> {
+        let middle = |at| self.curve().reaches(within_ns.clone(), 2 * at + 1, 2 * stretches);
+        (0..stretches).map(middle).collect()
+    }
+
     fn curve(&self) -> &Curve {
         match &self.source {
             Process::Constant(arrivals) => &arrivals.curve,
@@ -560,24 +567,31 @@ mod tests {
             let until_ns = 1_200 * BLOCK_NS + 500_000;
             for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
                 let (times_ns, digest) = the_same_for_any_shares(arrivals, &curve, until_ns);
-                digests.push(digest);
+                digests.push((digest, numbered(&times_ns)));
                 let expected = curve.expected(0, until_ns);
                 let off = (times_ns.len() as f64 - expected).abs();
                 let most = if arrivals == Arrivals::Constant { 1.0 } else { 4.0 * expected.sqrt() };
                 assert!(off <= most, "{arrivals:?}: {} of {expected}", times_ns.len());
             }
         }
-        assert_eq!((VERSION, &digests[..]), (2, &GOLDEN_OF_FIVE.map(str::to_owned)[..]));
+        let golden = GOLDEN_OF_FIVE.map(|(digest, numbered)| (digest.to_owned(), numbered));
+        assert_eq!((VERSION, &digests[..]), (2, &golden[..]));
     }
     /// What this program computes by version 2, constant and Poisson in turn.
-    const GOLDEN_OF_FIVE: [&str; 6] = [
-        "66c9f327e80eeff9cd89bf6c74b60482",
-        "66cdb92c3a86b63bf74bd6a79ddaf822",
-        "f3186506d533d2f8e7ab9db61e9944dd",
-        "8b6eb0f4eebbb887c33b3a3c578785f7",
-        "b7987026f6a1e678b8535b41a5da0015",
-        "580906f5e729da00cb8e434db67aed7c",
+    const GOLDEN_OF_FIVE: [(&str, u64); 6] = [
+        ("66c9f327e80eeff9cd89bf6c74b60482", 18_414_623_074_923_290_046),
+        ("66cdb92c3a86b63bf74bd6a79ddaf822", 1_270_827_370_016_363_666),
+        ("f3186506d533d2f8e7ab9db61e9944dd", 7_944_507_888_198_015_505),
+        ("8b6eb0f4eebbb887c33b3a3c578785f7", 1_529_891_140_307_064_163),
+        ("b7987026f6a1e678b8535b41a5da0015", 13_189_214_584_966_234_557),
+        ("580906f5e729da00cb8e434db67aed7c", 13_441_441_739_592_396_159),
     ];
+
+    /// One number for which arrival is due when, given the due times in the order of their numbers:
+    /// unlike [`Digest`], it changes if two arrivals have changed numbers.
+    fn numbered(times_ns: &[u64]) -> u64 {
+        times_ns.iter().fold(1, |digest, due_ns| mix(digest ^ due_ns))
+    }
 
     /// All shards and agents together have the same arrivals with the same numbers, however many
     /// there are: these, and their digest.
@@ -608,21 +622,28 @@ mod tests {
 
     #[test]
     fn a_seed_means_the_same_arrivals_until_the_version_changes() {
-        let of_rate = |text| union(Arrivals::Poisson, &constant(text), 1, 10_000_000, &equal(1));
-        let (by_number, digest) = of_rate("5k");
-        assert_eq!(by_number[..4], GOLDEN_BY_NUMBER);
-        let mut arrivals = by_number;
-        arrivals.sort_unstable();
-        assert_eq!((VERSION, &arrivals[..4]), (2, &GOLDEN_ARRIVALS[..]));
-        assert_eq!(digest, GOLDEN_DIGEST);
-        assert_eq!(of_rate("64M").1, GOLDEN_DIGEST_64M);
+        let of = |arrivals, text| union(arrivals, &constant(text), 1, 10_000_000, &equal(1));
+        let (mut first, _) = of(Arrivals::Poisson, "5k");
+        first.sort_unstable();
+        assert_eq!((VERSION, &first[..4]), (2, &GOLDEN_ARRIVALS[..]));
+        let all = GOLDEN_OF_ONE.map(|(arrivals, text, ..)| {
+            let (times_ns, digest) = of(arrivals, text);
+            (digest, numbered(&times_ns))
+        });
+        assert_eq!(
+            all,
+            GOLDEN_OF_ONE.map(|(.., digest, by_number)| (digest.to_owned(), by_number))
+        );
     }
-    /// What this program computes by version 2. Whoever changes one of these needs a new version,
-    /// since old seeds then mean other load.
+    /// What this program computes by version 2. A change to one of these needs a new version, since
+    /// old seeds then mean other load.
     const GOLDEN_ARRIVALS: [u64; 4] = [22_125, 98_714, 115_307, 139_932];
-    const GOLDEN_BY_NUMBER: [u64; 4] = [569_811, 115_307, 736_088, 98_714];
-    const GOLDEN_DIGEST: &str = "96bb3dddc8b94146a435b1f3d25588b6";
-    const GOLDEN_DIGEST_64M: &str = "df0494120331bb83dca0a079322b44ea";
+    const GOLDEN_OF_ONE: [(Arrivals, &str, &str, u64); 4] = [
+        (Arrivals::Constant, "5k", "5b94d714c1513c886f4051cf11305ff1", 17_946_638_536_479_493_062),
+        (Arrivals::Constant, "64M", "3cecbfc6e178d1f730131ee74f6c1577", 13_626_326_039_109_814_127),
+        (Arrivals::Poisson, "5k", "96bb3dddc8b94146a435b1f3d25588b6", 16_022_293_605_469_922_654),
+        (Arrivals::Poisson, "64M", "df0494120331bb83dca0a079322b44ea", 10_417_027_195_283_847_262),
+    ];
 
     #[test]
     fn constant_arrivals_never_drift() {

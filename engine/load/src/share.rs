@@ -93,22 +93,6 @@ impl Share {
         self.len() as f64 / f64::from(self.of) / f64::from(self.shards)
     }
 
-    /// Whether each of `shards` shards that divide it offers as much as one of `others` shards that
-    /// divide another agent's share.
-    pub fn is_as_much_as(&self, shards: usize, other: &Share, others: usize) -> bool {
-        let parts = |share: &Share, others: &Share, shards: usize| {
-            u128::from(share.len()) * u128::from(others.of) * shards as u128
-        };
-        parts(self, other, others) == parts(other, self, shards)
-    }
-
-    /// How many items a shard's next one may be further on: one number if all its gaps are equal,
-    /// else the smaller and the larger.
-    pub fn gaps(&self) -> Vec<u64> {
-        let Numbers { step, units, others, .. } = self.numbers();
-        if units == 0 || others == 0 { vec![step] } else { vec![step, step + others] }
-    }
-
     /// Whether the two have a part of the whole in common.
     pub fn overlaps(&self, other: &Share) -> bool {
         let before = |one: u32, of: u32, two: u32, other_of: u32| {
@@ -287,11 +271,12 @@ mod tests {
                     let count = share.count(items) as u64;
                     owned.extend((0..count).map(|n| share.nth(n)));
                     let mut numbers = share.numbers();
-                    let gaps = share.gaps();
                     for n in 0..=count {
                         assert_eq!(numbers.peek(), share.nth(n), "{weights:?}");
-                        numbers.advance();
-                        assert!(gaps.contains(&(numbers.peek() - share.nth(n))), "{weights:?}");
+                        let steps = numbers.steps();
+                        let others = numbers.advance();
+                        let step = numbers.peek() - share.nth(n);
+                        assert_eq!(step, steps[usize::from(others)], "{weights:?}");
                     }
                     assert!(items as u64 <= share.nth(count), "the next isn't among them");
                 }

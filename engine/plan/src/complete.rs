@@ -4,7 +4,6 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use sys::topology::{Attachment, Topology};
 use units::{CoreList, Nanos, OneIn, Rate, SECOND_NS};
 
 use super::error::PlanError;
@@ -45,16 +44,25 @@ impl Plan {
     /// Drops what contradicts flags before they override this plan; `flags` is the plan of the flags
     /// alone. Otherwise the user would get an error about a flag that was never given.
     pub fn drop_conflicts(&mut self, flags: &Plan) {
-        let Plan { model, rate, period, backfill, overload, queue_max, prewarm, spare, .. } = self;
-        match (flags.model, flags.rate, flags.period) {
-            (Some(Model::Open), _, _) | (None, Some(_), None) => {
-                (*model, *period, *backfill) = (None, None, Switch::Off);
+        let Plan { model, rate, stage, requests, duration, period, .. } = self;
+        let Plan { overload, queue_max, prewarm, spare, .. } = self;
+        let is_open = flags.rate.is_some() || !flags.stage.is_empty();
+        match (flags.model, is_open, flags.period) {
+            (Some(Model::Open), _, _) | (None, true, None) => {
+                (*model, *period) = (None, None);
             }
-            (Some(Model::Closed), _, _) | (None, None, Some(_)) => {
+            (Some(Model::Closed), _, _) | (None, false, Some(_)) => {
                 (*model, *rate, *overload) = (None, None, Overload::Queue);
                 (*queue_max, *prewarm, *spare) = (None, None, None);
+                stage.clear();
             }
             (None, ..) => {}
+        }
+        if flags.rate.is_some() {
+            stage.clear();
+        }
+        if !flags.stage.is_empty() {
+            (*rate, *requests, *duration) = (None, None, Plan::default().duration);
         }
         if flags.keepalive == Switch::Off {
             (self.requests_per_connection, self.pipeline) = (None, 1);
@@ -63,13 +71,10 @@ impl Plan {
             self.keepalive = Switch::On;
         }
         let fewer = |requests: u64, pipeline: usize| requests < pipeline as u64;
-        if flags.requests_per_connection.is_some_and(|requests| fewer(requests, self.pipeline))
-            || flags.backfill == Switch::On
-        {
+        if flags.requests_per_connection.is_some_and(|requests| fewer(requests, self.pipeline)) {
             self.pipeline = 1;
         }
         if 1 < flags.pipeline {
-            self.backfill = Switch::Off;
             self.requests_per_connection =
                 self.requests_per_connection.filter(|requests| !fewer(*requests, flags.pipeline));
         }
@@ -82,18 +87,16 @@ impl Plan {
     /// # Errors
     /// The first value that can't be run, with its flag and the cure.
     pub fn complete(mut self, allowed_cores: &[usize]) -> Result<Plan, PlanError> {
-        let model = *self.model.get_or_insert(if self.rate.is_some() {
-            Model::Open
-        } else {
-            Model::Closed
-        });
+        self.complete_stages()?;
+        let has_rate = self.rate.is_some() || !self.stage.is_empty();
+        let model = *self.model.get_or_insert(if has_rate { Model::Open } else { Model::Closed });
         match (model, self.rate) {
-            (Model::Open, None) => {
+            (Model::Open, None) if !has_rate => {
                 return Err(PlanError::new(
                     "--model",
                     "open",
                     "an open model needs a rate",
-                    "add --rate, e.g. --rate 5k, or use --model closed",
+                    "add --rate, e.g. --rate 5k, or --stages, or use --model closed",
                 ));
             }
             (Model::Closed, Some(rate)) => {
@@ -326,12 +329,6 @@ impl Plan {
             let problem = format!("a connection carries no more than {requests} requests in all");
             return Err(refused(&problem, "lower it, or raise --requests-per-connection"));
         }
-        if self.backfill == Switch::On {
-            return Err(refused(
-                "back-filling assumes that a user waits for its response",
-                "omit it or --backfill",
-            ));
-        }
         Ok(())
     }
 
@@ -418,41 +415,17 @@ impl Plan {
                 ));
             }
         }
-        if self.backfill == Switch::On && self.period.is_none() {
-            return Err(PlanError::new(
-                "--backfill",
-                "on",
-                "back-filling corrects only a closed model with a period",
-                "add --period, or omit it: every other model is corrected by intended times",
-            ));
-        }
-        if let (Switch::On, Some(requests)) = (self.backfill, self.requests) {
-            return Err(PlanError::new(
-                "--requests",
-                requests,
-                "back-filling leaves requests out, and nobody knows how many",
-                "omit it or --backfill",
-            ));
-        }
         let bounds_rate = |slo: &Objectives| {
             slo.iter().any(|objective| matches!(objective, Objective::Rate { .. }))
         };
-        if let (None, None, Some(slo)) =
-            (self.rate, self.period, self.slo.as_ref().filter(|slo| bounds_rate(slo)))
+        if let (Model::Closed, None, Some(slo)) =
+            (model, self.period, self.slo.as_ref().filter(|slo| bounds_rate(slo)))
         {
             return Err(PlanError::new(
                 "--slo",
                 slo,
                 "a closed loop asks for no rate that `rate` could be a share of",
                 "omit it, or give --rate or --period",
-            ));
-        }
-        if let (Switch::On, Some(slo)) = (self.backfill, &self.slo) {
-            return Err(PlanError::new(
-                "--slo",
-                slo,
-                "back-filled latencies have no confidence interval to judge by",
-                "omit it or --backfill",
             ));
         }
         Ok(())
@@ -468,8 +441,10 @@ impl Plan {
     fn complete_cores(&mut self, allowed_cores: &[usize], conns: usize) -> Result<(), PlanError> {
         match &self.cores {
             None => {
-                let (topology, interface) = (Topology::default(), Attachment::default());
-                self.place(&topology.default_cores(allowed_cores, &interface), conns);
+                // The first is left to the target and the rest of the machine. The run, which knows
+                // the machine, chooses among the others.
+                let others = allowed_cores.get(1..).filter(|others| !others.is_empty());
+                self.place(others.unwrap_or(allowed_cores), conns);
             }
             Some(cores) => {
                 if let Some(core) =
@@ -539,15 +514,6 @@ mod tests {
             (Plan { period: Some(Nanos(639)), ..plan() }, "--period"),
             (Plan { duration: Nanos(0), ..open() }, "--duration"),
             (Plan { requests: Some(0), ..open() }, "--requests"),
-            (
-                Plan {
-                    requests: Some(9),
-                    period: Some(Nanos::from_secs(1)),
-                    backfill: Switch::On,
-                    ..plan()
-                },
-                "--requests",
-            ),
             (Plan { timeout: Nanos(0), ..open() }, "--timeout"),
             (Plan { conns: Some(0), ..open() }, "--conns"),
             (Plan { conns: Some(1), cores: Some(CoreList::new(vec![0, 1])), ..open() }, "--conns"),
@@ -603,18 +569,25 @@ mod tests {
             prewarm: Some(3),
             ..open()
         };
-        let closed = Plan {
-            model: Some(Model::Closed),
-            period: Some(Nanos::from_secs(1)),
-            backfill: Switch::On,
-            ..plan()
-        };
+        let closed =
+            Plan { model: Some(Model::Closed), period: Some(Nanos::from_secs(1)), ..plan() };
         let once = Plan { keepalive: Switch::Off, ..plan() };
         let often = Plan { requests_per_connection: Some(7), ..plan() };
         let pipelined = Plan { pipeline: 4, ..plan() };
         let none = Plan::default();
         let rate = open.rate;
+        let stage = vec!["5:7s".parse().expect("a stage")];
+        let staged = Plan { stage: stage.clone(), ..plan() };
+        let long = Plan { duration: Nanos::from_secs(9), requests: Some(7), ..open.clone() };
         for (file, flags, kept) in [
+            (&staged, Plan { rate, ..none.clone() }, plan()),
+            (&staged, Plan { period: Some(Nanos(1)), ..none.clone() }, plan()),
+            (&staged, none.clone(), staged.clone()),
+            (
+                &long,
+                Plan { stage, ..none.clone() },
+                Plan { model: None, rate: None, ..open.clone() },
+            ),
             (&open, Plan { model: Some(Model::Closed), ..none.clone() }, plan()),
             (&open, Plan { period: Some(Nanos(1)), ..none.clone() }, plan()),
             (&open, Plan { rate, ..none.clone() }, Plan { model: None, ..open.clone() }),
@@ -627,7 +600,6 @@ mod tests {
             (&once, Plan { pipeline: 4, ..none.clone() }, plan()),
             (&once, Plan { pipeline: 1, ..none.clone() }, once.clone()),
             (&pipelined, Plan { keepalive: Switch::Off, ..none.clone() }, plan()),
-            (&pipelined, Plan { backfill: Switch::On, ..none.clone() }, plan()),
             (&pipelined, Plan { requests_per_connection: Some(3), ..none.clone() }, plan()),
             (
                 &pipelined,
@@ -636,11 +608,6 @@ mod tests {
             ),
             (&often, Plan { pipeline: 8, ..none.clone() }, plan()),
             (&often, Plan { pipeline: 7, ..none.clone() }, often.clone()),
-            (
-                &closed,
-                Plan { pipeline: 2, ..none.clone() },
-                Plan { backfill: Switch::Off, ..closed.clone() },
-            ),
         ] {
             let mut file = file.clone();
             file.drop_conflicts(&flags);

@@ -11,6 +11,8 @@ pub mod redact;
 pub mod request;
 pub mod scenario;
 pub mod slo;
+pub mod stage;
+mod stages;
 pub mod status;
 mod steps;
 pub mod thresholds;

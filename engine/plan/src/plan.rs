@@ -13,6 +13,7 @@ use units::{CoreList, Nanos, OneIn, Rate};
 
 use crate::scenario::Scenario;
 use crate::slo::Objectives;
+use crate::stage::Stage;
 use crate::status::StatusSet;
 use crate::thresholds::Thresholds;
 
@@ -22,12 +23,17 @@ use crate::thresholds::Thresholds;
 pub struct Plan {
     /// The URL to request, `http://host[:port]/path?query` or the same with `https`.
     pub target: String,
-    /// Whether arrivals or responses drive the load. Default: open if a rate is given, else closed.
+    /// Whether arrivals or responses drive the load. Default: open if a rate or stages are given,
+    /// else closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// Open model: requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// Open model: the rate as it rises and falls, instead of one. The window is as long as they are
+    /// together; the warm-up has the rate that the first begins with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stage: Vec<Stage>,
     /// Open model: how arrivals are spaced.
     pub arrivals: Arrivals,
     /// The seed of the schedule.
@@ -65,7 +71,7 @@ pub struct Plan {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scenario: Vec<Scenario>,
     /// The cores to run on, one shard each. Default: those of
-    /// [`sys::topology::Topology::default_cores`], at most one for each connection.
+    /// `sys::topology::Topology::default_cores`, at most one for each connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<CoreList>,
     /// How a shard waits for the next arrival.
@@ -142,10 +148,6 @@ pub struct Plan {
     /// What latencies and errors have to stay below. Default: nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slo: Option<Objectives>,
-    /// Paced closed model: correct by back-filling (HdrHistogram's `record_correct`) instead of by
-    /// intended times.
-    #[serde(skip_serializing_if = "Switch::is_off")]
-    pub backfill: Switch,
     /// A file for the raw samples: the stamps of every request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<PathBuf>,
@@ -248,6 +250,7 @@ impl Default for Plan {
             target: String::new(),
             model: None,
             rate: None,
+            stage: Vec::new(),
             arrivals: Arrivals::Poisson,
             seed: 1,
             conns: None,
@@ -286,7 +289,6 @@ impl Default for Plan {
             spare: None,
             expect_status: StatusSet::default(),
             slo: None,
-            backfill: Switch::Off,
             raw: None,
             thresholds: Thresholds::default(),
         }
@@ -334,7 +336,10 @@ impl Plan {
     /// Whether only the run itself shows when its window ends: after so many requests of users
     /// who wait for nothing but their responses.
     pub fn ends_by_count(&self) -> bool {
-        self.requests.is_some() && self.rate.is_none() && self.period.is_none()
+        self.requests.is_some()
+            && self.rate.is_none()
+            && self.stage.is_empty()
+            && self.period.is_none()
     }
 
     /// The cores of a completed plan.
@@ -345,12 +350,6 @@ impl Plan {
     /// Whose stamps the responses of a completed plan have.
     pub fn stamps(&self) -> StampSource {
         self.stamps.expect("the plan was completed")
-    }
-
-    /// The interval by which a completed plan's corrected latencies are back-filled, ns; `None`
-    /// where intended times correct them.
-    pub fn backfill_ns(&self) -> Option<u64> {
-        self.period.filter(|_| !self.backfill.is_off()).map(|period| period.0)
     }
 
     /// Sends per system call of a completed plan.

@@ -37,6 +37,13 @@ impl Plan {
         self.scenario.iter().map(|scenario| scenario.weight).collect()
     }
 
+    /// What the results of the plan's one request are called.
+    pub fn request_name(&self) -> String {
+        let endpoint = Endpoint::parse(&self.target).ok();
+        let path = endpoint.map_or_else(String::new, |endpoint| endpoint.path);
+        named_by(&self.method, &path)
+    }
+
     /// A step's URL, given whole or as a path on the host of the plan's, or else the plan's own.
     fn url_of(&self, url: Option<&str>) -> String {
         let url = match url {
@@ -88,9 +95,8 @@ impl Plan {
                 return refuse(at, problem, "leave it out");
             }
             if name.is_empty() {
-                let path = endpoint.path.split('?').next().unwrap_or_default();
                 let method = step.method.as_ref().unwrap_or(&self.method);
-                self.scenario[at].name = self.unused_name(&format!("{method} {path}"));
+                self.scenario[at].name = self.unused_name(&named_by(method, &endpoint.path));
             } else if self.scenario[..at].iter().any(|other| other.name == *name) {
                 let problem = format!("another scenario is called {name:?} as well");
                 return refuse(at, problem, "give each a name of its own, or none");
@@ -109,6 +115,11 @@ impl Plan {
         let is_free = |name: &String| self.scenario.iter().all(|other| other.name != *name);
         names.find(is_free).expect("there are more numbers than scenarios")
     }
+}
+
+/// The name of a request that has no name: its method and its path without the query.
+fn named_by(method: &str, path: &str) -> String {
+    format!("{method} {}", path.split('?').next().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -18,12 +18,26 @@ pub struct RecorderConfig {
     pub success: StatusSet,
     /// How many steps there are.
     pub steps: usize,
+    /// Where each stage but the first begins, ns since the epoch.
+    pub stage_starts_ns: Vec<u64>,
 }
 
 impl RecorderConfig {
-    /// How many parts are recorded beside the whole: none for a single step, which is the whole.
+    /// How many parts are recorded beside the whole, each of a step in a stage: none where there is
+    /// one of both, which is the whole.
     pub fn parts(&self) -> usize {
-        if self.steps < 2 { 0 } else { self.steps }
+        let parts = self.steps.max(1) * self.stages();
+        if parts < 2 { 0 } else { parts }
+    }
+
+    fn stages(&self) -> usize {
+        self.stage_starts_ns.len() + 1
+    }
+
+    /// The part of a request of this step that was due then.
+    pub fn part(&self, step: u16, intended_ns: u64) -> usize {
+        let stage = self.stage_starts_ns.partition_point(|start_ns| *start_ns <= intended_ns);
+        usize::from(step) * self.stages() + stage
     }
 
     /// The settings of a completed plan.
@@ -34,6 +48,38 @@ impl RecorderConfig {
             scheduled: plan.model() == Model::Open,
             success: plan.expect_status.clone(),
             steps: plan.scenario.len().max(1),
+            stage_starts_ns: plan.stages().skip(1).map(|(_, span)| span.start).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn a_request_belongs_to_the_stage_that_it_was_due_in() {
+        let stage = ["5:1s", "5..9:2s", "9:3s"].map(|text| text.parse().expect("a stage"));
+        let plan = Plan { stage: stage.into(), warmup: Nanos(7), ..Plan::default() };
+        let plan = Plan { target: "http://h/".to_owned(), ..plan };
+        let one = RecorderConfig::of_plan(&plan.complete(&[0]).expect("it runs"));
+        assert_eq!((one.parts(), one.end_ns), (3, 6_000_000_007));
+        for (due_ns, part) in [
+            (7, 0),
+            (1_000_000_006, 0),
+            (1_000_000_007, 1),
+            (3_000_000_006, 1),
+            (3_000_000_007, 2),
+            (6_000_000_006, 2),
+            (9_000_000_000, 2),
+        ] {
+            assert_eq!(one.part(0, due_ns), part, "{due_ns}");
+            let several = RecorderConfig { steps: 4, ..one.clone() };
+            assert_eq!((several.parts(), several.part(3, due_ns)), (12, 9 + part), "{due_ns}");
+        }
+        let single = RecorderConfig { stage_starts_ns: Vec::new(), ..one };
+        assert_eq!((single.parts(), RecorderConfig { steps: 2, ..single }.parts()), (0, 2));
     }
 }

@@ -1,4 +1,4 @@
-//! What became of the requests of one step.
+//! What became of the requests of one step in one stage.
 
 use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::counts::Counts;
 use crate::outcome::{Outcome, UnsentReason};
 use crate::times::Latencies;
 
-/// The requests of the window that have one step, beside the whole, which has them too.
+/// The requests of one step that were due in one stage of the window, beside the whole, which has them too.
 #[derive(AddAssign, Clone, Debug, Serialize, Deserialize)]
 pub struct Part {
     /// How many ended how; what isn't of single requests, such as connects, only the whole counts.

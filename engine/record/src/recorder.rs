@@ -26,14 +26,14 @@ pub struct Recorder {
     pub series: Series,
     /// Requests in flight over the window, those of the warm-up that reached into it included.
     pub in_flight: InFlightIntegral,
-    /// Evidence of the arrivals of an open model.
+    /// When requests of an open model were due and sent.
     pub arrivals: Option<ArrivalStats>,
     /// How many requests ended how.
     pub counts: Counts,
     /// What TLS did; nothing where it isn't spoken.
     pub tls: TlsCounts,
-    /// What became of the requests of each step; none where there is only one, of whom all the rest
-    /// speaks.
+    /// What became of the requests of each step in each stage, the stages of the first step first;
+    /// none where there is only one of both, of whom all the rest speaks.
     pub parts: Vec<Part>,
 }
 
@@ -70,9 +70,9 @@ impl Recorder {
         if in_window {
             self.counts.sent_in_window += 1;
             self.series.send(stamps.sent_ns - self.config.window_ns);
-        }
-        if let Some(arrivals) = &mut self.arrivals {
-            arrivals.record(stamps.intended_ns, stamps.sent_ns);
+            if let Some(arrivals) = &mut self.arrivals {
+                arrivals.record(stamps.intended_ns, stamps.sent_ns);
+            }
         }
     }
 
@@ -81,9 +81,6 @@ impl Recorder {
     pub fn unconnected(&mut self, stamps: &Stamps) {
         self.tried(stamps);
         self.counts.unconnected += 1;
-        if let Some(arrivals) = &mut self.arrivals {
-            arrivals.record_unsent(stamps.intended_ns);
-        }
     }
 
     #[inline]
@@ -104,9 +101,6 @@ impl Recorder {
             self.part_ended(stamps, ended_ns, outcome);
         }
         if let Outcome::Unsent(_) = outcome {
-            if let Some(arrivals) = &mut self.arrivals {
-                arrivals.record_unsent(stamps.intended_ns);
-            }
             if outcome.has_latency() {
                 self.times.others.record_unsent(corrected_ns, 1);
                 self.times.corrected_when_handled.record(corrected_ns);
@@ -140,12 +134,12 @@ impl Recorder {
         self.times.added.record(corrected_ns, stamps.added_ns());
     }
 
-    // One request on one route doesn't pay for a longer function.
+    // One request on one route at one rate doesn't pay for a longer function.
     #[inline(never)]
     fn part_ended(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
         let is_success =
             matches!(outcome, Outcome::Answered(status) if self.config.success.holds(status));
-        let part = &mut self.parts[usize::from(stamps.step)];
+        let part = &mut self.parts[self.config.part(stamps.step, stamps.intended_ns)];
         let naive_ns = ended_ns - stamps.sent_ns;
         part.ended(naive_ns, ended_ns - stamps.intended_ns, outcome, is_success);
     }
@@ -161,8 +155,7 @@ impl Recorder {
     }
 
     /// `count` requests of the window, all with these stamps, were given up unsent at `over_ns`:
-    /// the same as [`Recorder::intended`] and [`Recorder::ended`] for each, without the evidence of
-    /// their arrivals.
+    /// the same as [`Recorder::intended`] and [`Recorder::ended`] for each.
     pub fn unsent(&mut self, stamps: &Stamps, over_ns: u64, reason: UnsentReason, count: u64) {
         let due_ns = stamps.intended_ns;
         let age_ns = over_ns.saturating_sub(due_ns);
@@ -175,7 +168,8 @@ impl Recorder {
         let age_ns = has_latency.then_some(age_ns);
         self.series.unsent(due_ns - self.config.window_ns, age_ns, count);
         self.counts.unsent_n(reason, count);
-        if let Some(part) = self.parts.get_mut(usize::from(stamps.step)) {
+        if !self.parts.is_empty() {
+            let part = &mut self.parts[self.config.part(stamps.step, due_ns)];
             part.unsent(age_ns, reason, count);
         }
     }

@@ -1,10 +1,11 @@
 //! What a calibration of this machine says of a run: how near it came to the generator's own
 //! capacity, and how much of its latency is the generator's own floor.
 
-use host::environment::{Environment, cpu_model, kernel_name, tool_version};
 use plan::{Model, Plan, StampSource, Wait};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::environment::Environment;
 
 /// What the generator can do at most and at best, as it was measured on this machine against a
 /// target that costs nothing. It is of one version of truetail, on these cores, waiting like this.
@@ -73,12 +74,6 @@ pub struct HeldAgainst {
 }
 
 impl CalibratedOf {
-    /// This program on these cores of this machine, waiting like this.
-    pub fn here(cores: &[usize], wait: Wait) -> CalibratedOf {
-        let (tool_version, kernel, cpu) = (tool_version(), kernel_name(), cpu_model());
-        CalibratedOf { tool_version, kernel, cpu, cores: cores.to_vec(), wait }
-    }
-
     /// What a run of this completed plan, in this environment, needs a calibration of.
     pub fn of_run(plan: &Plan, environment: &Environment) -> CalibratedOf {
         CalibratedOf {
@@ -137,14 +132,15 @@ impl HeldAgainst {
     /// median, µs, against this calibration.
     pub fn new(calibrated: Calibrated, plan: &Plan, sent: f64, p50_us: Option<f64>) -> HeldAgainst {
         let ceiling = match plan.model() {
-            _ if plan.pipeline != 1 => None,
+            _ if plan.pipeline != 1 || plan.rate_changes() => None,
             Model::Open => calibrated.ceiling_open,
             Model::Closed => calibrated.ceiling_closed,
         };
         // A file that a user names may say anything.
         let known = |figure: &f64| 0.0 < *figure && figure.is_finite();
         let ceiling = ceiling.filter(known);
-        let is_alike = plan.stamps() == calibrated.stamps && 0.0 < sent;
+        // Of rates that change, the mean is none at which the machine was asked for anything.
+        let is_alike = plan.stamps() == calibrated.stamps && 0.0 < sent && !plan.rate_changes();
         let floor = calibrated.floor_at(sent).filter(|_| is_alike).filter(known);
         let p50 = p50_us.filter(known);
         HeldAgainst {
@@ -160,6 +156,16 @@ impl HeldAgainst {
 mod tests {
     use super::*;
 
+    fn of() -> CalibratedOf {
+        CalibratedOf {
+            tool_version: String::new(),
+            kernel: String::new(),
+            cpu: None,
+            cores: vec![0],
+            wait: Wait::Hybrid,
+        }
+    }
+
     #[test]
     fn figures_that_nothing_can_have_are_not_compared_with() {
         let plan = Plan { target: "http://x/".to_owned(), conns: Some(1), ..Plan::default() };
@@ -167,7 +173,7 @@ mod tests {
         let at = |rate, p50| FloorAt { rate, p50 };
         let calibrated = |ceiling, floors: [FloorAt; 2]| Calibrated {
             began_s: 0,
-            of: CalibratedOf::here(&[0], Wait::Hybrid),
+            of: of(),
             stamps: StampSource::Kernel,
             ceiling_open: None,
             ceiling_closed: Some(ceiling),
@@ -190,13 +196,7 @@ mod tests {
         let at = |rate, p50| FloorAt { rate, p50 };
         let calibrated = Calibrated {
             began_s: 0,
-            of: CalibratedOf {
-                tool_version: String::new(),
-                kernel: String::new(),
-                cpu: None,
-                cores: vec![0],
-                wait: Wait::Hybrid,
-            },
+            of: of(),
             stamps: StampSource::Kernel,
             ceiling_open: None,
             ceiling_closed: None,

@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use host::environment::Environment;
-use host::watch::Machine;
 use load::schedule::Digest;
 use load::share::Share;
 use plan::address::Address;
 use plan::redact::Redacted;
 use record::config::RecorderConfig;
 use record::recorder::Recorder;
+use record::shard_report::ShardReport;
 use record::shard_stats::ShardStats;
 use serde::{Deserialize, Serialize};
-use shard::ShardReport;
 
+use crate::environment::Environment;
+use crate::machine::Machine;
 use crate::{AgentReported, Samples};
 
 pub use crate::{LOCAL, Synchronization};

@@ -16,14 +16,13 @@ use record::littles_law::InFlightIntegral;
 use record::outcome::UnsentReason;
 use record::recorder::Recorder;
 use record::series::Series;
-use record::times::{Distributions, Times};
-use stats::arrival_proof::ArrivalProof;
+use record::times::Times;
+use stats::arrival_proof::{ArrivalProof, Offer};
 use stats::arrivals::ArrivalStats;
 use stats::distribution::Distribution;
 use stats::interval::dependent;
-use stats::offer::Offer;
 use stats::pieces::Pieces;
-use stats::stationarity::{Stationarity, stationarity};
+use stats::stationarity::Stationarity;
 use units::{CoreList, SECOND_NS, seconds_to_ns};
 
 use crate::calibration::{Calibrated, CalibratedOf, HeldAgainst};
@@ -32,7 +31,8 @@ use crate::edge::at_the_edge;
 use crate::profile::{Profile, Taken};
 use crate::rules::{judge, judge_agent};
 use crate::slo::judge::Figures;
-use crate::steps::steps;
+use crate::steady::while_steady;
+use crate::steps::parts;
 use crate::tls;
 use crate::together::{NotTogether, check_shares, common_plan, unplaced};
 use crate::verdict::Verdict;
@@ -128,11 +128,10 @@ impl Joined {
         let plan = common_plan(plan, &per_agent, facts);
         let there = per_agent.iter().map(|agent| &agent.config.share);
         let lost = facts.lost.iter().map(|lost| &lost.share);
-        let target = offered_rate(&plan, there.chain(lost));
+        let target = offered_rate(&plan, until_ns, there.chain(lost));
         let WindowFigures { part, stationarity, series } =
             window_figures(&recorder, &plan, until_ns, target);
-        let mut times = recorder.times.distributions();
-        back_fill(&mut times, &plan);
+        let times = recorder.times.distributions();
         let slo = plan.slo.as_ref().map(|slo| {
             let (corrected, pieces) = (&times.corrected, &recorder.series.pieces());
             Figures { part: &part, corrected, pieces, series: &series }.judge(slo)
@@ -166,7 +165,6 @@ impl Joined {
                     .then(|| digest.arrivals()),
                 schedule_estimated: estimated(digest),
                 schedule_until: seconds(until_ns),
-                corrected_by: corrected_by(&plan).to_owned(),
                 plan,
             },
             environment: environment.unwrap_or_else(|| per_agent[0].environment.clone()),
@@ -209,19 +207,20 @@ pub fn report(agents: impl IntoIterator<Item = AgentRun>, facts: &RunFacts) -> (
         .unwrap_or_else(|problem| panic!("agents of one run belong together: {problem}"))
 }
 
-/// Requests per second of these shares of a plan.
+/// Requests per second of these shares of a plan, in a window that ended at `until_ns`.
 pub fn offered_rate<'a>(
     plan: &Plan,
+    until_ns: u64,
     shares: impl Iterator<Item = &'a Share> + Clone,
 ) -> Option<f64> {
-    Some(Curve::window_mean(plan)? * share::together(shares))
+    Some(Curve::window_mean(plan, until_ns)? * share::together(shares))
 }
 
 /// An agent's part of the report, without its verdict.
 fn agent_part(agent: &AgentRun) -> AgentPart {
     let AgentRun { head, recorder, digest, .. } = agent;
     let plan = head.plan.plan();
-    let target = offered_rate(plan, std::iter::once(&agent.share));
+    let target = offered_rate(plan, head.until_ns, std::iter::once(&agent.share));
     let window_ns = head.until_ns.saturating_sub(plan.warmup.0);
     let users = plan.unpaced_users().map(|_| agent.share.count(plan.conns()) * plan.pipeline);
     let mut part = AgentPart {
@@ -376,11 +375,6 @@ pub fn schedule_version(plan: &Plan) -> Option<u32> {
     (plan.model == Some(Model::Open)).then_some(schedule::VERSION)
 }
 
-/// What the corrected distribution of a plan is corrected by.
-pub fn corrected_by(plan: &Plan) -> &'static str {
-    if plan.backfill_ns().is_none() { "intended" } else { "backfill" }
-}
-
 /// The figures of the recorded window, as the report shows them.
 #[derive(Clone, Debug)]
 pub struct WindowFigures {
@@ -404,15 +398,8 @@ pub fn window_figures(
     let pieces = recorder.series.pieces();
     WindowFigures {
         part: part(recorder, plan, window_ns, &pieces, target),
-        stationarity: stationarity(&pieces, plan.thresholds.drift),
+        stationarity: while_steady(plan, &pieces),
         series: SeriesPart::new(&recorder.series),
-    }
-}
-
-/// Makes the corrected latencies those that the plan asks for.
-fn back_fill(times: &mut Distributions, plan: &Plan) {
-    if let Some(interval_ns) = plan.backfill_ns() {
-        times.corrected = times.naive.backfilled(interval_ns);
     }
 }
 
@@ -425,7 +412,7 @@ fn part(
 ) -> Part {
     let counts = recorder.counts.clone();
     counts.assert_sums();
-    let mut times = recorder.times.distributions();
+    let times = recorder.times.distributions();
     assert_eq!(
         times.naive.count(),
         counts.sent - counts.failed,
@@ -447,27 +434,13 @@ fn part(
     let dependent = dependent(pieces);
     let alone = |distribution: &Distribution| DistributionPart::alone(distribution, dependent);
     let Times { successes, .. } = &recorder.times;
-    let (success_naive, mut success_corrected) = (successes.naive(), successes.corrected());
+    let (success_naive, success_corrected) = (successes.naive(), successes.corrected());
     let differ = success_naive.count() != times.naive.count();
-    let corrected = match plan.backfill_ns() {
-        None => DistributionPart::new(&times.corrected, pieces),
-        Some(interval_ns) => {
-            back_fill(&mut times, plan);
-            success_corrected = success_naive.backfilled(interval_ns);
-            // Back-filled values follow from each other, and no piece of the run holds them.
-            DistributionPart::alone(&times.corrected, Some(true))
-        }
-    };
+    let corrected = DistributionPart::new(&times.corrected, pieces);
     let naive = alone(&times.naive);
     let naive_of_all = (counts.unsent == 0).then_some(&naive);
     Part {
-        client_share: client_share(
-            &recorder.times,
-            plan,
-            &times.corrected,
-            &corrected,
-            naive_of_all,
-        ),
+        client_share: client_share(&recorder.times, &times.corrected, &corrected, naive_of_all),
         rate: Rates {
             unit: PerSecond::PerSecond,
             target,
@@ -493,7 +466,7 @@ fn part(
             naive: alone(&success_naive),
             corrected: alone(&success_corrected),
         }),
-        parts: steps(recorder, plan, dependent),
+        parts: parts(recorder, plan, dependent),
         bad: counts.bad(),
         counts,
     }
@@ -504,14 +477,10 @@ fn part(
 /// where that is of all requests: of each it leaves out at least what the generator added.
 fn client_share(
     times: &Times,
-    plan: &Plan,
     corrected: &Distribution,
     stated: &DistributionPart,
     naive_of_all: Option<&DistributionPart>,
 ) -> Option<ClientShare> {
-    if plan.backfill_ns().is_some() {
-        return None;
-    }
     let opening_us = opening_us(times);
     let at = |q: f64| {
         let whole_us = stated.quantile_us(q)?;
@@ -561,9 +530,9 @@ pub fn offer(plan: &Plan, part: &Part, agents: &[AgentPart]) -> Option<Offer> {
     Some(Offer {
         curve: Curve::of_plan(plan)?,
         from_ns: plan.warmup.0,
-        arrivals: plan.arrivals,
-        parts: agents.iter().map(|agent| (agent.config.share.clone(), shards_of(agent))).collect(),
         until_ns: seconds_to_ns(until_s),
+        arrivals: plan.arrivals,
+        fraction: share::together(agents.iter().map(|agent| &agent.config.share)),
         intended: part.counts.intended,
         sent_in_window: part.counts.sent_in_window,
         unconnected: part.counts.unconnected,

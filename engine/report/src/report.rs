@@ -7,22 +7,22 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use hdrhistogram::Histogram;
-use host::environment::Environment;
-use host::ports::Ports;
-use host::watch::Machine;
 use load::share::Share;
 use plan::{Plan, StampSource, TlsSession};
 use record::counts::{Counts, CountsBy, IntervalCounts};
 use record::outcome::{Cause, UnsentReason};
+use record::samples::FileError;
 use record::series::{Series, SeriesInterval};
 use record::shard_stats::ShardStats;
-use samples::FileError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::arrival_proof::ArrivalProof;
 use stats::distribution::{Distribution, SIGNIFICANT_DIGITS, histogram_of_text};
 
 use crate::calibration::HeldAgainst;
+use crate::environment::Environment;
+use crate::machine::Machine;
+use crate::machine::Ports;
 use crate::profile::Profile;
 use crate::slo::Slo;
 use crate::verdict::Verdict;
@@ -31,10 +31,10 @@ use stats::encoded::to_text;
 use stats::percentiles::{PERCENTILES, Percentiles, Quantile};
 use stats::pieces::Pieces;
 use stats::stationarity::Stationarity;
-use units::{CoreList, OneIn};
+use units::{CoreList, OneIn, us_to_ns};
 
 /// Version of the document. A field that is added, dropped or means something else needs a new one.
-pub const SCHEMA: u32 = 12;
+pub const SCHEMA: u32 = 13;
 
 /// The name of the agent of a run without agents.
 pub const LOCAL: &str = "local";
@@ -87,7 +87,8 @@ pub struct Report {
     pub arrivals_line: Option<String>,
     /// The check of the bookkeeping by Little's law.
     pub littles_law: LittlesLaw,
-    /// The first quarter of the window against the last; `None` where the run is too short to tell.
+    /// The first quarter of the window against the last, or where the rate changes, of the stage with
+    /// one rate that drifted most; `None` where the run or each such stage is too short to tell.
     pub stationarity: Option<Stationarity>,
     /// What became of the raw samples, of all agents together; `None` without `--raw`.
     pub samples: Option<Samples>,
@@ -146,9 +147,6 @@ pub struct Config {
     /// of an interruption.
     #[serde(rename = "schedule_until_s")]
     pub schedule_until: f64,
-    /// What `corrected` was corrected by: `intended`, the intended times; or `backfill`,
-    /// what back-filling makes of `naive` (HdrHistogram's `copyCorrectedForCoordinatedOmission`).
-    pub corrected_by: String,
 }
 
 impl Config {
@@ -553,17 +551,21 @@ pub struct Part {
     pub client_share: Option<ClientShare>,
     /// Latencies of successes alone; `None` where all requests with a latency are successes.
     pub successes: Option<Successes>,
-    /// The requests of each step; empty where there is one, which is the whole.
+    /// The requests of each step in each stage; empty where there is one of both, which is the
+    /// whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<StepPart>,
 }
 
-/// The requests of one step. All steps' add up to the whole.
+/// The requests of one step that were due in one stage. All of these add up to the whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepPart {
-    /// The name of its scenario.
+    /// The name of its scenario, or of the plan's one request.
     pub name: String,
-    /// The share of all requests that the plan's weights give it.
+    /// The stage that they were due in; `None` where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<StageSpan>,
+    /// The share of all requests that the plan's weights and its rate give it.
     pub planned: f64,
     /// How many of its requests ended how.
     pub counts: StepCounts,
@@ -575,7 +577,33 @@ pub struct StepPart {
     pub corrected: DistributionPart,
 }
 
-/// How the requests of a step ended, counted as for the whole.
+/// A stage of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StageSpan {
+    /// Which it is, from 1.
+    pub number: usize,
+    /// The rate of the whole plan at its start, requests per second.
+    #[serde(rename = "from_per_s")]
+    pub from: f64,
+    /// The rate at its end. Where that is another, percentiles of the stage mix rates.
+    #[serde(rename = "to_per_s")]
+    pub to: f64,
+    /// Its start, seconds since the start of the window.
+    #[serde(rename = "start_s")]
+    pub start: f64,
+    /// How long it is, seconds.
+    #[serde(rename = "duration_s")]
+    pub duration: f64,
+}
+
+impl StageSpan {
+    /// Whether its rate changes.
+    pub fn is_ramp(&self) -> bool {
+        self.from != self.to
+    }
+}
+
+/// How the requests of a part ended, counted as for the whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepCounts {
     /// Requests whose intended time lay in the window.
@@ -603,7 +631,7 @@ pub struct StepCounts {
 }
 
 impl StepCounts {
-    /// Those of one step.
+    /// Those of one part.
     pub fn new(counts: &Counts) -> StepCounts {
         StepCounts {
             intended: counts.intended,
@@ -783,7 +811,7 @@ pub struct Successes {
 pub struct Rates {
     /// Unit of all that follows: `1/s`.
     pub unit: PerSecond,
-    /// The plan's rate, or an agent's share of it; `None` for a closed model.
+    /// The plan's mean rate in the window, or an agent's share of it; `None` for a closed model.
     pub target: Option<f64>,
     /// Intended requests of the window.
     pub intended: f64,
@@ -868,6 +896,31 @@ impl DistributionPart {
     /// below the number of values that it takes.
     pub fn quantile_us(&self, q: f64) -> Option<f64> {
         self.percentiles.at(q).value
+    }
+
+    /// The distribution that this describes, whose histogram has been decoded.
+    pub fn of_histogram(&self, histogram: Histogram<u64>) -> Distribution {
+        if histogram.is_empty() && self.overflow == 0 {
+            // Without values there is no smallest one that others could be held against.
+            return Distribution::new();
+        }
+        let max_ns = self.max.map_or(0, us_to_ns);
+        let min_ns = self.min.map_or(u64::MAX, us_to_ns).min(max_ns);
+        Distribution::of_document(histogram, self.overflow, (min_ns, max_ns))
+    }
+
+    /// Several added up, without intervals; the mean is that of the histogram.
+    ///
+    /// # Errors
+    /// What is wrong with a text, if it isn't a histogram.
+    pub fn added<'a>(
+        parts: impl IntoIterator<Item = &'a DistributionPart>,
+    ) -> Result<DistributionPart, HistogramError> {
+        let mut sum = Distribution::new();
+        for part in parts {
+            sum.merge(&part.of_histogram(part.decode_histogram()?));
+        }
+        Ok(DistributionPart::alone(&sum, None))
     }
 
     /// The histogram, unit 1 ns.

@@ -1,45 +1,90 @@
-//! Lays out what became of the requests of each step, where a plan has several.
+//! Lays out what became of the requests of each part, a step in a stage, where a plan has several.
 
+use load::curve::Curve;
 use plan::Plan;
 use record::counts::Counts;
 use record::recorder::Recorder;
+use units::SECOND_NS;
 
-use super::report::{DistributionPart, StepCounts, StepPart};
+use super::report::{DistributionPart, StageSpan, StepCounts, StepPart};
 
-/// The share of requests that each of a plan's steps is to have.
-pub fn planned(plan: &Plan) -> Vec<f64> {
-    let total: u64 = plan.scenario.iter().map(|scenario| u64::from(scenario.weight)).sum();
-    let share = |weight: u32| f64::from(weight) / total as f64;
-    plan.scenario.iter().map(|scenario| share(scenario.weight)).collect()
+/// A part of a plan.
+pub struct PlannedPart {
+    /// The name of its scenario.
+    pub name: String,
+    /// The share of all requests that it is to have.
+    pub share: f64,
+    /// Its stage; `None` where there is one.
+    pub stage: Option<StageSpan>,
 }
 
-/// Lays out the steps of a recorder, whose requests depend on each other or not.
+/// The parts of a completed plan, in the order in which they are recorded: the stages of the first
+/// step, then those of the next.
+pub fn planned(plan: &Plan) -> Vec<PlannedPart> {
+    let stages = stages(plan);
+    let parts = steps(plan).into_iter().flat_map(|(name, of_step)| {
+        let part = move |(stage, of_stage): &(Option<StageSpan>, f64)| PlannedPart {
+            name: name.clone(),
+            share: of_step * of_stage,
+            stage: *stage,
+        };
+        stages.iter().map(part).collect::<Vec<PlannedPart>>()
+    });
+    parts.collect()
+}
+
+/// The steps of a plan, each with its share of the requests.
+fn steps(plan: &Plan) -> Vec<(String, f64)> {
+    if plan.scenario.is_empty() {
+        return vec![(plan.request_name(), 1.0)];
+    }
+    let total: u64 = plan.scenario.iter().map(|scenario| u64::from(scenario.weight)).sum();
+    let share = |weight: u32| f64::from(weight) / total as f64;
+    plan.scenario.iter().map(|it| (it.name.clone(), share(it.weight))).collect()
+}
+
+/// The stages of a plan, each with its share of the requests.
+fn stages(plan: &Plan) -> Vec<(Option<StageSpan>, f64)> {
+    let Some(curve) = Curve::of_plan(plan).filter(|_| 1 < plan.stage.len()) else {
+        return vec![(None, 1.0)];
+    };
+    let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
+    let whole = curve.expected(plan.warmup.0, plan.end_ns());
+    let stages = plan.stages().zip(1..).map(|((stage, ns), number)| {
+        let span = StageSpan {
+            number,
+            from: stage.from.per_second(),
+            to: stage.to.per_second(),
+            start: seconds(ns.start - plan.warmup.0),
+            duration: stage.duration.as_secs_f64(),
+        };
+        (Some(span), curve.expected(ns.start, ns.end) / whole)
+    });
+    stages.collect()
+}
+
+/// Lays out the parts of a recorder, whose requests depend on each other or not.
 ///
 /// # Panics
 /// If they don't add up to the whole.
-pub(crate) fn steps(recorder: &Recorder, plan: &Plan, dependent: Option<bool>) -> Vec<StepPart> {
-    let each = plan.scenario.iter().zip(planned(plan)).zip(&recorder.parts);
-    let parts = each.map(|((scenario, planned), part)| {
+pub fn parts(recorder: &Recorder, plan: &Plan, dependent: Option<bool>) -> Vec<StepPart> {
+    if recorder.parts.is_empty() {
+        return Vec::new();
+    }
+    let mut sum = Counts::default();
+    recorder.parts.iter().for_each(|part| sum += part.counts.clone());
+    assert_eq!(sum.outcomes(), recorder.counts.outcomes(), "parts add up to the whole");
+    let each = planned(plan).into_iter().zip(&recorder.parts).map(|(planned, part)| {
         part.counts.assert_sums();
-        let naive = part.latencies.naive();
-        let (corrected, dependent_too) = match plan.backfill_ns() {
-            None => (part.latencies.corrected(), dependent),
-            Some(interval_ns) => (naive.backfilled(interval_ns), Some(true)),
-        };
         StepPart {
-            name: scenario.name.clone(),
-            planned,
+            name: planned.name,
+            stage: planned.stage,
+            planned: planned.share,
             counts: StepCounts::new(&part.counts),
             bad: part.counts.bad(),
-            naive: DistributionPart::alone(&naive, dependent),
-            corrected: DistributionPart::alone(&corrected, dependent_too),
+            naive: DistributionPart::alone(&part.latencies.naive(), dependent),
+            corrected: DistributionPart::alone(&part.latencies.corrected(), dependent),
         }
     });
-    let parts: Vec<StepPart> = parts.collect();
-    if !recorder.parts.is_empty() {
-        let mut sum = Counts::default();
-        recorder.parts.iter().for_each(|part| sum += part.counts.clone());
-        assert_eq!(sum.outcomes(), recorder.counts.outcomes(), "steps add up to the whole");
-    }
-    parts
+    each.collect()
 }

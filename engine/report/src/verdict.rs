@@ -137,68 +137,10 @@ pub enum Origin {
     ShortOfTime,
     /// Something else about the generator and its machine.
     Generator,
+    /// What the target answered, or that it didn't: no lack of processor time explains that.
+    Answers,
     /// The plan, the target or the network, or how long the run was.
     Elsewhere,
-}
-
-impl Code {
-    /// Whose doing it is.
-    pub fn origin(self) -> Origin {
-        match self {
-            Code::CpuStolen | Code::CpuContended | Code::CoreShared | Code::CpuThrottled => {
-                Origin::Others
-            }
-            Code::GeneratorLate | Code::CoreSaturated => Origin::ShortOfTime,
-            Code::ReceiveLate
-            | Code::ClientShare
-            | Code::ClockStepped
-            | Code::StampsClamped
-            | Code::NearCeiling
-            | Code::BelowFloor
-            | Code::GeneratorBound
-            | Code::BuffersExhausted
-            | Code::LocalResource
-            | Code::RawSamplesLost
-            | Code::Profiled => Origin::Generator,
-            Code::RateMissed
-            | Code::NothingSent
-            | Code::CapReached
-            | Code::Starved
-            | Code::ClosedLoop
-            | Code::NotSettled
-            | Code::PoolGrew
-            | Code::Unsolicited
-            | Code::Mispaired
-            | Code::ScheduleNotAsPlanned
-            | Code::LittlesLaw
-            | Code::NotStationary
-            | Code::TooFewSamples
-            | Code::Interrupted
-            | Code::AgentLost
-            | Code::AgentsDiffer
-            | Code::StartSkew
-            | Code::Errors => Origin::Elsewhere,
-        }
-    }
-
-    /// Whether the generator or its machine can bring it about, so that a note may explain it.
-    pub fn is_generators_effect(self) -> bool {
-        matches!(
-            self,
-            Code::RateMissed
-                | Code::GeneratorLate
-                | Code::ReceiveLate
-                | Code::ClientShare
-                | Code::CoreSaturated
-                | Code::GeneratorBound
-                | Code::ScheduleNotAsPlanned
-        )
-    }
-
-    /// Whether processor time was missing, which the same plan may have on a quiet machine.
-    pub fn is_disturbance(self) -> bool {
-        matches!(self.origin(), Origin::Others | Origin::ShortOfTime)
-    }
 }
 
 impl fmt::Display for Code {

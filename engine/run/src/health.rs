@@ -1,8 +1,8 @@
 //! How the generator itself does while a run goes on: what the verdict may say of it at the end.
 
 use plan::{Model, Plan};
-use record::shard_stats::ShardTime;
 use report::{GENERATOR_BOUND_MAX, STOPPED_MAX};
+use shard::ShardTime;
 use shard::{CoarseHistogram, Lateness};
 
 /// How the generator has done so far, or between two looks at it.
@@ -46,8 +46,8 @@ const JUDGED: [f64; 3] = [0.99, 0.9, 0.5];
 /// A shard whose last summary is so old, ns, has stalled: it publishes one every 50 ms.
 const SILENT_NS: u64 = 250_000_000;
 
-/// What a shard that told this has done until `now_ns`, while there is load: one that has told
-/// nothing for long has stalled since.
+/// What a shard that published this has done until `now_ns`, while there is load: one that has
+/// published nothing for long has stalled since.
 pub(super) fn known_until(last: ShardTime, now_ns: Option<u64>) -> ShardTime {
     let silent_ns = now_ns.map_or(0, |now_ns| now_ns.saturating_sub(last.at_ns));
     if silent_ns < SILENT_NS || last.at_ns == 0 {
@@ -72,9 +72,9 @@ impl Health {
         Health { lateness: self.lateness.since(&earlier.lateness), shards: shards.collect() }
     }
 
-    /// When the shards told what is known of them, ns of CLOCK_MONOTONIC, or how long they have
+    /// When the shards published what is known of them, ns of CLOCK_MONOTONIC, or how long they have
     /// done it for: their mean.
-    pub fn told_ns(&self) -> u64 {
+    pub fn as_of_ns(&self) -> u64 {
         let sum: u128 = self.shards.iter().map(|(_, time)| u128::from(time.at_ns)).sum();
         let mean = sum / self.shards.len().max(1) as u128;
         u64::try_from(mean).expect("a mean is at most the largest")
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worst_is_told() {
+    fn what_is_worst_is_named() {
         let (open, closed) = (plan(Some("1k")), plan(None));
         let usual = latencies(1_000, SECOND / 1_000);
         let fine = second([SECOND / 2, SECOND / 3], 1_000, 10_000);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_tells_nothing_is_stalled_until_it_does() {
+    fn a_silent_shard_is_stalled_until_it_does() {
         let last = ShardTime { at_ns: 10 * SECOND, cpu_ns: 7, ..ShardTime::default() };
         for now_ns in [None, Some(0), Some(10 * SECOND + SILENT_NS - 1)] {
             assert_eq!(known_until(last, now_ns), last);
@@ -196,8 +196,8 @@ mod tests {
         };
         let (before, after) = (look(10 * SECOND), look(11 * SECOND));
         let since = after.since(&before);
-        // What the other shard does is told of the whole second.
-        assert_eq!(since.told_ns(), SECOND);
+        // What the other shard does is known of the whole second.
+        assert_eq!(since.as_of_ns(), SECOND);
         let stalled = Trouble::Stalled { core: 3, for_ns: SECOND };
         assert_eq!(since.trouble(&plan(Some("1k")), &latencies(1_000, 1_000)), Some(stalled));
     }
@@ -207,8 +207,8 @@ mod tests {
         let (one, mut other) = (second([5, 6], 10, 1), second([8, 16], 30, 1));
         other.shards.iter_mut().for_each(|(_, time)| time.at_ns += 40);
         let between = other.since(&one);
-        assert_eq!((between.lateness.pacer.count(), between.told_ns()), (20, 40));
+        assert_eq!((between.lateness.pacer.count(), between.as_of_ns()), (20, 40));
         assert_eq!(between.shards[1].1.cpu_ns, 10);
-        assert_eq!(Health::default().told_ns(), 0);
+        assert_eq!(Health::default().as_of_ns(), 0);
     }
 }

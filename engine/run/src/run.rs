@@ -10,23 +10,25 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
-use host::environment::{Environment, environment};
+use host::environment::environment;
 use host::limits;
 use host::watch::{Watch, Watched};
 use plan::redact::Redacted;
 use plan::{Plan, PlanError};
+use record::shard_report::ShardReport;
 use report::collected::{AgentRun, Collected, CollectedHead, LOCAL, RunFacts};
+use report::environment::Environment;
 use report::merge::{self, Measured};
 use report::{Report, Samples};
 use samples::{self, Header, Lane, SampleFile, SampleWriter, SamplesSummary, ShardEnd};
 use shard::progress::{ShardProgress, SharedProgress};
-use shard::{EPOCH_AHEAD_NS, Shard, ShardPlan, ShardReport};
+use shard::{EPOCH_AHEAD_NS, Shard, ShardPlan};
 use sys::control::Signals;
 use sys::{clock, placement};
 
 use super::health::{Health, known_until};
 use super::prepare::Prepared;
-use super::tally::{Phase, Tally};
+use super::progress::{Phase, RunProgress};
 
 /// Why a prepared run couldn't start.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +85,7 @@ type ShardHandle = JoinHandle<Option<ShardReport>>;
 pub struct Run {
     prepared: Prepared,
     handles: Vec<ShardHandle>,
-    progress: Vec<Arc<SharedProgress>>,
+    shard_progress: Vec<Arc<SharedProgress>>,
     signals: Arc<Signals>,
     ring_features: Vec<String>,
     watch: Watch,
@@ -156,7 +158,7 @@ impl Run {
         let cores = plan.cores().to_vec();
         let shards = cores.len();
         let signals = Arc::new(signals);
-        let progress: Vec<Arc<SharedProgress>> =
+        let shard_progress: Vec<Arc<SharedProgress>> =
             cores.iter().map(|_| Arc::new(SharedProgress::default())).collect();
         let began_ns = clock::now_ns();
         let lanes: Vec<Option<Lane>> =
@@ -172,7 +174,7 @@ impl Run {
         let watch = Watch::begin(watched, signals.clone(), shards).map_err(RunError::Thread)?;
         let samples = file.map(|file| file.begin(sample_header(&prepared.redacted), &cores));
         let started = samples.transpose().map_err(RunError::Thread).and_then(|samples| {
-            match start_shards(&prepared, lanes, &progress, &signals) {
+            match start_shards(&prepared, lanes, &shard_progress, &signals) {
                 Ok((handles, features)) => Ok((samples, handles, features)),
                 Err(error) => {
                     samples.into_iter().for_each(SampleWriter::cancel);
@@ -181,7 +183,16 @@ impl Run {
             }
         });
         let (samples, handles, ring_features) = started.inspect_err(|_| signals.cancel())?;
-        Ok(Run { prepared, handles, progress, signals, ring_features, watch, samples, began_ns })
+        Ok(Run {
+            prepared,
+            handles,
+            shard_progress,
+            signals,
+            ring_features,
+            watch,
+            samples,
+            began_ns,
+        })
     }
 
     /// Whether all shards are set up.
@@ -206,7 +217,7 @@ impl Run {
     /// # Errors
     /// The moment has passed, or shards would hear of it too late.
     pub fn begin_at(&self, epoch_ns: u64) -> Result<(), Passed> {
-        assert!(self.is_ready(), "whoever begins a run waits for its shards");
+        assert!(self.is_ready(), "a run begins once its shards are ready");
         let now_ns = clock::now_ns();
         if epoch_ns < now_ns + EPOCH_AHEAD_NS {
             return Err(Passed { by_ns: now_ns + EPOCH_AHEAD_NS - epoch_ns });
@@ -257,9 +268,9 @@ impl Run {
     }
 
     /// What the run has done so far.
-    pub fn tally(&self) -> Tally {
+    pub fn progress(&self) -> RunProgress {
         let mut total = ShardProgress::default();
-        for shared in &self.progress {
+        for shared in &self.shard_progress {
             shared.add_to(&mut total);
         }
         let plan = &self.prepared.plan;
@@ -276,18 +287,18 @@ impl Run {
             _ => Phase::Drain,
         };
         let ShardProgress { intended, answered, errors, in_flight, counts, latency, .. } = total;
-        Tally { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
+        RunProgress { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
     }
 
     /// How the generator has done so far.
     pub fn health(&self) -> Health {
         let mut total = ShardProgress::default();
-        self.progress.iter().for_each(|shared| shared.add_to(&mut total));
+        self.shard_progress.iter().for_each(|shared| shared.add_to(&mut total));
         let plan = &self.prepared.plan;
         let loaded_ns = self.window().map(|window| clock::now_ns().min(window.end));
         // A shard that has sent its part of the requests publishes no more.
         let loaded_ns = loaded_ns.filter(|_| !plan.ends_by_count());
-        let times = self.progress.iter().map(|shared| known_until(shared.time(), loaded_ns));
+        let times = self.shard_progress.iter().map(|shared| known_until(shared.time(), loaded_ns));
         let shards = plan.cores().iter().copied().zip(times).collect();
         Health { lateness: total.lateness, shards }
     }
@@ -303,7 +314,7 @@ impl Run {
         Finished { report, measured, epoch_ns }
     }
 
-    /// Waits for all shards and brings home what they measured, for whoever makes the report.
+    /// Waits for all shards and brings home what they measured, from which the report is made.
     pub fn collect(self) -> Collected {
         let shards: Vec<ShardReport> = self
             .handles
@@ -379,7 +390,7 @@ fn samples_part(summary: SamplesSummary) -> Samples {
 fn start_shards(
     prepared: &Prepared,
     lanes: Vec<Option<Lane>>,
-    progress: &[Arc<SharedProgress>],
+    shard_progress: &[Arc<SharedProgress>],
     signals: &Arc<Signals>,
 ) -> Result<(Vec<ShardHandle>, Vec<String>), NotStarted> {
     let cores = prepared.plan.cores();
@@ -388,7 +399,7 @@ fn start_shards(
     let mut failure = None;
     for (shard, lane) in lanes.into_iter().enumerate() {
         let plan = prepared.shard_plan(shard, lane);
-        let shared = progress[shard].clone();
+        let shared = shard_progress[shard].clone();
         match start_shard(cores[shard], plan, shared, signals.clone(), ready.clone()) {
             Ok(handle) => handles.push(handle),
             Err(error) => {
@@ -430,7 +441,7 @@ fn start_shard(
         match shard {
             Ok(shard) => {
                 let features = shard.ring_features();
-                // Nobody listens any more if the run was cancelled.
+                // There is no listener if the run was cancelled.
                 let _ = ready.send(Ok(features));
                 drop(ready);
                 shard.run()

@@ -36,7 +36,6 @@ impl Prepared {
             settle_min_ns: plan.settle_min.map_or(0, |least| least.0),
             recorder_config: RecorderConfig::of_plan(plan),
             end_ns: plan.end_ns(),
-            skips_overdue: plan.backfill_ns().is_some(),
             requests: match plan.requests {
                 Some(requests) if plan.ends_by_count() => share.count_of(requests),
                 _ => u64::MAX,

@@ -17,8 +17,8 @@ use serde_json::Value;
 ///   and addresses are the texts of the report, choices such as `open` or `off` their names;
 /// - a number in decimal with the fewest digits that read back as the same double, without an
 ///   exponent, and without a point when it is whole. The rate is the number of requests per second;
-/// - what the plan doesn't say, and an empty list, has no line. Neither has `backfill` when it is
-///   off, `insecure` when it isn't asked for, and `tls_session` when it is `full`.
+/// - what the plan doesn't say, and an empty list, has no line. Neither has `insecure` when it isn't
+///   asked for, and `tls_session` when it is `full`.
 ///
 /// Two things are not as the flags had them. `raw`, `cores` and `source_addresses` are left out:
 /// where the samples go and what offers the load say nothing about the load, and all agents of a
@@ -63,6 +63,7 @@ mod tests {
             ("seed", Plan { seed: 2, ..plan() }),
             ("the highest seed", Plan { seed: u64::MAX, ..plan() }),
             ("rate", Plan { rate: Some("5k".parse().expect("a rate")), ..plan() }),
+            ("stage", Plan { stage: vec!["5:1s".parse().expect("a stage")], ..plan() }),
             ("duration", Plan { duration: Nanos(1), ..plan() }),
             ("header", Plan { headers: vec!["a: b".to_owned()], ..plan() }),
             ("conns", Plan { conns: Some(1), ..plan() }),
@@ -112,6 +113,7 @@ mod tests {
             target: "http://127.0.0.1:8080/shop?item=1".to_owned(),
             model: Some(Model::Open),
             rate: Some("2.5k".parse().expect("a rate")),
+            stage: Vec::new(),
             arrivals: Arrivals::Poisson,
             seed: u64::MAX,
             conns: Some(1_000),
@@ -150,7 +152,6 @@ mod tests {
             settle_min: None,
             expect_status: "2xx,404".parse().expect("a set"),
             slo: Some("p99<20ms,errors<0.1%".parse().expect("objectives")),
-            backfill: Switch::Off,
             raw: Some("run.samples".into()),
             thresholds: Thresholds {
                 unsent: 0.001,

@@ -53,6 +53,9 @@
 //! | 36 | u16 | step, 0 where there is one |
 //! | 38 | u16 | status of the response; without one, the cause, see [`cause_name`] |
 //!
+//! The stage that a request belongs to isn't in its record: it is the one of the plan that `intended`
+//! lies in, by the stages' lengths from the start of the window on.
+//!
 //! Flags, from the lowest bit: three of the outcome (1 answered, 2 timed out, 3 failed,
 //! 4 abandoned, 5 unsent), two of the stamp of `received` (0 the program's, 1 the kernel's, 2 the
 //! kernel's as a control, where latencies end at `handled`), and one that is set if the request had
@@ -88,8 +91,5 @@ pub use frame::{End, Header, ShardEnd};
 pub use problem::Problem;
 pub use reader::{ReadError, SampleReader};
 pub use sample::{SAMPLE_BYTES, Sample, SampleKind};
-pub use sampler::{BLOCK_RECORDS, BLOCKS, Lane, Sampled, Sampler};
-pub use writer::{
-    FileError, FileErrorKind, SampleFile, SampleFolder, SampleWriter, SamplesSummary,
-    check_writable,
-};
+pub use sampler::{BLOCK_RECORDS, BLOCKS, Lane, Sampler};
+pub use writer::{SampleFile, SampleWriter, SamplesSummary, check_writable};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
 use record::outcome::Outcome;
+use record::samples::Sampled;
 use record::stamps::{Ending, Stamps};
-use serde::{Deserialize, Serialize};
 
 use super::sample::{SAMPLE_BYTES, Sample};
 
@@ -72,15 +72,6 @@ pub struct Sampler {
     taken: u64,
     lost: u64,
     lane: Lane,
-}
-
-/// What one shard handed over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sampled {
-    /// Samples handed to the writer.
-    pub taken: u64,
-    /// Samples lost because no block was empty.
-    pub lost: u64,
 }
 
 impl Sampler {

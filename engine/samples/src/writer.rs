@@ -11,78 +11,40 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plan::PlanError;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use record::samples::{FileError, FileErrorKind, SampleFolder, Sampled};
 use sys::placement::leave_cores;
 use sys::whole_file::{PublishError, WholeFile};
 use zerocopy::IntoBytes as _;
 
 use super::frame::{BlockHead, End, Header, ShardEnd};
-use super::sampler::{Lane, Sampled};
+use super::sampler::Lane;
 
 /// How long the writer sleeps when no block was full: even at the highest rate the shards' blocks
 /// last a hundred times longer.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Why samples could not be written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FileError {
-    /// What failed.
-    pub kind: FileErrorKind,
-    /// The step that failed, with its file, and why.
-    pub text: String,
-    /// Where the file was.
-    #[serde(default)]
-    pub folder: SampleFolder,
-}
-
-/// Where a file of samples is, by the flag that says so.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SampleFolder {
-    /// Where `--raw` says, on the machine where the report is made.
-    #[default]
-    Raw,
-    /// An agent's `--state-dir`, from which the controller collects it.
-    StateDir,
-}
-
-/// What was wrong when samples could not be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FileErrorKind {
-    /// The disk or the user's quota of it was full, or the file as large as it may be.
-    NoRoom,
-    /// The disk failed.
-    Disk,
-    /// The file or its folder was changed, moved or removed by another program during the run.
-    Place,
-}
-
-impl FileError {
-    /// An error while writing bytes.
-    fn of_disk(step: &str, error: &Error) -> FileError {
-        let kind = match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-                FileErrorKind::NoRoom
-            }
-            _ => FileErrorKind::Disk,
-        };
-        FileError { kind, text: format!("{step}: {error}"), folder: SampleFolder::Raw }
-    }
-
-    /// An error at the end of the file's way to its name.
-    fn of_publishing(error: &PublishError) -> FileError {
-        match error {
-            PublishError::Sync { temporary, source } => {
-                FileError::of_disk(&format!("syncing {temporary}"), source)
-            }
-            PublishError::Rename { .. } => FileError {
-                kind: FileErrorKind::Place,
-                text: error.to_string(),
-                folder: SampleFolder::Raw,
-            },
+/// An error while writing bytes.
+fn disk_error(step: &str, error: &Error) -> FileError {
+    let kind = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            FileErrorKind::NoRoom
         }
+        _ => FileErrorKind::Disk,
+    };
+    FileError { kind, text: format!("{step}: {error}"), folder: SampleFolder::Raw }
+}
+
+/// An error at the end of the file's way to its name.
+fn publish_error(error: &PublishError) -> FileError {
+    match error {
+        PublishError::Sync { temporary, source } => {
+            disk_error(&format!("syncing {temporary}"), source)
+        }
+        PublishError::Rename { .. } => FileError {
+            kind: FileErrorKind::Place,
+            text: error.to_string(),
+            folder: SampleFolder::Raw,
+        },
     }
 }
 
@@ -202,7 +164,7 @@ impl Output {
             Ok(()) => self.bytes += bytes.len() as u64,
             Err(error) => {
                 let step = format!("writing {}", self.file.temporary().display());
-                self.error = Some(FileError::of_disk(&step, &error));
+                self.error = Some(disk_error(&step, &error));
             }
         }
     }
@@ -278,7 +240,7 @@ impl SampleWriter {
         output.put(&end.encode());
         let published = match output.error {
             Some(error) => Err(error),
-            None => output.file.publish().map_err(|error| FileError::of_publishing(&error)),
+            None => output.file.publish().map_err(|error| publish_error(&error)),
         };
         match published {
             Ok(file) => SamplesSummary {

@@ -5,8 +5,8 @@ use load::{DueRequest, Load};
 use record::outcome::{Cause, Outcome};
 use record::stamps::{Ending, Stamps};
 
-use super::connection::{Connection, State};
 use super::shard::Shard;
+use super::socket::{Socket, State};
 
 /// Pause before a closed model reconnects after a failed connect, ns: a refused connect returns at
 /// once, so without a pause it would spin.
@@ -16,7 +16,7 @@ impl Shard {
     /// Opens a connection for each waiting arrival that has none on the way, up to the cap.
     pub(super) fn open_for_waiting(&mut self, now_ns: u64) {
         while let Load::Open(load) = &self.load
-            && now_ns < self.send_end_ns
+            && now_ns < self.phases.send_end_ns()
             && self.connections.coming_room() < load.waiting_len()
             && self.open_connection(now_ns)
         {}
@@ -38,14 +38,14 @@ impl Shard {
 
     /// A connect has completed.
     pub(super) fn connect_done(&mut self, slot: u32, result: i32) {
-        if self.connections[slot].state != State::Connecting {
+        if self.connections[slot].socket.state != State::Connecting {
             return;
         }
         if result < 0 {
             self.give_up(slot, Cause::of_connect(-result));
             return;
         }
-        self.expect_send_stamps(slot);
+        self.sending.sample.expect(&self.connections[slot].socket, self.receive_stamps(slot));
         if self.sessions.is_some() {
             return self.shake_hands(slot);
         }
@@ -53,22 +53,17 @@ impl Shard {
         self.arm(slot);
     }
 
-    /// The slot's connection, whose socket was connected at `socket_ns`, can carry requests; returns
-    /// whether that is so since the window.
+    /// The slot's connection, whose socket was connected at `socket_ns`, can carry requests;
+    /// returns whether that is so since the window.
     pub(super) fn connected(&mut self, slot: u32, socket_ns: u64) -> bool {
         let now_ns = self.now_ns();
-        self.connections.connected(slot);
-        let in_window = self.window_ns <= now_ns && now_ns < self.end_ns;
-        let connected = self.connections.open_count() - self.connections.connecting();
-        let is_more = self.conns_most < connected;
-        if is_more {
-            self.conns_most = connected;
-            self.grown_ns = now_ns;
-        }
+        let is_more = self.connections.connected(slot, now_ns);
+        let in_window = self.phases.window_ns() <= now_ns && now_ns < self.phases.end_ns();
         let is_added = is_more && in_window && self.plan.requests_per_connection != 1;
-        self.recorder.counts.pool_grew += u64::from(is_added);
-        self.added[slot as usize] = is_added;
-        self.recorder.connected(self.connections[slot].since_ns, socket_ns, in_window);
+        self.connections.mark_added(slot, is_added);
+        let recorder = &mut self.recording.recorder;
+        recorder.counts.pool_grew += u64::from(is_added);
+        recorder.connected(self.connections[slot].socket.since_ns, socket_ns, in_window);
         in_window
     }
 
@@ -82,13 +77,13 @@ impl Shard {
         ending: Ending,
         outcome: Outcome,
     ) {
-        if !std::mem::take(&mut self.added[slot as usize]) {
+        if !self.connections.take_added(slot) {
             return;
         }
-        let opening_ns = stamps.sent_ns.saturating_sub(self.connections[slot].since_ns);
+        let opening_ns = stamps.sent_ns.saturating_sub(self.connections[slot].socket.since_ns);
         let has_waited = stamps.waited && opening_ns < 2 * (stamps.sent_ns - stamps.noticed_ns);
-        if has_waited && self.window_ns <= stamps.intended_ns && outcome.has_latency() {
-            self.recorder.times.added.opened(ending.ended_ns() - stamps.intended_ns);
+        if has_waited && self.phases.is_recorded(stamps.intended_ns) && outcome.has_latency() {
+            self.recording.recorder.times.added.opened(ending.ended_ns() - stamps.intended_ns);
         }
     }
 
@@ -111,7 +106,7 @@ impl Shard {
     /// The slot's connection never carried a request: what it was opened for fails, unless the
     /// other connections on the way have room for it.
     pub(super) fn give_up(&mut self, slot: u32, cause: Cause) {
-        let Connection { since_ns, state, .. } = self.connections[slot];
+        let Socket { since_ns, state, .. } = self.connections[slot].socket;
         // Whoever doesn't want to speak TLS may reset as well as close.
         let closed = state == State::Handshaking && cause == Cause::Reset;
         let cause = if closed { Cause::TlsClosed } else { cause };
@@ -122,16 +117,15 @@ impl Shard {
 
     /// The slot's connect or its handshake takes too long.
     pub(super) fn connect_timed_out(&mut self, slot: u32) {
-        let shaking = self.connections[slot].state == State::Handshaking;
+        let shaking = self.connections[slot].socket.state == State::Handshaking;
         self.give_up(slot, if shaking { Cause::TlsTimedOut } else { Cause::ConnectTimedOut });
     }
 
     /// The peer has closed a connection without requests.
     pub(super) fn closed_idle(&mut self, slot: u32) {
-        let connection = &self.connections[slot];
-        match connection.state {
+        match self.connections[slot].socket.state {
             State::Handshaking => self.give_up(slot, Cause::TlsClosed),
-            _ if connection.fresh => self.give_up(slot, Cause::ClosedBeforeResponse),
+            State::Fresh => self.give_up(slot, Cause::ClosedBeforeResponse),
             _ => self.replace(slot),
         }
     }
@@ -149,16 +143,12 @@ impl Shard {
             let DueRequest { intended_ns, noticed_ns, waited, .. } = due;
             let step = self.plan.mix.step(due.number);
             let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited, step };
-            if self.window_ns <= intended_ns {
-                self.recorder.unconnected(&stamps);
-            } else {
-                self.count_unrecorded(u64::MAX);
-            }
-            self.record(&stamps, Ending::at(now_ns), Outcome::Failed(cause));
+            self.recording.unconnected(&self.phases, &stamps);
+            self.recording.ended(&self.phases, &stamps, Ending::at(now_ns), Outcome::Failed(cause));
             failed += 1;
         }
         if failed == 0 {
-            self.recorder.counts.connection_errors.add(cause);
+            self.recording.recorder.counts.connection_errors.add(cause);
         }
         let again_ns = match self.load {
             Load::Open(_) => now_ns,
@@ -172,14 +162,14 @@ impl Shard {
 
     /// The next request that fails with the slot's connection, after `failed` others.
     fn next_unconnected(&mut self, slot: u32, since_ns: u64, failed: usize) -> Option<DueRequest> {
-        let goes_on = self.running && since_ns < self.end_ns && self.has_left();
+        let goes_on = self.phases.running() && since_ns < self.phases.end_ns() && self.has_left();
         match &mut self.load {
             Load::Open(load) if self.connections.coming_room() < load.waiting_len() => {
                 load.pop_waiting()
             }
             // A user arrives when it asks for its connection, and tries again after the pause.
             Load::Closed(_) if failed == 0 && goes_on => {
-                self.intended(since_ns);
+                self.recording.intended(&self.phases, since_ns);
                 Some(DueRequest { waited: true, ..self.user_comes(slot, since_ns) })
             }
             Load::Paced(load) if failed == 0 => load.pop_waiting(slot as usize),
@@ -199,14 +189,14 @@ impl Shard {
         let is_needed = match &self.load {
             // Requests due before the end may not have been noticed yet.
             Load::Paced(load) => {
-                now_ns < self.end_ns
+                now_ns < self.phases.end_ns()
                     || load.is_waiting(slot as usize)
-                    || load.next_due_ns() < self.end_ns
+                    || load.next_due_ns() < self.phases.end_ns()
             }
-            Load::Open(_) => now_ns < self.end_ns,
-            Load::Closed(_) => now_ns < self.end_ns && self.has_left(),
+            Load::Open(_) => now_ns < self.phases.end_ns(),
+            Load::Closed(_) => now_ns < self.phases.end_ns() && self.has_left(),
         };
-        if now_ns < self.send_end_ns && is_needed {
+        if now_ns < self.phases.send_end_ns() && is_needed {
             self.connections.take_closed(slot);
             self.open_slot(slot, now_ns);
         }
@@ -214,7 +204,7 @@ impl Shard {
 
     /// The slot's connection can't be reused: closes it, and opens another if one is needed.
     pub(super) fn replace(&mut self, slot: u32) {
-        let unused = self.connections[slot].served == 0;
+        let unused = self.connections[slot].exchanges.served() == 0;
         self.close(slot);
         let now_ns = self.now_ns();
         match self.load {
@@ -244,14 +234,14 @@ mod tests {
         assert!(shard.open_connection(now_ns) && shard.open_connection(now_ns));
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
         load.wait(due_at(now_ns));
-        shard.intended(now_ns);
+        shard.recording.intended(&shard.phases, now_ns);
         let refused = Cause::ConnectRefused;
         shard.give_up(0, refused);
-        assert_eq!(shard.recorder.counts.failed, 0, "the other connect serves it");
-        assert_eq!(shard.recorder.counts.connection_errors.of(refused), 1);
+        assert_eq!(shard.recording.recorder.counts.failed, 0, "the other connect serves it");
+        assert_eq!(shard.recording.recorder.counts.connection_errors.of(refused), 1);
         shard.give_up(1, refused);
-        assert_eq!(shard.recorder.counts.failed, 1, "no connect is left for it");
-        assert_eq!(shard.recorder.counts.errors.of(refused), 1);
+        assert_eq!(shard.recording.recorder.counts.failed, 1, "no connect is left for it");
+        assert_eq!(shard.recording.recorder.counts.errors.of(refused), 1);
     }
 
     #[test]
@@ -264,13 +254,13 @@ mod tests {
         (0..5).for_each(|_| {
             load.wait(due_at(now_ns));
         });
-        (0..5).for_each(|_| shard.intended(now_ns));
+        (0..5).for_each(|_| shard.recording.intended(&shard.phases, now_ns));
         shard.open_for_waiting(now_ns);
         assert_eq!(shard.connections.coming(), 2, "each has room for three");
         // The other has room for three of the five.
         let refused = Cause::ConnectRefused;
         shard.give_up(0, refused);
-        assert_eq!(shard.recorder.counts.errors.of(refused), 2);
+        assert_eq!(shard.recording.recorder.counts.errors.of(refused), 2);
     }
 
     #[test]
@@ -279,7 +269,7 @@ mod tests {
         let now_ns = shard.now_ns();
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
         load.wait(DueRequest { waited: true, ..due_at(now_ns) });
-        shard.intended(now_ns);
+        shard.recording.intended(&shard.phases, now_ns);
         shard.open_for_waiting(now_ns);
         shard.wait_for_fresh();
         drop(listener.accept().expect("it connects"));
@@ -288,7 +278,7 @@ mod tests {
             shard.ring.wait(1_000_000_000);
             shard.reap();
         }
-        let failed = shard.recorder.counts.errors.of(Cause::ClosedBeforeResponse);
+        let failed = shard.recording.recorder.counts.errors.of(Cause::ClosedBeforeResponse);
         assert_eq!((failed, shard.connections.coming()), (1, 0));
     }
 
@@ -319,8 +309,10 @@ mod tests {
         for _ in 0..3 {
             load.take_due(end_ns, end_ns).expect("due");
         }
-        shard.epoch_ns -= 250_000_000;
-        shard.connections[1].served = 1;
+        shard.clock.pass(250_000_000);
+        shard.connections[1].exchanges.begin(due_at(0), 0);
+        shard.connections[1].exchanges.send();
+        shard.connections[1].exchanges.end(0);
         shard.connections.leave_idle(1);
         shard.replace(1);
         shard.admit(shard.now_ns());

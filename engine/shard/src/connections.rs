@@ -10,8 +10,10 @@ use load::DueRequest;
 use record::stamps::Stamps;
 use uring::token::{Op, Token};
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
+use super::deadlines::Deadlines;
 use super::slots::SlotStack;
+use super::socket::State;
 
 /// What a shard's connections are for.
 pub struct ConnectionsConfig {
@@ -49,6 +51,25 @@ pub struct Connections {
     retry: VecDeque<(u32, u64)>,
     connecting: usize,
     requests: usize,
+    /// When to look at which slot's deadline.
+    pub deadlines: Deadlines,
+    marks: Vec<Marks>,
+    /// The most connections open at once.
+    most: usize,
+    /// When that many were reached, ns since the epoch.
+    grown_ns: u64,
+    /// How many sockets were made.
+    made: usize,
+}
+
+/// What is known of a slot, many to a cache line.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    /// Whether its connection was added to the pool in the window and its first request hasn't
+    /// ended.
+    added: bool,
+    /// Whether a request of it was sent in the window and has ended.
+    seen: bool,
 }
 
 impl Connections {
@@ -76,6 +97,11 @@ impl Connections {
             retry: VecDeque::with_capacity(conns),
             connecting: 0,
             requests: 0,
+            deadlines: Deadlines::new(conns),
+            marks: vec![Marks::default(); conns],
+            most: 0,
+            grown_ns: 0,
+            made: 0,
         }
     }
 
@@ -118,14 +144,14 @@ impl Connections {
     /// The token of an operation on the slot's current socket.
     #[inline]
     pub fn token(&self, kind: Op, slot: u32) -> u64 {
-        Token { kind, generation: self[slot].generation, slot }.encode()
+        Token { kind, generation: self[slot].socket.generation, slot }.encode()
     }
 
     /// Whether the token's operation belongs to the slot's current socket.
     #[inline]
     pub fn is_current(&self, token: Token) -> bool {
-        let connection = &self[token.slot];
-        connection.generation == token.generation && connection.state != State::Closed
+        let socket = &self[token.slot].socket;
+        socket.generation == token.generation && socket.state != State::Closed
     }
 
     // Sockets.
@@ -150,17 +176,67 @@ impl Connections {
         self.closed.push(slot);
     }
 
+    /// Which of so many sources the next socket has: they take turns.
+    pub fn take_source(&mut self, sources: usize) -> usize {
+        self.made = self.made.wrapping_add(1);
+        self.made % sources
+    }
+
     /// A taken slot's socket has been connecting since `since_ns`.
     pub fn open(&mut self, slot: u32, fd: RawFd, since_ns: u64) {
         self[slot].open(fd, since_ns);
         self.connecting += 1;
     }
 
-    /// The slot's socket is connected; it is fresh until [`Connections::take_fresh`].
-    pub fn connected(&mut self, slot: u32) {
-        self[slot].connected();
+    /// The slot's socket is connected; it is fresh until [`Connections::take_fresh`]. Returns
+    /// whether more connections are open than ever before.
+    pub fn connected(&mut self, slot: u32, now_ns: u64) -> bool {
+        self[slot].socket.connected();
         self.connecting -= 1;
         self.fresh.push(slot);
+        let connected = self.open_count() - self.connecting;
+        let is_more = self.most < connected;
+        if is_more {
+            (self.most, self.grown_ns) = (connected, now_ns);
+        }
+        is_more
+    }
+
+    /// The most connections open at once.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// When that many were reached, ns since the epoch.
+    pub fn grown_ns(&self) -> u64 {
+        self.grown_ns
+    }
+
+    /// That counts from this time on, ns since the epoch.
+    pub fn grow_from(&mut self, now_ns: u64) {
+        self.grown_ns = now_ns;
+    }
+
+    /// Whether the slot's connection was added to the pool in the window.
+    pub fn mark_added(&mut self, slot: u32, is_added: bool) {
+        self.marks[slot as usize].added = is_added;
+    }
+
+    /// Whether the slot's connection was added in the window: asked once, when a request has ended.
+    #[inline]
+    pub fn take_added(&mut self, slot: u32) -> bool {
+        std::mem::take(&mut self.marks[slot as usize].added)
+    }
+
+    /// A request of the slot has ended, which was sent in the window or before.
+    #[inline]
+    pub fn mark_seen(&mut self, slot: u32, in_window: bool) {
+        self.marks[slot as usize].seen |= in_window;
+    }
+
+    /// Whether a request of the slot was sent in the window.
+    pub fn is_seen(&self, slot: u32) -> bool {
+        self.marks[slot as usize].seen
     }
 
     /// How many new connections haven't been taken yet.
@@ -171,20 +247,18 @@ impl Connections {
     /// Takes a new connection, which isn't in any list yet.
     pub fn take_fresh(&mut self) -> Option<u32> {
         let slot = self.fresh.pop()?;
-        self[slot].fresh = false;
+        self[slot].socket.state = State::Open;
         Some(slot)
     }
 
     /// The slot's socket is gone; returns its descriptor.
     pub fn close(&mut self, slot: u32) -> RawFd {
-        match self[slot].state {
+        match self[slot].socket.state {
             State::Connecting | State::Handshaking => self.connecting -= 1,
-            State::Idle | State::Queued | State::InFlight | State::Closed => {}
+            State::Fresh => self.fresh.retain(|fresh| *fresh != slot),
+            State::Open | State::Retired | State::Closed => {}
         }
         self.idle.remove(slot);
-        if self[slot].fresh {
-            self.fresh.retain(|fresh| *fresh != slot);
-        }
         self.closed.push(slot);
         self[slot].close()
     }
@@ -214,7 +288,7 @@ impl Connections {
 
     /// The slot's receive ended and needs re-arming.
     pub fn ask_rearm(&mut self, slot: u32) {
-        let generation = self[slot].generation;
+        let generation = self[slot].socket.generation;
         self.rearm.push(Token { kind: Op::Receive, generation, slot });
     }
 
@@ -238,21 +312,11 @@ impl Connections {
     /// Whether the connection may take another request now.
     #[inline]
     pub fn has_room(&self, slot: u32) -> bool {
-        let connection = &self[slot];
-        let is_open = match connection.state {
-            State::Idle => !connection.fresh,
-            State::Queued | State::InFlight => connection.requests() < self.pipeline,
-            State::Closed | State::Connecting | State::Handshaking => false,
-        };
+        let Connection { protocol, socket, exchanges, .. } = &self[slot];
         // Two sends at once on one socket could mix their bytes.
-        is_open && !connection.sending && !self.is_used_up(slot)
-    }
-
-    /// Whether the connection takes no further request.
-    #[inline]
-    pub fn is_used_up(&self, slot: u32) -> bool {
-        let connection = &self[slot];
-        connection.retired || self.requests_per_connection <= connection.served
+        socket.state == State::Open
+            && !socket.sending
+            && protocol.has_room(exchanges, self.pipeline)
     }
 
     /// A connection that has room, listed by [`Connections::offer`]. Of the idle ones it is the one
@@ -266,7 +330,7 @@ impl Connections {
     fn take_partly(&mut self) -> Option<u32> {
         while let Some(slot) = self.partly.pop_front() {
             self.is_partly[slot as usize] = false;
-            if self[slot].state != State::Idle && self.has_room(slot) {
+            if 0 < self[slot].exchanges.open() && self.has_room(slot) {
                 return Some(slot);
             }
         }
@@ -279,7 +343,7 @@ impl Connections {
         if !self.has_room(slot) {
             return;
         }
-        if self[slot].state == State::Idle {
+        if self[slot].exchanges.open() == 0 {
             self.idle.push(slot);
         } else if !std::mem::replace(&mut self.is_partly[slot as usize], true) {
             self.partly.push_back(slot);
@@ -297,16 +361,21 @@ impl Connections {
     #[inline]
     pub fn must_flush(&self, slot: u32, behind: bool) -> bool {
         let most = if behind { self.flush_behind } else { self.flush };
-        most <= self.sends.len() && self[slot].queued() == 0
+        most <= self.sends.len() && self[slot].exchanges.queued() == 0
     }
 
     /// A request of this step takes the connection and is queued.
     #[inline]
     pub fn begin(&mut self, slot: u32, due: DueRequest, step: u16) {
-        if self[slot].queued() == 0 {
+        let most = self.requests_per_connection;
+        let Connection { socket, exchanges, .. } = &mut self.connections[slot as usize];
+        if exchanges.queued() == 0 {
             self.sends.push_back(slot);
         }
-        self[slot].begin(due, step);
+        exchanges.begin(due, step);
+        if most <= u64::from(exchanges.served()) {
+            socket.retire();
+        }
         self.requests += 1;
         self.queued.push_back(slot);
     }
@@ -340,14 +409,14 @@ impl Connections {
         self.sends.clear();
         let slot = self.queued.pop_front()?;
         self.requests -= 1;
-        Some(self[slot].withdraw())
+        Some(self[slot].exchanges.withdraw())
     }
 
-    /// The slot's oldest request, which was sent, has ended: its stamps.
+    /// A request of the slot, which was sent, has ended: its stamps.
     #[inline]
-    pub fn end(&mut self, slot: u32) -> Stamps {
+    pub fn end(&mut self, slot: u32, number: u64) -> Stamps {
         self.requests -= 1;
-        self[slot].end()
+        self[slot].exchanges.end(number)
     }
 }
 
@@ -384,7 +453,7 @@ mod tests {
         for fd in [7, 8] {
             let slot = connections.take_any_closed().expect("two are closed");
             connections.open(slot, fd, 0);
-            connections.connected(slot);
+            connections.connected(slot, 0);
             connections.take_fresh();
             connections.offer(slot);
         }
@@ -398,16 +467,16 @@ mod tests {
         assert_eq!(taken, [1, 0, 1, 0, 1, 0]);
         assert_eq!((connections.requests(), connections.in_flight()), (6, 0));
         while let Some(slot) = connections.take_queued() {
-            connections[slot].send().sent_ns = 2;
+            connections[slot].exchanges.send().sent_ns = 2;
         }
         // The fourth is the last that slot 0 may carry.
         for _ in 0..2 {
-            connections.end(0);
+            connections.end(0, due.number);
             connections.offer(0);
         }
         assert_eq!(connections.take_room(), Some(0));
         connections.begin(0, due, 0);
         connections.offer(0);
-        assert!(connections.is_used_up(0) && connections.take_room().is_none());
+        assert_eq!((connections[0].socket.state, connections.take_room()), (State::Retired, None));
     }
 }

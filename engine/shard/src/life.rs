@@ -1,23 +1,20 @@
 //! A shard's life: set up, wait for the other shards, run turns until the drain is over, report.
 
-use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use load::schedule::Digest;
 use load::{DueRequest, Load};
-use record::littles_law::InFlightIntegral;
 use record::outcome::{Outcome, UnsentReason};
+use record::shard_report::ShardReport;
 use record::stamps::{Ending, Stamps};
-use samples::Sampler;
 use sys::control::Signals;
 use sys::{clock, seal};
 
-use super::connection::State;
 use super::deadlines::Deadlines;
-use super::plan::ShardReport;
-use super::progress::ShardProgress;
+use super::exchanges::Exchange;
 use super::shard::{LOOK_NS, Shard};
+use super::socket::State;
 
 /// From the last shard being ready to the epoch, ns: time for every shard to see it. That long
 /// before an epoch, shards are awake.
@@ -33,11 +30,8 @@ const LINGER_MAX_NS: u64 = 200_000_000;
 
 /// The most requests counted one by one after the end, each at its own intended time.
 const COUNTED_MAX: u32 = 4_000_000;
-
-/// The clock, from this epoch on.
-fn since(epoch_ns: u64) -> impl FnOnce() -> u64 {
-    move || clock::now_ns().saturating_sub(epoch_ns)
-}
+/// In how many equal parts the others are counted.
+const REST_STRETCHES: u64 = 1_000;
 
 impl Shard {
     /// Runs from setup to the end of the drain; `None` if the run was cancelled.
@@ -46,7 +40,7 @@ impl Shard {
         let epoch_ns = self.meet()?;
         self.begin_at(epoch_ns);
         // Without a warm-up the window has begun: what comes before the first look is in it.
-        self.meter.observe(self.now_ns(), since(self.epoch_ns));
+        self.recording.meter.observe(self.now_ns(), self.clock.reader());
         let mut looked_ns = 0;
         seal::seal();
         while self.turn(looked_ns + LOOK_NS) {
@@ -55,14 +49,14 @@ impl Shard {
                 seal::unseal();
                 self.heed_stop();
                 self.show(now_ns);
-                self.meter.observe(now_ns, since(self.epoch_ns));
+                self.recording.meter.observe(now_ns, self.clock.reader());
                 seal::seal();
                 looked_ns = now_ns;
             }
         }
         seal::unseal();
-        self.meter.observe(self.now_ns(), since(self.epoch_ns));
-        self.meter.over(since(self.epoch_ns));
+        self.recording.meter.observe(self.now_ns(), self.clock.reader());
+        self.recording.meter.over(self.clock.reader());
         self.linger();
         Some(self.finish())
     }
@@ -71,7 +65,7 @@ impl Shard {
     /// now, nobody asked for. A target that repeats its answers may be one ahead all the time, and
     /// nothing else shows it.
     fn linger(&mut self) {
-        let until_ns = self.now_ns() + self.slow_ns().clamp(LINGER_MIN_NS, LINGER_MAX_NS);
+        let until_ns = self.now_ns() + self.recording.slow_ns().clamp(LINGER_MIN_NS, LINGER_MAX_NS);
         while self.connections.requests() == 0 && self.now_ns() < until_ns {
             self.ring.wait(until_ns.saturating_sub(self.now_ns()));
             self.reap();
@@ -98,7 +92,7 @@ impl Shard {
     /// Tells the run what the setup came to; whoever sees that the shard is ready sees it.
     fn tell_setup(&self) {
         let Signals { settled, unsettled, .. } = &*self.signals;
-        match self.recorder.counts.setup.settled {
+        match self.recording.recorder.counts.setup.settled {
             Some(true) => settled.store(true, Ordering::Relaxed),
             Some(false) => unsettled.store(true, Ordering::Relaxed),
             None => {}
@@ -107,27 +101,22 @@ impl Shard {
 
     /// Waits for the epoch, then starts the load.
     fn begin_at(&mut self, epoch_ns: u64) {
-        self.epoch_ns = epoch_ns;
-        (self.handled_ns, self.idle_ns) = (0, 0);
-        self.slow_ns = None;
-        self.grown_ns = 0;
-        self.progress = ShardProgress::default();
-        self.recorder.in_flight =
-            InFlightIntegral::new(self.plan.recorder_config.window_ns, self.plan.end_ns);
-        self.deadlines = Deadlines::new(self.plan.conns);
+        self.clock.restart(epoch_ns);
+        self.recording.restart(&self.plan);
+        self.connections.grow_from(0);
+        self.connections.deadlines = Deadlines::new(self.plan.conns);
         for slot in 0..self.connections.len() {
             // What is connected, or being connected, carries stamps of the setup's epoch.
-            let connection = &mut self.connections[slot];
-            (connection.since_ns, connection.connected_ns) = (0, 0);
-            connection.out_of_order_ns = 0;
-            if connection.is_coming() {
-                self.deadlines.check_by(slot, self.plan.timeout_ns);
+            let socket = &mut self.connections[slot].socket;
+            (socket.since_ns, socket.connected_ns, socket.out_of_order_ns) = (0, 0, 0);
+            if socket.is_coming() {
+                self.connections.deadlines.check_by(slot, self.plan.timeout_ns);
             }
         }
         self.connections.retry_now();
-        let ahead_ns = self.epoch_ns.saturating_sub(clock::now_ns());
+        let ahead_ns = epoch_ns.saturating_sub(clock::now_ns());
         std::thread::sleep(Duration::from_nanos(ahead_ns.saturating_sub(EPOCH_AHEAD_NS)));
-        while clock::now_ns() < self.epoch_ns {
+        while clock::now_ns() < epoch_ns {
             std::hint::spin_loop();
         }
         // A run that was stopped before its epoch offers nothing.
@@ -135,9 +124,9 @@ impl Shard {
         // What came since the setup came before the first request: it can't be its answer, and
         // what was closed since then carries none.
         self.catch_up();
-        self.running = true;
-        self.meter.begin_at(self.now_ns());
-        if matches!(self.load, Load::Closed(_)) && 0 < self.end_ns {
+        self.phases.run();
+        self.recording.meter.begin_at(self.now_ns());
+        if self.load.is_unpaced() && 0 < self.phases.end_ns() {
             let now_ns = self.now_ns();
             while self.has_left()
                 && let Some(slot) = self.connections.take_room()
@@ -153,20 +142,20 @@ impl Shard {
     fn heed_stop(&mut self) {
         let stop_ns = self.signals.stop_ns.load(Ordering::Relaxed);
         if stop_ns != 0 {
-            let stop_ns = stop_ns.saturating_sub(self.epoch_ns);
+            let stop_ns = self.clock.of_monotonic_ns(stop_ns);
             self.end_at(stop_ns);
-            self.drain_end_ns = self.drain_end_ns.min(stop_ns + DRAIN_INTERRUPTED_NS);
-            self.send_end_ns = self.send_end_ns.min(stop_ns);
+            self.phases.drain_until(stop_ns + DRAIN_INTERRUPTED_NS);
+            self.phases.send_until(stop_ns);
         }
     }
 
-    /// Sends nothing more if nobody has put off the end of the load, and returns whether that is so.
-    /// A process may have stood still since any earlier moment, so `now_ns` is read for this.
+    /// Sends nothing more if nobody has put off the end of the load, and returns whether that is
+    /// so. A process may have stood still since any earlier moment, so `now_ns` is read for this.
     #[inline]
     pub(super) fn heed_lease(&mut self, now_ns: u64) -> bool {
-        let is_over = self.signals.is_lease_over(self.epoch_ns + now_ns);
+        let is_over = self.signals.is_lease_over(self.clock.monotonic_ns(now_ns));
         if is_over {
-            self.send_end_ns = self.send_end_ns.min(now_ns);
+            self.phases.send_until(now_ns);
         }
         is_over
     }
@@ -175,41 +164,46 @@ impl Shard {
     pub(super) fn withdraw_queued(&mut self) {
         let now_ns = self.now_ns();
         while let Some(stamps) = self.connections.withdraw() {
-            if matches!(self.load, Load::Closed(_)) {
+            if self.load.is_unpaced() {
                 // An unpaced request is intended when it is sent, unless its user had to wait.
                 if !stamps.waited {
                     continue;
                 }
-                self.intended(stamps.intended_ns);
+                self.recording.intended(&self.phases, stamps.intended_ns);
             }
             let (over_ns, reason) = self.given_up(stamps.intended_ns, now_ns);
             // It waited for this process alone.
             let stamps = Stamps::unsent(stamps.intended_ns, over_ns, stamps.step);
-            self.record(&stamps, Ending::at(over_ns), Outcome::Unsent(reason));
+            self.recording.ended(
+                &self.phases,
+                &stamps,
+                Ending::at(over_ns),
+                Outcome::Unsent(reason),
+            );
         }
     }
 
     /// Ends the window at this moment, unless it ends before.
     fn end_at(&mut self, end_ns: u64) {
-        self.end_ns = self.end_ns.min(end_ns);
-        self.recorder.in_flight.stop_at(end_ns);
-        self.meter.stop_at(end_ns);
+        self.phases.end_at(end_ns);
+        self.recording.stop_at(end_ns);
     }
 
     /// Whether unpaced users have another request to send, of those that the window is to have.
     /// What is queued will be one of these, if it isn't sent before the window.
     #[inline]
     pub(super) fn has_left(&self) -> bool {
-        self.recorder.counts.intended + (self.connections.queued() as u64) < self.plan.requests
+        self.recording.recorder.counts.intended + (self.connections.queued() as u64)
+            < self.plan.requests
     }
 
     /// Ends the window with the last of the requests that it is to have.
     #[inline]
     pub(super) fn end_if_spent(&mut self, now_ns: u64) {
-        if self.plan.requests <= self.recorder.counts.intended
+        if self.plan.requests <= self.recording.recorder.counts.intended
             && self.connections.requests() == 0
-            && self.window_ns <= now_ns
-            && now_ns < self.end_ns
+            && self.phases.window_ns() <= now_ns
+            && now_ns < self.phases.end_ns()
         {
             self.end_at(now_ns);
         }
@@ -217,20 +211,22 @@ impl Shard {
 
     /// Whether the load and its drain are over.
     pub(super) fn is_done(&self, now_ns: u64) -> bool {
-        if now_ns < self.end_ns {
+        if now_ns < self.phases.end_ns() {
             return false;
         }
         let waiting = match &self.load {
-            _ if self.send_end_ns <= now_ns => false,
+            _ if self.phases.send_end_ns() <= now_ns => false,
             Load::Open(load) => {
                 0 < load.waiting_len()
-                    || load.next_due_ns().is_some_and(|due_ns| due_ns < self.end_ns)
+                    || load.next_due_ns().is_some_and(|due_ns| due_ns < self.phases.end_ns())
             }
             // A user whose connection is being opened arrived before the end.
             Load::Closed(_) => 0 < self.connections.coming() && self.has_left(),
-            Load::Paced(load) => 0 < load.waiting_len() || load.next_due_ns() < self.end_ns,
+            Load::Paced(load) => {
+                0 < load.waiting_len() || load.next_due_ns() < self.phases.end_ns()
+            }
         };
-        (!waiting && self.connections.requests() == 0) || self.drain_end_ns <= now_ns
+        (!waiting && self.connections.requests() == 0) || self.phases.drain_end_ns() <= now_ns
     }
 
     /// Ends what is left and returns the report.
@@ -240,62 +236,56 @@ impl Shard {
         self.stamp_queued();
         let capped = matches!(self.load, Load::Open(_)) && self.connections.is_full();
         for slot in 0..self.connections.len() {
-            while self.connections[slot].state == State::InFlight {
-                let sent_ns = self.connections[slot].oldest.sent_ns;
-                let ended_ns = now_ns.max(sent_ns);
-                if sent_ns + self.slow_ns() < ended_ns {
+            while self.connections[slot].is_awaiting() {
+                let Exchange { number, stamps } = *self.connections[slot].exchanges.oldest();
+                let ended_ns = now_ns.max(stamps.sent_ns);
+                if stamps.sent_ns + self.recording.slow_ns() < ended_ns {
                     // Nearly all others were answered sooner.
                     self.doubt(slot);
                 }
-                self.end(slot, Ending::at(ended_ns), Outcome::Abandoned);
+                self.end(slot, number, Ending::at(ended_ns), Outcome::Abandoned);
             }
-            if self.connections[slot].is_coming() || self.connections[slot].fresh {
+            let socket = &self.connections[slot].socket;
+            if socket.is_coming() || socket.state == State::Fresh {
                 self.never_served(slot, now_ns);
             }
-            if self.connections[slot].state != State::Closed {
+            if self.connections[slot].socket.state != State::Closed {
                 self.close(slot);
             }
         }
         self.ring.settle();
-        self.meter.closing_ns = self.now_ns().saturating_sub(now_ns);
+        self.recording.meter.closing_ns = self.now_ns().saturating_sub(now_ns);
         self.count_users();
         self.count_unsent(now_ns, capped, COUNTED_MAX);
         self.show(now_ns);
-        self.signals.end_ns.fetch_max(self.end_ns, Ordering::Relaxed);
+        self.signals.end_ns.fetch_max(self.phases.end_ns(), Ordering::Relaxed);
         self.signals.ended.fetch_add(1, Ordering::Relaxed);
         let digest = match &self.load {
             Load::Open(load) => load.digest(),
             Load::Closed(_) | Load::Paced(_) => Digest::default(),
         };
-        self.meter.buffers_exhausted = self.ring.buffers_exhausted();
-        let stats = self.meter.report(
-            &self.recorder.counts,
-            self.ring.overflows(),
-            self.wall_clock.steps(),
-        );
-        let sampled = self.sampler.map(Sampler::finish);
-        ShardReport { recorder: self.recorder, digest, stats, sampled }
+        self.recording.report(digest, &self.ring, &self.clock)
     }
 
     /// The slot's user was blocked between the two moments; the part inside the window counts.
     pub(super) fn blocked(&mut self, slot: u32, from_ns: u64, to_ns: u64) {
-        let connection = &mut self.connections[slot];
+        let user = &mut self.connections[slot].user;
         // Waits for several requests at once count once.
-        let from_ns = from_ns.max(self.window_ns).max(connection.blocked_to_ns);
-        let to_ns = to_ns.min(self.end_ns);
+        let from_ns = from_ns.max(self.phases.window_ns()).max(user.blocked_to_ns);
+        let to_ns = to_ns.min(self.phases.end_ns());
         if from_ns < to_ns {
-            connection.blocked_ns += to_ns - from_ns;
-            connection.blocked_to_ns = to_ns;
+            user.blocked_ns += to_ns - from_ns;
+            user.blocked_to_ns = to_ns;
         }
     }
 
     /// The drain ended before the slot's connection carried anything: its unpaced user was never
     /// served.
     fn never_served(&mut self, slot: u32, now_ns: u64) {
-        let since_ns = self.connections[slot].since_ns;
+        let since_ns = self.connections[slot].socket.since_ns;
         self.blocked(slot, since_ns, now_ns);
-        if matches!(self.load, Load::Closed(_)) && since_ns < self.end_ns && self.has_left() {
-            self.intended(since_ns);
+        if self.load.is_unpaced() && since_ns < self.phases.end_ns() && self.has_left() {
+            self.recording.intended(&self.phases, since_ns);
             let due = DueRequest { waited: true, ..self.user_comes(slot, since_ns) };
             self.unsent(due, now_ns, UnsentReason::End);
         }
@@ -311,12 +301,12 @@ impl Shard {
             let (due, counted) = match &mut self.load {
                 Load::Open(load) => match load.pop_waiting() {
                     Some(due) => (Some(due), true),
-                    None => (load.take_unsent(self.end_ns), false),
+                    None => (load.take_unsent(self.phases.end_ns()), false),
                 },
                 Load::Paced(load) => match load.pop_any_waiting() {
                     Some(due) => (Some(due), true),
                     None => {
-                        let due = load.take_due(self.end_ns, self.end_ns);
+                        let due = load.take_due(self.phases.end_ns(), self.phases.end_ns());
                         (due.map(|(_, arrival)| DueRequest::unnoticed(arrival)), false)
                     }
                 },
@@ -325,8 +315,8 @@ impl Shard {
             let Some(due) = due else { return };
             let intended_ns = due.intended_ns;
             if !counted {
-                self.intended(intended_ns);
-                self.count_waited(intended_ns, capped);
+                self.recording.intended(&self.phases, intended_ns);
+                self.recording.waited(&self.phases, intended_ns, capped);
             }
             let (over_ns, reason) = self.given_up(intended_ns, now_ns);
             self.unsent(due, over_ns, reason);
@@ -346,7 +336,7 @@ impl Shard {
     /// those that wait are counted at the end.
     pub(super) fn next_expiry_ns(&self) -> u64 {
         match &self.load {
-            _ if self.send_end_ns <= self.handled_ns => u64::MAX,
+            _ if self.phases.send_end_ns() <= self.clock.handled_ns() => u64::MAX,
             Load::Open(load) => {
                 load.first_waiting_ns().map_or(u64::MAX, |intended_ns| self.expiry(intended_ns).0)
             }
@@ -366,67 +356,62 @@ impl Shard {
     /// take minutes.
     fn count_rest(&mut self, now_ns: u64, capped: bool) {
         let Load::Open(load) = &mut self.load else { return };
-        let rest = load.take_rest(self.window_ns, self.end_ns);
-        let Some((from_ns, count)) = rest.filter(|(_, count)| 0 < *count) else { return };
+        let (from_ns, end_ns) = (self.phases.window_ns(), self.phases.end_ns());
+        let rest = load.take_rest(from_ns, end_ns, REST_STRETCHES);
+        let Some((count, middles)) = rest.filter(|(count, _)| 0 < *count) else { return };
         let lagging = load.is_lagging();
-        self.progress.intended += count;
+        self.recording.progress.intended += count;
         for (step, count) in self.plan.mix.shares(count) {
-            for (due_ns, count) in evenly(from_ns..self.end_ns, count) {
+            for (due_ns, count) in evenly(&middles, count) {
                 let (over_ns, reason) = self.given_up(due_ns, now_ns);
                 let noticed_ns = if lagging { due_ns } else { over_ns };
                 let stamps = Stamps::unsent(due_ns, noticed_ns, step);
-                self.recorder.unsent(&stamps, over_ns, reason, count);
+                self.recording.recorder.unsent(&stamps, over_ns, reason, count);
             }
         }
-        self.recorder.counts.waited += count;
-        self.recorder.counts.capped += if capped { count } else { 0 };
-        if let Some(sampler) = &mut self.sampler {
-            sampler.lose(count);
-        }
+        self.recording.recorder.counts.waited += count;
+        self.recording.recorder.counts.capped += if capped { count } else { 0 };
+        self.recording.lose_samples(count);
     }
 
     /// Counts the window's users, and those blocked for half of it or more.
     fn count_users(&mut self) {
-        let window_ns = self.end_ns.saturating_sub(self.window_ns);
+        let window_ns = self.phases.end_ns().saturating_sub(self.phases.window_ns());
         for slot in 0..self.connections.len() {
-            let connection = &self.connections[slot];
+            let blocked_ns = self.connections[slot].user.blocked_ns;
             let is_user = match self.load {
-                Load::Open(_) => connection.seen || 0 < connection.blocked_ns,
+                Load::Open(_) => self.connections.is_seen(slot) || 0 < blocked_ns,
                 Load::Closed(_) | Load::Paced(_) => true,
             };
             if is_user && 0 < window_ns {
-                self.recorder.counts.users += 1;
-                self.recorder.counts.users_blocked +=
-                    u64::from(window_ns <= connection.blocked_ns.saturating_mul(2));
+                self.recording.recorder.counts.users += 1;
+                self.recording.recorder.counts.users_blocked +=
+                    u64::from(window_ns <= blocked_ns.saturating_mul(2));
             }
         }
     }
 }
 
-/// So many requests due evenly within a stretch, as pieces that are each due at their middle: when,
-/// and how many.
-fn evenly(within_ns: Range<u64>, count: u64) -> impl Iterator<Item = (u64, u64)> {
-    /// Pieces of any stretch.
-    const PIECES: u64 = 1_000;
-    let share = |whole: u64, part: u64, parts: u64| {
-        u64::try_from(u128::from(whole) * u128::from(part) / u128::from(parts))
+/// So many requests, as equal parts of which each is due at one of these moments: when, and how many.
+fn evenly(due_ns: &[u64], count: u64) -> impl Iterator<Item = (u64, u64)> {
+    let parts = due_ns.len() as u64;
+    let up_to = move |part: u64| {
+        u64::try_from(u128::from(count) * u128::from(part) / u128::from(parts))
             .expect("a part is at most the whole")
     };
-    let length_ns = within_ns.end.saturating_sub(within_ns.start);
-    (0..PIECES).map(move |piece| {
-        let due_ns = within_ns.start + share(length_ns, 2 * piece + 1, 2 * PIECES);
-        (due_ns, share(count, piece + 1, PIECES) - share(count, piece, PIECES))
-    })
+    let each = due_ns.iter().zip(0..);
+    each.map(move |(due_ns, part)| (*due_ns, up_to(part + 1) - up_to(part)))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use load::curve::Curve;
+    use load::curve::{Curve, Segment};
     use plan::Arrivals;
     use record::config::RecorderConfig;
     use record::recorder::Recorder;
+    use units::Nanos;
 
     use super::*;
     use crate::plan::due_at;
@@ -448,7 +433,8 @@ mod tests {
         let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
         // The last was due at 4 ms: at 103 ms its deadline hasn't passed yet.
         shard.count_unsent(103 * MS, false, COUNTED_MAX);
-        let Shard { recorder, .. } = shard;
+        let Shard { recording, .. } = shard;
+        let recorder = &recording.recorder;
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::Deadline), 4);
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::End), 1);
         let times = &recorder.times;
@@ -461,9 +447,9 @@ mod tests {
     fn what_a_request_waits_for_a_connection_is_not_the_generators() {
         let (mut shard, _listener) = Shard::open_for_test();
         let ends = |due: DueRequest, shard: &mut Shard| {
-            shard.intended(due.intended_ns);
+            shard.recording.intended(&shard.phases, due.intended_ns);
             shard.unsent(due, due.intended_ns + 9 * MS, UnsentReason::Deadline);
-            let times = &shard.recorder.times;
+            let times = &shard.recording.recorder.times;
             (times.others.corrected().mean_ns(), times.added.mean_ns())
         };
         let due = due_at(MS);
@@ -483,7 +469,7 @@ mod tests {
         let plan = ShardPlan { drive, recorder_config: config, end_ns: 1_000 * MS, ..plan };
         let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
         shard.count_unsent(1_500 * MS, true, counted_max);
-        shard.recorder
+        shard.recording.recorder
     }
 
     #[test]
@@ -522,6 +508,31 @@ mod tests {
             assert!(off_ns(rest.max_ns(), each.max_ns()) <= MS, "policy {number}");
             assert!(off_ns(rest.min_ns(), each.min_ns()) <= MS, "policy {number}");
         }
+    }
+
+    #[test]
+    fn a_rest_counted_by_the_rate_is_in_the_stages_that_it_was_due_in() {
+        let rate = |text: &str| text.parse().expect("a rate");
+        let segment = |text| Segment { from: rate(text), to: rate(text), length: Nanos(500 * MS) };
+        let config = RecorderConfig {
+            end_ns: 1_000 * MS,
+            stage_starts_ns: vec![500 * MS],
+            ..RecorderConfig::default()
+        };
+        let curve = Curve::new(&["500", "1500"].map(segment));
+        let target = "127.0.0.1:1".parse::<std::net::SocketAddr>().expect("an address");
+        let plan = ShardPlan {
+            drive: Drive::Open { curve, arrivals: Arrivals::Constant, seed: 1 },
+            recorder_config: config,
+            end_ns: 1_000 * MS,
+            ..ShardPlan::open_for_test(target.into())
+        };
+        let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        shard.count_unsent(1_500 * MS, true, 100);
+        let of_stages = shard.recording.recorder.parts.iter().map(|part| part.counts.unsent);
+        let of_stages: Vec<u64> = of_stages.collect();
+        assert_eq!(of_stages.iter().sum::<u64>(), 1_000);
+        assert!(of_stages[0].abs_diff(250) <= 2, "{of_stages:?}");
     }
 
     #[test]

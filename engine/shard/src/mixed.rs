@@ -17,8 +17,8 @@ use uring::Payload;
 
 use super::*;
 
-/// What is requested, how often, and the status that answers it. The HEAD's response has a length and
-/// no body.
+/// What is requested, how often, and the status that answers it. The HEAD's response has a length
+/// and no body.
 const STEPS: [(&str, usize, u32, u16); 4] = [
     ("GET /a", 0, 5, 200),
     ("HEAD /b", 0, 3, 404),
@@ -185,9 +185,9 @@ fn a_hundred_steps_take_less_than_100_megabytes() {
     let mut answer = |step, latency_ns: u64, late_ns| {
         let stamps = Stamps { intended_ns: 0, noticed_ns: 0, sent_ns: late_ns, waited: true, step };
         let ending = Ending::at(late_ns + latency_ns);
-        shard.recorder.intended(0);
-        shard.recorder.sent(&stamps, true);
-        shard.recorder.ended(&stamps, ending, true, Outcome::Answered(200));
+        shard.recording.recorder.intended(0);
+        shard.recording.recorder.sent(&stamps, true);
+        shard.recording.recorder.ended(&stamps, ending, true, Outcome::Answered(200));
     };
     for step in 0..STEPS {
         let mut latency_ns = 1_000;

@@ -1,18 +1,15 @@
-//! The two types that cross a shard's border, both plain data: what to do, and what was done.
+//! What a shard has to do, as plain data.
 
 use std::num::NonZeroU32;
 
 use load::curve::Curve;
 use load::mix::Mix;
-use load::schedule::{Digest, Schedule};
+use load::schedule::Schedule;
 use load::share::Share;
 use load::{ClosedLoad, Load, OpenLoad, PacedLoad};
 use plan::{Arrivals, StampSource, Wait};
 use record::config::RecorderConfig;
-use record::recorder::Recorder;
-use record::shard_stats::ShardStats;
-use samples::{Lane, Sampled};
-use serde::{Deserialize, Serialize};
+use samples::Lane;
 use socket2::SockAddr;
 use tls::ClientSetup;
 use uring::Payload;
@@ -45,9 +42,6 @@ pub struct ShardPlan {
     pub recorder_config: RecorderConfig,
     /// End of the recorded window, ns since the epoch.
     pub end_ns: u64,
-    /// Whether a paced user's request that falls due while the one before is in flight is left out
-    /// instead of sent late: back-filling counts it already.
-    pub skips_overdue: bool,
     /// Requests of the window after which unpaced users stop, and with the last of them the window;
     /// `u64::MAX` for no limit.
     pub requests: u64,
@@ -133,19 +127,6 @@ pub enum Drive {
     },
 }
 
-/// What one shard did: plain data.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ShardReport {
-    /// Its numbers.
-    pub recorder: Recorder,
-    /// Digest of the arrivals taken from the schedule.
-    pub digest: Digest,
-    /// The shard's own busy time, stalls and resources.
-    pub stats: ShardStats,
-    /// How many raw samples it handed over.
-    pub sampled: Option<Sampled>,
-}
-
 /// The run's first request, which was due at this time and seen at once.
 #[cfg(test)]
 pub(super) fn due_at(intended_ns: u64) -> load::DueRequest {
@@ -182,7 +163,6 @@ impl ShardPlan {
             spare: 0,
             recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
             end_ns,
-            skips_overdue: false,
             requests: u64::MAX,
             timeout_ns: 1_000_000_000,
             deadline_ns: u64::MAX,

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use record::counts::CountsSoFar;
 use record::outcome::Outcome;
-use record::shard_stats::ShardTime;
 use record::stamps::{Ending, Stamps};
 use serde::{Deserialize, Serialize};
+
+use crate::meter::ShardTime;
 
 /// Buckets of a [`CoarseHistogram`]: 8 per octave, from 1 µs to 64 s.
 const BUCKETS: usize = (OCTAVE_LAST - OCTAVE_FIRST + 1) * STEPS;

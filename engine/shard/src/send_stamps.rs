@@ -4,50 +4,59 @@
 //! last of them. The stamp waits in the socket's error queue and is read when its request ends: a
 //! response can't come before its request has left.
 
-use record::stamps::Stamps;
+use std::num::NonZeroU32;
+
+use uring::receive_stamps::ReceiveStamps;
 use uring::send_stamps::{count_bytes, left_at};
 
-use super::shard::Shard;
+use super::clock::Clock;
+use super::connection::Connection;
+use super::socket::Socket;
 
-impl Shard {
-    /// The slot's socket is connected: its stamps are to say which bytes they are of.
-    pub(super) fn expect_send_stamps(&mut self, slot: u32) {
-        let connection = &self.connections[slot];
-        if self.plan.stamp_sends.is_some() {
+/// Which requests are of the sample.
+pub(super) struct SendSample {
+    /// One in so many; `None` for no sample.
+    one_in: Option<NonZeroU32>,
+    /// Requests to send before the next.
+    before: u64,
+}
+
+impl SendSample {
+    /// One in so many requests, or none.
+    pub(super) fn new(one_in: Option<NonZeroU32>) -> SendSample {
+        SendSample { one_in, before: 0 }
+    }
+
+    /// A socket is connected, and what it receives is stamped by `receives`: its stamps are to say
+    /// which bytes they are of.
+    pub(super) fn expect(&self, socket: &Socket, receives: ReceiveStamps) {
+        if self.one_in.is_some() {
             // A socket that has already been reset refuses, and its requests are of no use.
-            let _ = count_bytes(connection.fd, self.receive_stamps(slot));
+            let _ = count_bytes(socket.fd, receives);
         }
     }
 
-    /// Whether the slot's send, which is about to leave, carries a request of the sample.
+    /// Whether a send of so many queued requests, which is about to leave, carries one of the
+    /// sample.
     #[inline]
-    pub(super) fn sample(&mut self, slot: u32) -> bool {
-        let Some(one_in) = self.plan.stamp_sends else { return false };
-        let connection = &mut self.connections[slot];
-        let requests = connection.last_send() as u64;
-        let is_sampled = self.before_sample < requests;
+    pub(super) fn take(&mut self, connection: &mut Connection, requests: usize) -> bool {
+        let Some(one_in) = self.one_in else { return false };
+        let requests = requests as u64;
+        let is_sampled = self.before < requests;
         if is_sampled {
-            self.before_sample += u64::from(one_in.get());
-            connection.sample();
+            self.before += u64::from(one_in.get());
+            let Connection { socket, exchanges, .. } = connection;
+            socket.sample(exchanges.last().number);
         }
-        self.before_sample = self.before_sample.saturating_sub(requests);
+        self.before = self.before.saturating_sub(requests);
         is_sampled
     }
+}
 
-    /// The slot's oldest request ended: if it is one of the sample, records when it left the host.
-    #[inline]
-    pub(super) fn read_send_stamp(&mut self, slot: u32, stamps: &Stamps) {
-        let connection = &mut self.connections[slot];
-        let Some(last) = connection.take_sample() else { return };
-        let left_ns = left_at(connection.fd, last).and_then(|wall_ns| self.since_epoch_ns(wall_ns));
-        // Read before the window too, or its stamps would wait ahead of the window's.
-        if self.window_ns <= stamps.intended_ns {
-            // Both clocks are read one after the other: the stamp may seem to be of just before.
-            let path_ns = left_ns.map(|left_ns| left_ns.saturating_sub(stamps.sent_ns));
-            self.recorder.left(path_ns);
-            if let Some(path_ns) = path_ns {
-                self.progress.lateness.send_path.record(path_ns);
-            }
-        }
-    }
+/// When a request of the sample that has ended left the host, ns since the epoch, where the kernel
+/// says so; `None` for one that isn't of the sample.
+#[inline]
+pub(super) fn read(socket: &mut Socket, clock: &Clock, number: u64) -> Option<Option<u64>> {
+    let last = socket.take_sample(number)?;
+    Some(left_at(socket.fd, last).and_then(|wall_ns| clock.since_epoch_ns(wall_ns)))
 }

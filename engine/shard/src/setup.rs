@@ -16,6 +16,8 @@ use plan::SETTLE_TIMES_MAX;
 use record::outcome::Outcome;
 use sys::clock;
 
+use super::connection::Connection;
+use super::phases::Phases;
 use super::plan::Drive;
 use super::shard::{LOOK_NS, Shard};
 
@@ -34,8 +36,8 @@ const SETUP_SEED: u64 = 0x7365_7475_7000_0000;
 impl Shard {
     /// Opens connections and, if the plan asks for it, offers load until their number has settled.
     pub(super) fn set_up(&mut self) {
-        self.epoch_ns = clock::now_ns();
-        self.window_ns = u64::MAX;
+        self.clock.restart(clock::now_ns());
+        self.phases.set_up();
         let conns = match self.load {
             Load::Open(_) => self.plan.prewarm,
             Load::Closed(_) | Load::Paced(_) => self.plan.conns,
@@ -55,17 +57,15 @@ impl Shard {
             while load.take_unsent(self.now_ns()).is_some() {}
             self.load = Load::Open(load);
             let settled = self.settle(longest_ns);
-            self.recorder.counts.setup.settled = Some(settled).filter(|_| !self.is_stopped());
+            let settled = Some(settled).filter(|_| !self.is_stopped());
+            self.recording.recorder.counts.setup.settled = settled;
             self.load = self.plan.load();
         }
         if 0 < self.plan.spare {
-            let wanted = (self.conns_most + self.plan.spare).min(self.plan.conns);
+            let wanted = (self.connections.most() + self.plan.spare).min(self.plan.conns);
             self.connect(wanted.saturating_sub(self.connections.open_count()));
         }
-        self.window_ns = self.plan.recorder_config.window_ns;
-        self.end_ns = self.plan.end_ns;
-        self.drain_end_ns = self.plan.end_ns + self.plan.timeout_ns;
-        self.send_end_ns = self.drain_end_ns;
+        self.phases = Phases::new(&self.plan);
     }
 
     /// Opens `conns` connections and waits until each has been tried. A target that is asked for
@@ -96,7 +96,7 @@ impl Shard {
             // With TLS there is something to receive before the first request.
             self.rearm();
         }
-        self.meter.opening_ns += self.now_ns() - began_ns;
+        self.recording.meter.opening_ns += self.now_ns() - began_ns;
     }
 
     /// Opens one connection: that of a user, who has a slot of its own and whose failed connect is
@@ -119,22 +119,21 @@ impl Shard {
     fn settle(&mut self, longest_ns: u64) -> bool {
         let mut settled = false;
         let least_ns = self.now_ns() + self.plan.settle_min_ns;
-        self.end_ns = longest_ns;
-        self.drain_end_ns = longest_ns + SETUP_DRAIN_NS;
-        self.send_end_ns = self.drain_end_ns;
-        self.grown_ns = self.now_ns();
+        self.phases.end_with(longest_ns, SETUP_DRAIN_NS);
+        self.connections.grow_from(self.now_ns());
         let mut looked_ns = self.now_ns();
         while self.turn(looked_ns + LOOK_NS) {
             let now_ns = self.now_ns();
             if looked_ns + LOOK_NS <= now_ns {
                 // Where nothing has been due yet, nothing had to be connected.
-                let found = 0 < self.conns_most || self.progress.intended == 0;
-                let still =
-                    found && self.grown_ns + self.plan.settle_ns <= now_ns && least_ns <= now_ns;
-                if (still || self.is_stopped()) && now_ns < self.end_ns {
+                let found = 0 < self.connections.most() || self.recording.progress.intended == 0;
+                let still = found
+                    && self.connections.grown_ns() + self.plan.settle_ns <= now_ns
+                    && least_ns <= now_ns;
+                if (still || self.is_stopped()) && now_ns < self.phases.end_ns() {
                     settled = still;
-                    self.end_ns = now_ns;
-                    self.drain_end_ns = now_ns + SETUP_DRAIN_NS;
+                    self.phases.end_at(now_ns);
+                    self.phases.drain_until(now_ns + SETUP_DRAIN_NS);
                     self.forget_waiting();
                 }
                 self.show(now_ns);
@@ -145,13 +144,14 @@ impl Shard {
         self.forget_waiting();
         self.stamp_queued();
         for slot in 0..self.connections.len() {
-            let connection = &mut self.connections[slot];
-            if connection.is_coming() || 0 < connection.requests() {
-                while 0 < self.connections[slot].requests() {
-                    self.connections.end(slot);
-                    self.recorder.counts.setup.ended(Outcome::Abandoned);
+            let Connection { socket, exchanges, .. } = &self.connections[slot];
+            if socket.is_coming() || 0 < exchanges.open() {
+                while 0 < self.connections[slot].exchanges.open() {
+                    let number = self.connections[slot].exchanges.oldest().number;
+                    self.connections.end(slot, number);
+                    self.recording.recorder.counts.setup.ended(Outcome::Abandoned);
                 }
-                self.connections[slot].unanswered = true;
+                self.connections[slot].socket.unanswered = true;
                 self.close(slot);
             }
         }

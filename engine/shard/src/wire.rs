@@ -6,7 +6,7 @@
 //! same connection leave in one send. A send is handed to the ring only once its requests are
 //! stamped, so that a full ring never submits unstamped requests.
 
-use load::{DueRequest, Load};
+use load::DueRequest;
 use plan::StampSource;
 use record::outcome::Cause;
 use uring::OUT_BYTES;
@@ -14,13 +14,11 @@ use uring::receive_stamps::ReceiveStamps;
 use uring::socket::new_socket;
 use uring::token::Op;
 
-use super::connection::{Connection, State};
-use super::leaving::Piece;
+use super::output::{Left, Piece};
+use super::secure::encrypt_next;
 use super::shard::Shard;
+use super::socket::State;
 
-/// Requests above this size, bytes, may still be on their way out when the response comes, so their
-/// sends report back.
-pub const SEND_SILENT_MAX: usize = 16_384;
 /// The most bytes of one send: the shard is in the kernel while it copies them.
 const SEND_MAX: usize = 262_144;
 /// A request due longer ago than this is behind its schedule, ns: several times what the longest
@@ -37,17 +35,13 @@ impl Shard {
     pub(super) fn open(&mut self, slot: u32, now_ns: u64) -> Result<(), Cause> {
         let source = match self.plan.sources.len() {
             0 => None,
-            sources => {
-                self.next_source = (self.next_source + 1) % sources;
-                Some(&self.plan.sources[self.next_source])
-            }
+            sources => Some(&self.plan.sources[self.connections.take_source(sources)]),
         };
         let stamps = self.receive_stamps(slot);
         match new_socket(&self.plan.address, source, stamps) {
             Ok(fd) => {
                 self.connections.open(slot, fd, now_ns);
-                self.connections[slot].stamped = stamps != ReceiveStamps::Off;
-                self.deadlines.check_by(slot, now_ns + self.plan.timeout_ns);
+                self.connections.deadlines.check_by(slot, now_ns + self.plan.timeout_ns);
                 let token = self.connections.token(Op::Connect, slot);
                 self.ring.connect(token, fd);
                 Ok(())
@@ -62,11 +56,10 @@ impl Shard {
     /// Arms the slot's multishot receive.
     pub(super) fn arm(&mut self, slot: u32) {
         let token = self.connections.token(Op::Receive, slot);
-        let Connection { fd, stamped, .. } = self.connections[slot];
-        if stamped {
-            self.ring.receive_stamped(token, fd);
-        } else {
-            self.ring.receive(token, fd);
+        let fd = self.connections[slot].socket.fd;
+        match self.receive_stamps(slot) {
+            ReceiveStamps::Off => self.ring.receive(token, fd),
+            _ => self.ring.receive_stamped(token, fd),
         }
     }
 
@@ -85,7 +78,7 @@ impl Shard {
     /// Gives a connection a request and queues it for the next system call.
     #[inline]
     pub(super) fn begin(&mut self, slot: u32, due: DueRequest) {
-        let behind = BEHIND_NS < self.handled_ns.saturating_sub(due.intended_ns);
+        let behind = BEHIND_NS < self.clock.handled_ns().saturating_sub(due.intended_ns);
         if self.connections.must_flush(slot, behind) {
             self.flush();
         }
@@ -95,21 +88,19 @@ impl Shard {
 
     /// Hands the slot's queued requests to the ring.
     fn send_queued(&mut self, slot: u32) {
+        let token = self.connections.token(Op::Send, slot);
         let connection = &mut self.connections[slot];
-        let (count, step) = connection.send_queued();
-        if let Some(step) = step
-            && self.sessions.is_none()
-        {
+        let count = connection.exchanges.leave();
+        if let Some(step) = connection.rendered() {
             let request = &self.plan.steps[usize::from(step)].request;
             let bytes = count * request.len();
-            let all = bytes + (connection.requests() - count) * self.longest;
-            if all <= SEND_SILENT_MAX && bytes <= request.whole_len() {
+            let ahead = connection.exchanges.in_flight() * self.sending.longest;
+            if bytes + ahead <= self.sending.silent_max && bytes <= request.whole_len() {
                 // The kernel says nothing of these: they leave whole, or the connection breaks.
-                connection.give(bytes);
-                let fd = connection.fd;
-                self.meter.sent_bytes += bytes as u64;
-                let token = self.connections.token(Op::Send, slot);
-                if self.sample(slot) {
+                connection.socket.give(bytes);
+                let fd = connection.socket.fd;
+                self.recording.meter.sent_bytes += bytes as u64;
+                if self.sending.sample.take(connection, count) {
                     self.ring.send_stamped(token, fd, step, count);
                 } else {
                     self.ring.send(token, fd, step, 0..bytes, false);
@@ -118,24 +109,51 @@ impl Shard {
             }
         }
         connection.leave(&self.plan.steps);
-        self.send_leaving(slot);
+        self.send_next(slot);
     }
 
-    /// Sends the next piece of what leaves on this slot, to be told when it has left.
-    pub(super) fn send_leaving(&mut self, slot: u32) {
-        if self.sessions.is_some() {
-            return self.send_encrypted(slot);
-        }
+    /// Sends what leaves next on this slot, from where it lies or made now; the send reports back.
+    pub(super) fn send_next(&mut self, slot: u32) {
         let token = self.connections.token(Op::Send, slot);
-        let Connection { fd, leaving, .. } = &self.connections[slot];
+        let connection = &mut self.connections[slot];
         let steps = &self.plan.steps;
-        match leaving.next(steps, SEND_MAX, OUT_BYTES) {
-            Piece::Range(step, part) => self.ring.send(token, *fd, step, part, true),
-            Piece::Gathered => {
-                let length = leaving.gather(steps, OUT_BYTES, &mut self.ring.out(slot));
-                self.ring.send_out(token, *fd, slot, 0..length);
+        let made = if let Some(sessions) = &mut self.sessions {
+            let (gathered, out) = (&mut self.sending.gathered, &mut self.ring.out(slot));
+            encrypt_next(sessions, slot, steps, connection, gathered, out)
+        } else {
+            match connection.output.next(steps, SEND_MAX, OUT_BYTES) {
+                Some(Piece::Range(step, part)) => {
+                    connection.socket.sending = true;
+                    return self.ring.send(token, connection.socket.fd, step, part, true);
+                }
+                Some(Piece::Gathered) => {
+                    connection.output.gather_into(steps, OUT_BYTES, &mut self.ring.out(slot))
+                }
+                None => 0,
+            }
+        };
+        let socket = &mut connection.socket;
+        socket.sending = 0 < made;
+        if 0 < made {
+            self.ring.send_out(token, socket.fd, slot, 0..made);
+        }
+    }
+
+    /// So many more bytes of what leaves on this slot have left. Returns whether all has.
+    pub(super) fn left(&mut self, slot: u32, bytes: usize) -> bool {
+        let is_whole = !self.sessions.as_mut().is_some_and(|sessions| sessions.wants_write(slot));
+        let connection = &mut self.connections[slot];
+        match connection.output.left(&self.plan.steps, bytes, is_whole) {
+            Left::All => connection.socket.sending = false,
+            // If a send fell short, the next one says why.
+            Left::More => self.send_next(slot),
+            Left::Rest(rest) => {
+                let fd = connection.socket.fd;
+                let token = self.connections.token(Op::Send, slot);
+                self.ring.send_out(token, fd, slot, rest);
             }
         }
+        !self.connections[slot].socket.sending
     }
 
     /// Submits the queued requests, if there are any.
@@ -166,41 +184,40 @@ impl Shard {
             self.send_queued(slot);
         }
         let now_ns = self.now_ns();
-        // What completes after this is handled no earlier.
-        self.handled_ns = now_ns;
-        self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
+        self.clock.handled_no_earlier(now_ns);
+        self.recording.recorder.in_flight.pass(now_ns, self.connections.in_flight());
+        let is_unpaced = self.load.is_unpaced();
         while let Some(slot) = self.connections.take_queued() {
-            let connection = &mut self.connections[slot];
-            connection.seen |= self.window_ns <= now_ns;
-            let together = 1 < connection.last_send();
-            let is_first = connection.state == State::Queued;
-            let stamps = connection.send();
+            let exchanges = &mut self.connections[slot].exchanges;
+            let together = exchanges.left_together();
+            let is_first = exchanges.in_flight() == 0;
+            let stamps = exchanges.send();
             stamps.sent_ns = now_ns;
-            if matches!(self.load, Load::Closed(_)) && !stamps.waited {
+            if is_unpaced && !stamps.waited {
                 // An unpaced request is intended when it is sent, unless its user had to wait for a
                 // connection: then it was intended when that wait began.
-                self.recorder.in_flight.queued(stamps.intended_ns, now_ns);
+                self.recording.recorder.in_flight.queued(stamps.intended_ns, now_ns);
                 stamps.intended_ns = now_ns;
                 stamps.noticed_ns = now_ns;
             }
             let stamps = *stamps;
             if is_first {
-                self.deadlines.check_by(slot, self.over_ns(&stamps));
+                self.connections.deadlines.check_by(slot, self.over_ns(&stamps));
             }
-            if matches!(self.load, Load::Closed(_)) {
-                self.intended(stamps.intended_ns);
+            if is_unpaced {
+                self.recording.intended(&self.phases, stamps.intended_ns);
             }
-            self.count_sent(&stamps, together);
+            self.recording.sent(&self.phases, &stamps, together);
         }
     }
 
     /// Closes the slot's socket.
     pub(super) fn close(&mut self, slot: u32) {
-        let connection = &self.connections[slot];
-        let armed = if connection.state == State::Connecting { Op::Connect } else { Op::Receive };
+        let socket = &self.connections[slot].socket;
+        let armed = if socket.state == State::Connecting { Op::Connect } else { Op::Receive };
         let pending = [armed, Op::Send].map(|kind| self.connections.token(kind, slot));
         // A request that nobody answered, or that was answered early, may still be on its way out.
-        let may_send = connection.unanswered || connection.sending;
+        let may_send = socket.unanswered || socket.sending;
         self.close_session(slot);
         let fd = self.connections.close(slot);
         self.ring.close(fd, if may_send { &pending } else { &pending[..1] });

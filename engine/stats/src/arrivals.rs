@@ -1,53 +1,32 @@
-//! What a shard records of its arrivals for the proof: gaps, their autocorrelation, and counts per
-//! millisecond.
+//! What a shard counts of its arrivals, per millisecond: when the requests that it sent were due,
+//! and when they were sent.
 //!
-//! Memory is allocated up front, about 1.5 MB; recording allocates nothing. The judgement is in
+//! Memory is allocated up front, about 0.5 MB; recording allocates nothing. The judgement is in
 //! [`super::arrival_proof`].
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::milliseconds::Milliseconds;
-use super::statistics::PairSums;
-use crate::distribution::Distribution;
+use super::milliseconds::{Milliseconds, whole_windows};
+use super::statistics::{Dispersion, index_of_dispersion};
 
 /// One millisecond in nanoseconds.
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// The arrivals of the recorded window of one shard, or of several after merging.
+/// The requests that one shard sent in the window, or several after merging.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ArrivalStats {
     window_ns: Range<u64>,
-    intended: Moments,
-    /// Of the requests that were sent, when they were due: what the sends are held against.
-    due: Moments,
-    sent: Moments,
-}
-
-/// One sequence of times: as intended, or as sent.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Moments {
-    pub(super) count: u64,
-    /// Time between neighbours of the same shard.
-    pub(super) gaps: Distribution,
-    /// Each gap with the one after it.
-    pub(super) neighbours: PairSums,
-    pub(super) per_ms: Milliseconds,
-    last_ns: Option<u64>,
-    last_gap_ns: Option<u64>,
+    due: Milliseconds,
+    sent: Milliseconds,
 }
 
 impl ArrivalStats {
-    /// Nothing recorded yet of a window, ns since the epoch of the run. All memory is allocated
+    /// Nothing counted yet of a window, ns since the epoch of the run. All memory is allocated
     /// here.
     pub fn new(window_ns: Range<u64>) -> ArrivalStats {
-        ArrivalStats {
-            window_ns,
-            intended: Moments::default(),
-            due: Moments::default(),
-            sent: Moments::default(),
-        }
+        ArrivalStats { window_ns, due: Milliseconds::new(), sent: Milliseconds::new() }
     }
 
     /// The window, ns since the epoch of the run.
@@ -55,35 +34,15 @@ impl ArrivalStats {
         self.window_ns.clone()
     }
 
-    /// Records a request of the window that was sent. One sent after the window's end has a gap but
-    /// isn't counted, because the requests around it aren't part of the window.
+    /// Counts a request of the window that was sent before its end. One that was sent later would
+    /// be missing from the windows around it.
     ///
     /// # Panics
-    /// When either moment lies before the one recorded last, or before the window: a shard sends in
-    /// the order intended.
+    /// When either moment lies before the window.
     #[inline]
     pub fn record(&mut self, intended_ns: u64, sent_ns: u64) {
-        self.record_intended(intended_ns);
-        self.due.gap(intended_ns);
-        self.sent.gap(sent_ns);
-        if sent_ns < self.window_ns.end {
-            self.due.per_ms.add(self.ms(intended_ns));
-            self.sent.per_ms.add(self.ms(sent_ns));
-        }
-    }
-
-    /// Records a request of the window that will never be sent, in its place among those that are.
-    ///
-    /// # Panics
-    /// As [`ArrivalStats::record`].
-    pub fn record_unsent(&mut self, intended_ns: u64) {
-        self.record_intended(intended_ns);
-    }
-
-    #[inline]
-    fn record_intended(&mut self, intended_ns: u64) {
-        self.intended.gap(intended_ns);
-        self.intended.per_ms.add(self.ms(intended_ns));
+        self.due.add(self.ms(intended_ns));
+        self.sent.add(self.ms(sent_ns));
     }
 
     /// The millisecond of a moment, counted from the start of the window.
@@ -92,68 +51,53 @@ impl ArrivalStats {
         (at_ns - self.window_ns.start) / MILLISECOND_NS
     }
 
-    /// Adds another shard's arrivals: counts of the same millisecond add up, gaps stay those of
-    /// each shard. Exact, in any order.
+    /// Adds another shard's arrivals: counts of the same millisecond add up. Exact, in any order.
     ///
     /// # Panics
     /// When the windows differ.
     pub fn merge(&mut self, other: &ArrivalStats) {
         assert_eq!(self.window_ns, other.window_ns, "shards share one window");
-        self.intended.merge(&other.intended);
         self.due.merge(&other.due);
         self.sent.merge(&other.sent);
     }
 
-    /// The requests as intended.
-    pub(super) fn intended(&self) -> &Moments {
-        &self.intended
-    }
-
-    /// The requests that were sent, as intended.
-    pub(super) fn due(&self) -> &Moments {
-        &self.due
-    }
-
-    /// The requests as sent.
-    pub(super) fn sent(&self) -> &Moments {
-        &self.sent
-    }
-
-    /// Nanoseconds from the start of the window to `until_ns`, or to its end if that comes first.
-    pub(super) fn length_ns(&self, until_ns: u64) -> u64 {
-        until_ns.min(self.window_ns.end).saturating_sub(self.window_ns.start)
-    }
-
-    /// Whole milliseconds from the start of the window to `until_ns`, or to its end if that comes
-    /// first.
-    pub(super) fn length_ms(&self, until_ns: u64) -> u64 {
-        self.length_ns(until_ns) / MILLISECOND_NS
+    /// The indices of dispersion of the requests as they were due and as they were sent, over the
+    /// whole windows of `length_ms` in the last minute before `until_ns`, and how many these are.
+    /// `expected`: how many arrivals there are between two moments on average, or as many in
+    /// proportion.
+    pub(super) fn dispersion(
+        &self,
+        length_ms: u64,
+        until_ns: u64,
+        expected: impl Fn(u64, u64) -> f64,
+    ) -> Dispersed {
+        let start_ns = self.window_ns.start;
+        let until_ms = until_ns.min(self.window_ns.end).saturating_sub(start_ns) / MILLISECOND_NS;
+        let windows = whole_windows(length_ms, until_ms);
+        let at_ns = |window: u64| start_ns + window * length_ms * MILLISECOND_NS;
+        let index = |counted: &Milliseconds| {
+            let counts: Vec<(u64, f64)> = windows
+                .clone()
+                .map(|at| (counted.window(at, length_ms), expected(at_ns(at), at_ns(at + 1))))
+                .collect();
+            index_of_dispersion(&counts).map(|Dispersion { index, .. }| index)
+        };
+        Dispersed {
+            windows: windows.clone().count() as u64,
+            due: index(&self.due),
+            sent: index(&self.sent),
+        }
     }
 }
 
-impl Moments {
-    /// Takes in the time since the last moment.
-    #[inline]
-    fn gap(&mut self, at_ns: u64) {
-        self.count += 1;
-        if let Some(last_ns) = self.last_ns {
-            assert!(last_ns <= at_ns, "moments come in order");
-            let gap_ns = at_ns - last_ns;
-            self.gaps.record(gap_ns);
-            if let Some(last_gap_ns) = self.last_gap_ns {
-                self.neighbours.add(last_gap_ns, gap_ns);
-            }
-            self.last_gap_ns = Some(gap_ns);
-        }
-        self.last_ns = Some(at_ns);
-    }
-
-    fn merge(&mut self, other: &Moments) {
-        self.count += other.count;
-        self.gaps.merge(&other.gaps);
-        self.neighbours.merge(&other.neighbours);
-        self.per_ms.merge(&other.per_ms);
-    }
+/// The dispersion over windows of one length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Dispersed {
+    pub(super) windows: u64,
+    /// Of the requests that were sent, as they were due; `None` if there were none, or one window.
+    pub(super) due: Option<f64>,
+    /// Of the same, as they were sent.
+    pub(super) sent: Option<f64>,
 }
 
 #[cfg(test)]
@@ -163,27 +107,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_are_of_neighbours_and_counts_of_the_window() {
+    fn counts_are_of_the_window() {
         let mut arrivals = ArrivalStats::new(5_000_000..8_000_000);
         arrivals.record(5_000_000, 5_000_100);
         arrivals.record(6_500_000, 6_500_100);
-        arrivals.record_unsent(7_000_000);
         arrivals.record(7_900_000, 8_000_000);
-        assert_eq!((arrivals.intended.count, arrivals.sent.count), (4, 3));
-        assert_eq!(arrivals.intended.gaps.sum_ns(), 2_900_000);
-        assert_eq!(arrivals.sent.gaps.max_ns(), Some(1_500_000));
-        let per_ms = |stream: &Moments| stream.per_ms.windows(1, 3).collect::<Vec<u64>>();
-        assert_eq!(per_ms(&arrivals.intended), [1, 1, 2]);
+        let per_ms = |counted: &Milliseconds| [0, 1, 2].map(|ms| counted.window(ms, 1));
+        assert_eq!(per_ms(&arrivals.due), [1, 1, 1]);
         assert_eq!(per_ms(&arrivals.sent), [1, 1, 0]);
-        assert_eq!((arrivals.length_ms(6_500_000), arrivals.length_ms(90_000_000)), (1, 3));
+        let over = |until_ns| arrivals.dispersion(1, until_ns, |_, _| 1.0);
+        let Dispersed { windows, due, sent } = over(8_000_000);
+        assert_eq!((windows, due), (3, Some(0.0)));
+        // Two in three windows: their variance is 1/3, their mean 2/3.
+        assert!((sent.expect("sends") - 0.5).abs() < 1e-12, "{sent:?}");
+        assert_eq!(over(90_000_000), over(8_000_000), "a window has an end");
+        let stopped = Dispersed { windows: 1, due: None, sent: None };
+        assert_eq!(over(6_500_000), stopped);
+        assert_eq!(over(4_000_000).windows, 0);
     }
 
     #[test]
-    #[should_panic(expected = "in order")]
-    fn a_moment_out_of_order_is_refused() {
-        let mut arrivals = ArrivalStats::new(0..1_000);
-        arrivals.record(10, 20);
-        arrivals.record(9, 20);
+    #[should_panic(expected = "before the window")]
+    fn a_moment_before_the_window_is_refused() {
+        ArrivalStats::new(10..1_000).record(9, 20);
     }
 
     #[test]
@@ -195,17 +141,11 @@ mod tests {
     proptest! {
         #[test]
         fn merging_is_exact_in_any_order(
-            shards in proptest::collection::vec(proptest::collection::vec((0_u64..100_000_000, 0_u64..1_000_000), 0..20), 1..4),
+            shards in proptest::collection::vec(proptest::collection::vec((0_u64..2_000_000_000, 0_u64..1_000_000), 0..20), 1..4),
         ) {
-            let fill = |gaps: &Vec<(u64, u64)>| {
+            let fill = |requests: &Vec<(u64, u64)>| {
                 let mut arrivals = ArrivalStats::new(0..u64::MAX);
-                let mut intended_ns = 0;
-                let mut sent_ns = 0;
-                for (gap_ns, late_ns) in gaps {
-                    intended_ns += gap_ns;
-                    sent_ns = sent_ns.max(intended_ns + late_ns);
-                    arrivals.record(intended_ns, sent_ns);
-                }
+                requests.iter().for_each(|(due_ns, late_ns)| arrivals.record(*due_ns, due_ns + late_ns));
                 arrivals
             };
             let parts: Vec<ArrivalStats> = shards.iter().map(fill).collect();
@@ -215,13 +155,9 @@ mod tests {
                 whole
             };
             let (one, other) = (merged(parts.iter().collect()), merged(parts.iter().rev().collect()));
-            for (a, b) in [(&one.intended, &other.intended), (&one.sent, &other.sent)] {
-                prop_assert_eq!(a.count, shards.iter().map(Vec::len).sum::<usize>() as u64);
-                prop_assert_eq!(a.gaps.count(), shards.iter().map(|shard| shard.len().saturating_sub(1) as u64).sum::<u64>());
-                prop_assert_eq!(&a.gaps, &b.gaps);
-                prop_assert_eq!(a.neighbours, b.neighbours);
-                prop_assert_eq!(&a.per_ms, &b.per_ms);
-                prop_assert_eq!(a.per_ms.windows(1, 3_000).sum::<u64>(), a.count);
+            for (a, b) in [(&one.due, &other.due), (&one.sent, &other.sent)] {
+                prop_assert_eq!(a, b);
+                prop_assert_eq!(a.window(0, 2_001), shards.iter().map(Vec::len).sum::<usize>() as u64);
             }
         }
     }

@@ -158,41 +158,6 @@ impl Distribution {
         self.sum_ns += u128::from(value_ns) * u128::from(count);
     }
 
-    /// These values, and for each the latencies that requests due in intervals of `interval_ns`
-    /// while it lasted would have seen: `value − k·interval` while that is at least the interval.
-    ///
-    /// This is HdrHistogram's `copyCorrectedForCoordinatedOmission`: a value stands for its bucket,
-    /// the largest for itself, and one beyond the range for the range's end. It is exact only for a
-    /// paced closed loop with a constant interval, a freeze that stalls every connection, and no
-    /// catching up; anything else it over-corrects or counts twice.
-    pub fn backfilled(&self, interval_ns: u64) -> Distribution {
-        assert!(0 < interval_ns, "an interval is above zero");
-        let mut whole = self.clone();
-        let mut fill = |value_ns: u64, count: u64| {
-            let mut left_ns = value_ns;
-            while 2 * interval_ns <= left_ns {
-                left_ns -= interval_ns;
-                // All at once that fall into one bucket, down to the interval.
-                let edge_ns = self.histogram.lowest_equivalent(left_ns).max(interval_ns);
-                let more = (left_ns - edge_ns) / interval_ns;
-                let (high_ns, low_ns) = (left_ns, left_ns - more * interval_ns);
-                let filled = count.saturating_mul(1 + more);
-                whole.histogram.record_n(high_ns, filled).expect("it is below a recorded value");
-                whole.min_ns = whole.min_ns.min(low_ns);
-                whole.sum_ns += u128::from(filled) * u128::from(high_ns + low_ns) / 2;
-                left_ns = low_ns;
-            }
-        };
-        for bucket in self.histogram.iter_recorded() {
-            let value_ns = bucket.value_iterated_to().min(self.max_ns);
-            fill(value_ns, bucket.count_since_last_iteration());
-        }
-        if 0 < self.overflow {
-            fill(VALUE_MAX_NS, self.overflow);
-        }
-        whole
-    }
-
     /// Adds all of another distribution: exact, in any order.
     pub fn merge(&mut self, other: &Distribution) {
         self.histogram.add(&other.histogram).expect("both have the same bounds");
@@ -357,49 +322,6 @@ mod tests {
     }
 
     #[test]
-    fn back_filling_gives_the_golden_values() {
-        let (second_ns, ms_ns) = (1_000_000_000_u64, 1_000_000_u64);
-        let mut raw = Histogram::<u64>::new_with_bounds(1, 1_000 * second_ns, 3).expect("bounds");
-        raw.record_n(ms_ns, 10_000).expect("in range");
-        raw.record(100 * second_ns).expect("in range");
-        let raw = Distribution {
-            histogram: raw,
-            overflow: 0,
-            min_ns: ms_ns,
-            max_ns: 100 * second_ns,
-            sum_ns: u128::from(110 * second_ns),
-        };
-        let corrected = raw.backfilled(10 * ms_ns);
-        assert_eq!((raw.count(), corrected.count()), (10_001, 20_000));
-        for (distribution, q, want_ns) in [
-            (&raw, 0.9999, ms_ns),
-            (&raw, 0.99999, 100 * second_ns),
-            (&corrected, 0.5, ms_ns),
-            (&corrected, 0.75, 50 * second_ns),
-            (&corrected, 0.9, 80 * second_ns),
-            (&corrected, 0.99, 98 * second_ns),
-        ] {
-            let seen_ns = distribution.quantile_ns(q).expect("not empty");
-            assert!(
-                (seen_ns as f64 / want_ns as f64 - 1.0).abs() < 1e-3,
-                "p{q}: {seen_ns}, not {want_ns}"
-            );
-        }
-        let mean_ns = corrected.mean_ns().expect("not empty");
-        assert!((mean_ns / 25.0005e9 - 1.0).abs() < 1e-3, "{mean_ns}");
-    }
-
-    #[test]
-    fn a_value_beyond_the_range_fills_back_from_the_end_of_the_range() {
-        let mut distribution = Distribution::new();
-        distribution.record(10 * VALUE_MAX_NS);
-        let filled = distribution.backfilled(VALUE_MAX_NS / 4);
-        assert_eq!((filled.count(), filled.overflow()), (4, 1));
-        assert_eq!(filled.min_ns(), Some(VALUE_MAX_NS / 4));
-        assert_eq!(filled.max_ns(), Some(10 * VALUE_MAX_NS));
-    }
-
-    #[test]
     fn an_empty_distribution_has_no_numbers() {
         let empty = Distribution::new();
         assert_eq!(
@@ -422,26 +344,6 @@ mod tests {
             prop_assert!(exact <= seen || seen == *values.last().expect("not empty"));
             prop_assert!(seen as f64 <= exact as f64 * 1.001 + 1.0, "{seen} for {exact}");
             prop_assert_eq!(distribution.sum_ns(), values.iter().map(|value| u128::from(*value)).sum::<u128>());
-        }
-
-        #[test]
-        fn back_filling_adds_to_each_value_those_of_the_intervals_that_it_lasted(
-            // The small ones have a bucket of their own each, and the largest is exact.
-            values in proptest::collection::vec(0_u64..2_048, 0..50),
-            largest_ns in 2_048_u64..10_000_000,
-            interval_ns in 1_u64..3_000,
-        ) {
-            let (mut naive, mut expected) = (Distribution::new(), Distribution::new());
-            for value_ns in values.into_iter().chain([largest_ns]) {
-                naive.record(value_ns);
-                expected.record(value_ns);
-                let mut left_ns = value_ns;
-                while 2 * interval_ns <= left_ns {
-                    left_ns -= interval_ns;
-                    expected.record(left_ns);
-                }
-            }
-            prop_assert_eq!(naive.backfilled(interval_ns), expected);
         }
 
         #[test]

@@ -3,10 +3,15 @@
 //! Milliseconds are numbered from the start of the window, the same on every shard, so merged
 //! counts are those of all events.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
-/// How many of the latest milliseconds are kept: 60 s.
-pub(super) const KEPT_MS: u64 = 60_000;
+/// The stretch before the end of a run whose windows are looked at, 60 s.
+const LOOKED_AT_MS: u64 = 60_000;
+/// How many of the latest milliseconds are kept: that stretch, and a second within which agents
+/// that are stopped may end apart.
+const KEPT_MS: u64 = LOOKED_AT_MS + 1_000;
 
 /// Counts per millisecond. Slot `ms % KEPT_MS` belongs to the one kept millisecond with that
 /// remainder; slots not reached yet are zero.
@@ -79,7 +84,7 @@ impl Milliseconds {
     }
 
     /// The oldest millisecond that is kept.
-    pub(super) fn oldest_ms(&self) -> u64 {
+    fn oldest_ms(&self) -> u64 {
         self.next_ms.saturating_sub(KEPT_MS)
     }
 
@@ -93,21 +98,15 @@ impl Milliseconds {
         }
     }
 
-    /// Counts of the whole windows of `length_ms` that are kept and end by `until_ms`, in order.
-    /// Windows are aligned to the start; one that is cut off at either end would be undercounted,
-    /// so it is left out.
-    pub(super) fn windows(&self, length_ms: u64, until_ms: u64) -> impl Iterator<Item = u64> + '_ {
-        let first = self.oldest_ms().div_ceil(length_ms);
-        let end = until_ms / length_ms;
-        (first..end).map(move |window| {
-            let window_ms = window * length_ms..(window + 1) * length_ms;
-            window_ms.map(|ms| self.count(ms)).sum()
-        })
+    /// Events of window `window` of those of `length_ms`.
+    pub(super) fn window(&self, window: u64, length_ms: u64) -> u64 {
+        (window * length_ms..(window + 1) * length_ms).map(|ms| self.count(ms)).sum()
     }
 
     /// Events of a kept millisecond; none of one that was not reached yet.
     fn count(&self, ms: u64) -> u64 {
-        if ms < self.next_ms { u64::from(self.slots[slot(ms)]) } else { 0 }
+        let kept = self.oldest_ms()..self.next_ms;
+        if kept.contains(&ms) { u64::from(self.slots[slot(ms)]) } else { 0 }
     }
 
     /// Moves the end to `next_ms` and clears the milliseconds skipped, each slot at most once.
@@ -117,6 +116,13 @@ impl Milliseconds {
         }
         self.next_ms = next_ms;
     }
+}
+
+/// The windows of `length_ms` that lie within the last minute before `until_ms`, where a run ended.
+/// Windows are aligned to the start; one that is cut off at either end would be undercounted, so it
+/// is left out.
+pub(super) fn whole_windows(length_ms: u64, until_ms: u64) -> Range<u64> {
+    until_ms.saturating_sub(LOOKED_AT_MS).div_ceil(length_ms)..until_ms / length_ms
 }
 
 fn slot(ms: u64) -> usize {
@@ -137,30 +143,36 @@ mod tests {
         counted
     }
 
+    /// The counts of the windows of a run that ended then.
+    fn windows(counted: &Milliseconds, length_ms: u64, until_ms: u64) -> Vec<u64> {
+        whole_windows(length_ms, until_ms).map(|at| counted.window(at, length_ms)).collect()
+    }
+
     #[test]
     fn only_whole_windows_count() {
         let counted = filled(&[0, 3, 9, 10, 11, 25]);
-        let windows =
-            |length_ms, until_ms| counted.windows(length_ms, until_ms).collect::<Vec<u64>>();
-        assert_eq!(windows(10, 30), [3, 2, 1]);
-        assert_eq!(windows(10, 29), [3, 2], "the last is cut off");
-        assert_eq!(windows(10, 40), [3, 2, 1, 0], "an idle window is a window");
-        assert_eq!(windows(1, 4), [1, 0, 0, 1]);
+        assert_eq!(windows(&counted, 10, 30), [3, 2, 1]);
+        assert_eq!(windows(&counted, 10, 29), [3, 2], "the last is cut off");
+        assert_eq!(windows(&counted, 10, 40), [3, 2, 1, 0], "an idle window is a window");
+        assert_eq!(windows(&counted, 1, 4), [1, 0, 0, 1]);
     }
 
     #[test]
-    fn a_window_that_lost_its_beginning_is_left_out() {
-        let counted = filled(&[0, 1, 99, 100, KEPT_MS]);
+    fn windows_are_of_the_last_minute_whatever_was_counted() {
+        assert_eq!(whole_windows(100, LOOKED_AT_MS), 0..600);
+        assert_eq!(whole_windows(100, LOOKED_AT_MS + 150), 2..601);
+        let none = windows(&filled(&[]), 100, LOOKED_AT_MS + 100);
+        assert_eq!(none, [0; 600]);
+        let every_ms: Vec<u64> = (0..LOOKED_AT_MS + 100).collect();
+        assert_eq!(windows(&filled(&every_ms), 100, LOOKED_AT_MS + 100), [100; 600]);
+    }
+
+    #[test]
+    fn what_is_no_longer_kept_is_not_counted() {
+        let counted = filled(&[0, 1, 99, KEPT_MS]);
         assert_eq!(counted.oldest_ms(), 1);
-        assert_eq!(counted.windows(100, 300).collect::<Vec<u64>>(), [1, 0]);
-        assert_eq!(filled(&[10 * KEPT_MS]).windows(100, 300).count(), 0, "all of them are gone");
-    }
-
-    #[test]
-    fn a_full_minute_has_600_windows_of_100_ms() {
-        let every_ms: Vec<u64> = (0..KEPT_MS + 100).collect();
-        let counted = filled(&every_ms);
-        assert_eq!(counted.windows(100, KEPT_MS + 100).collect::<Vec<u64>>(), [100; 600]);
+        assert_eq!(counted.window(0, 100), 2);
+        assert_eq!(filled(&[10 * KEPT_MS]).window(0, 100), 0);
     }
 
     proptest! {

@@ -38,7 +38,7 @@ pub struct Percentile {
 /// from the spread between pieces, and only they can be seen to depend on each other. What stalls
 /// them stalls the other distributions of the run as well. So where the corrected latencies depend
 /// on each other, the others have no intervals: ranks would give them a precision that they don't
-/// have. Back-filled values follow from each other and have none either.
+/// have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "Document", from = "Document")]
 pub struct Percentiles {

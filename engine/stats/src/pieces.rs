@@ -94,6 +94,21 @@ impl<T> Pieces<T> {
         Pieces { runs: runs.collect() }
     }
 
+    /// Those that lie between two moments of a run, s, as a whole.
+    pub fn within(&self, start_s: f64, end_s: f64) -> Pieces<T>
+    where
+        T: Clone,
+    {
+        let runs = self.runs.iter().map(|run| {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place")]
+            let at = |place: f64| (place as usize).min(run.pieces.len());
+            let first = at((start_s / run.each_s).ceil());
+            let end = at((end_s / run.each_s).floor()).max(first);
+            Run { pieces: run.pieces[first..end].to_vec(), each_s: run.each_s }
+        });
+        Pieces { runs: runs.collect() }
+    }
+
     /// How long the runs were together, s.
     pub(crate) fn seconds(&self) -> f64 {
         self.runs.iter().map(|run| run.pieces.len() as f64 * run.each_s).sum()

@@ -21,9 +21,12 @@ const P99_RATIO_MAX: f64 = 1.5;
 /// long beside most stalls, so that neighbours vary independently.
 const SLICES_MIN: usize = 32;
 
-/// The first and the last quarter of a window beside each other.
+/// The first and the last quarter of a window, or of a stage, beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stationarity {
+    /// The stage that these are the quarters of, from 1; `None` for the whole window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<usize>,
     /// Kolmogorov–Smirnov distance of the two quarters' distributions, where latencies within 5 %
     /// of each other count as equal.
     pub distance: f64,
@@ -87,6 +90,7 @@ pub fn stationarity(pieces: &Pieces<Histogram<u64>>, drift: f64) -> Option<Stati
     });
     let (p99_first_ns, p99_last_ns, changed) = p99(pieces, &seconds)?;
     Some(Stationarity {
+        stage: None,
         distance,
         distance_max,
         distance_recurring,

@@ -49,9 +49,9 @@ pub fn move_to(cores: impl IntoIterator<Item = usize>) -> io::Result<()> {
 
 /// An allowed core on which a thread disturbs no shard on these cores; `None` if there is none
 /// without a shard.
-pub fn core_beside(shards: &[usize]) -> Option<usize> {
-    let beside = Topology::here().cores_beside(shards, allowed_cores());
-    beside.into_iter().find(|core| !shards.contains(core))
+pub fn core_away_from(shards: &[usize]) -> Option<usize> {
+    let cores = Topology::here().cores_away_from(shards, allowed_cores());
+    cores.into_iter().find(|core| !shards.contains(core))
 }
 
 /// Moves this thread off the shards' cores, so that it never preempts a shard, and off their
@@ -59,7 +59,7 @@ pub fn core_beside(shards: &[usize]) -> Option<usize> {
 /// shared.
 pub fn leave_cores(busy_cores: &[usize]) {
     // A refusal costs accuracy at worst, and the report shows what a disturbed shard looks like.
-    let _ = move_to(Topology::here().cores_beside(busy_cores, allowed_cores()));
+    let _ = move_to(Topology::here().cores_away_from(busy_cores, allowed_cores()));
 }
 
 #[cfg(test)]

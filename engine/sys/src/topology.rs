@@ -129,8 +129,8 @@ impl Topology {
         prefer(&mut cores, |core| !self.is_efficiency(core));
         prefer(&mut cores, |core| core != first);
         prefer(&mut cores, |core| !self.are_siblings(core, first));
-        let beside = cores.clone();
-        cores.retain(|core| !beside.iter().any(|one| one < core && self.are_siblings(*one, *core)));
+        let all = cores.clone();
+        cores.retain(|core| !all.iter().any(|one| one < core && self.are_siblings(*one, *core)));
         if let Some(node) = interface.node {
             prefer(&mut cores, |core| self.node(core) == Some(node));
         }
@@ -142,7 +142,7 @@ impl Topology {
 
     /// Of these cores those on which a thread disturbs no shard on a busy core: neither that core
     /// nor a sibling, if any remain.
-    pub fn cores_beside(&self, busy_cores: &[usize], mut cores: Vec<usize>) -> Vec<usize> {
+    pub fn cores_away_from(&self, busy_cores: &[usize], mut cores: Vec<usize>) -> Vec<usize> {
         prefer(&mut cores, |core| !busy_cores.contains(&core));
         prefer(&mut cores, |core| !busy_cores.iter().any(|busy| self.are_siblings(*busy, core)));
         cores
@@ -416,13 +416,13 @@ mod tests {
     #[test]
     fn threads_beside_the_shards_leave_their_cores_and_siblings() {
         let topology = two_sockets().topology();
-        for (busy, allowed, beside) in [
+        for (busy, allowed, expected) in [
             (&[1, 2][..], "0-3,16-19", "0,3,16,19"),
             (&[1, 2], "1-2,17-18", "17-18"),
             (&[1, 2], "1-2", "1-2"),
         ] {
-            let cores = topology.cores_beside(busy, cores_in(allowed).expect("a list"));
-            assert_eq!(CoreList::new(cores).to_string(), beside, "{busy:?} of {allowed}");
+            let cores = topology.cores_away_from(busy, cores_in(allowed).expect("a list"));
+            assert_eq!(CoreList::new(cores).to_string(), expected, "{busy:?} of {allowed}");
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use engine::host::environment::of_controller;
 use engine::load::share::Share;
 use engine::plan::body::SharedBody;
+use engine::plan::stage::Stage;
 use engine::plan::{Arrivals, Model, Plan};
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
@@ -66,8 +67,17 @@ fn on_three(plan: &Plan) -> Vec<Finished> {
 
 #[test]
 fn agents_offer_together_the_schedule_of_one() {
-    for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
-        let plan = Plan { arrivals, seed: 5, ..open(plan(serve(always_ok)), "1k") };
+    let one_rate = open(plan(serve(always_ok)), "1k");
+    let stages = ["0..2k:200ms", "2k:100ms", "2k..1k:150ms", "0:70ms", "500:80ms"];
+    let stage: Vec<Stage> = stages.map(|text| text.parse().expect(text)).into();
+    let five = Plan { stage, rate: None, duration: Plan::default().duration, ..one_rate.clone() };
+    for (plan, arrivals) in [
+        (&one_rate, Arrivals::Poisson),
+        (&one_rate, Arrivals::Constant),
+        (&five, Arrivals::Poisson),
+        (&five, Arrivals::Constant),
+    ] {
+        let plan = Plan { arrivals, seed: 5, ..plan.clone() };
         let alone = run(plan.clone()).report;
         let digest = |report: &engine::report::Report| {
             let config = &report.config;
@@ -173,9 +183,9 @@ fn agents_that_are_stopped_one_after_the_other_add_up() {
     let plan = Plan { duration: Nanos::from_secs(20), ..open(plan(serve(always_ok)), "1k") };
     let runs = begun(&plan, None);
     for (_, run) in &runs {
-        let seen = run.tally().answered;
+        let seen = run.progress().answered;
         let begun = Instant::now();
-        while run.tally().answered < seen + 10 {
+        while run.progress().answered < seen + 10 {
             assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -278,7 +288,7 @@ fn what_is_no_recorder_is_refused() {
     assert_eq!(refused("/times/added", json!([])), "0 buckets, not 976");
     assert_eq!(refused("/series/interval_ns", json!(100)), "16 intervals of 100 ns");
     assert_eq!(
-        refused("/arrivals/sent/per_ms/counts", json!([1])),
+        refused("/arrivals/sent/counts", json!([1])),
         "1 counts of milliseconds up to number 1997"
     );
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use engine::plan::Plan;
 use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
+use engine::record::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::record::tls::Agreed;
 use engine::report::{Report, Samples, merge};
-use engine::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::sys::units::{CoreList, Nanos};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The intervals of a report: from the spread between pieces of the run, and none where that is not
 //! known and must be. And what the report says in two places must be the same.
 
-use engine::plan::{Arrivals, Plan, Switch};
+use engine::plan::{Arrivals, Plan};
 use engine::record::outcome::Outcome;
 use engine::record::stamps::{Ending, Stamps};
 use engine::report::Report;
@@ -144,14 +144,6 @@ fn the_method_is_named_where_the_median_has_no_interval() {
     assert_eq!((median.interval, corrected.method), (None, Some(Method::Batches)));
     assert!(median.needed_s.is_some_and(|needed_s| 6.0 < needed_s), "{median:?}");
     assert_verified(&report);
-}
-
-#[test]
-fn back_filled_values_have_no_intervals() {
-    let plan = Plan { backfill: Switch::On, period: Some(Nanos(2_000_000)), ..plan(30) };
-    let report = made(plan, even);
-    let corrected = &report.whole.corrected.percentiles;
-    assert_no_intervals(corrected);
 }
 
 type Change = fn(&mut Report);

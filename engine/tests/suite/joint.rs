@@ -4,26 +4,26 @@
 use std::path::{Path, PathBuf};
 
 use engine::host::environment::of_controller;
-use engine::host::watch::Machine;
 use engine::load::schedule::mix;
 use engine::load::share::Share;
 use engine::plan::{Arrivals, Plan, StampSource};
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
 use engine::record::recorder::Recorder;
+use engine::record::shard_report::ShardReport;
 use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::record::times::Times;
 use engine::report::collected::{AgentRun, Collected, LostAgent, RunFacts, Synchronization};
+use engine::report::machine::Machine;
 use engine::report::merge::{self, Joined};
 use engine::report::verdict::{Code, Level};
 use engine::report::{
-    AgentPart, AgentReported, Microseconds, NotOfPlan, NotTogether, Report, Samples,
+    AgentPart, AgentReported, Microseconds, NotOfPlan, NotTogether, Report, Samples, StepPart,
 };
 use engine::run;
 use engine::samples::{Header, SampleFile, ShardEnd};
-use engine::shard::ShardReport;
 use engine::sys::units::{CoreList, Nanos};
-use engine::verify::{merge_proof, report_alone, with_samples};
+use engine::verify::{Finding, merge_proof, report_alone, with_samples};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -140,12 +140,12 @@ fn what_agents_did_together_is_what_one_would_have_done() {
 }
 
 #[test]
-fn each_agents_arrivals_are_proved_by_its_own_rate() {
+fn each_agents_sends_are_proved_by_its_own_rate() {
     for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
         let report = joint(&agents(&plan(arrivals, "3k", 20), &WEIGHTS, well));
         let whole = report.arrivals.as_ref().expect("an open model has arrivals");
         assert!(whole.as_planned, "{}", whole.line());
-        assert_eq!((whole.rate, whole.shards), (3_000.0, 4));
+        assert_eq!((whole.rate, report.generator.shards.len()), (3_000.0, 4));
         for (agent, rate) in report.per_agent.iter().zip([500.0, 1_000.0, 1_500.0]) {
             let own = agent.arrivals.as_ref().expect("of its share");
             assert!((own.rate - rate).abs() < 1e-9, "{}", own.rate);
@@ -157,17 +157,19 @@ fn each_agents_arrivals_are_proved_by_its_own_rate() {
 }
 
 #[test]
-fn a_schedule_dealt_otherwise_is_not_as_planned() {
+fn a_schedule_dealt_otherwise_is_found() {
     let plan = plan(Arrivals::Poisson, "3k", 20);
     // All requests are there, but three shards of four got as many each as the fourth.
     let mut wrongly_dealt = agents(&plan, &[(1, 1), (1, 1), (1, 1), (1, 1)], well);
     for (agent, units) in wrongly_dealt.iter_mut().zip([0..1, 1..2, 2..3, 3..10]) {
         agent.share = Share::units(units, 10);
     }
-    let report = joint(&wrongly_dealt);
-    let proof = report.arrivals.as_ref().expect("arrivals");
-    assert!(!proof.as_planned, "{}", proof.line());
-    assert_ne!(wrong(report_alone(&report)), []);
+    let found = wrong(report_alone(&joint(&wrongly_dealt)));
+    for agent in ["agent-0", "agent-3"] {
+        let of_agent = |finding: &&Finding| finding.what.starts_with(&format!("agent {agent}: "));
+        let digest = found.iter().filter(of_agent).any(|it| it.what.contains("schedule_digest"));
+        assert!(digest, "{agent}: {found:?}");
+    }
 }
 
 #[test]
@@ -492,6 +494,27 @@ fn shards_that_are_not_of_their_plan_are_refused() {
     head.until_ns += 1;
     let shards = shards.into_iter().map(Ok::<_, NotOfPlan>);
     assert!(AgentRun::new("ann".to_owned(), Share::whole(), head, shards).is_err());
+}
+
+type StepChange = fn(&mut StepPart);
+
+#[test]
+fn the_steps_of_agents_add_up() {
+    let plan = Plan { scenario: sample_run::scenarios(), ..plan(Arrivals::Poisson, "500", 5) };
+    let report = joint(&agents(&plan, &WEIGHTS, fate));
+    assert_eq!(wrong(report_alone(&report)), []);
+    let changes: [(&str, StepChange); 3] = [
+        ("counts.intended", |step| step.counts.intended += 1),
+        ("naive.mean", |step| step.naive.mean = Some(1.0)),
+        ("corrected.count", |step| step.corrected.count += 1),
+    ];
+    for (what, change) in changes {
+        let mut changed = report.clone();
+        change(&mut changed.whole.parts[1]);
+        let found = wrong(report_alone(&changed));
+        let what = format!("merged is the sum of the agents: part /b: {what}");
+        assert!(found.iter().any(|finding| finding.what == what), "{what}: {found:?}");
+    }
 }
 
 #[test]

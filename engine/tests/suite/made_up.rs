@@ -1,10 +1,12 @@
 //! Made-up runs: requests that never saw a network, recorded and merged as a run's are.
 #![allow(dead_code, reason = "the command line's tests, which use it too, only merge")]
 
+use std::sync::Arc;
+
 use engine::host;
-use engine::host::watch::Machine;
 use engine::load::curve::Curve;
-use engine::load::schedule::{Digest, Schedule};
+use engine::load::mix::Mix;
+use engine::load::schedule::{Arrival, Digest, Schedule};
 use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::plan::address::Address;
@@ -13,16 +15,19 @@ use engine::plan::redact::Redacted;
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
 use engine::record::recorder::Recorder;
-use engine::record::shard_stats::{ShardMeter, ShardStats};
+use engine::record::shard_report::ShardReport;
+use engine::record::shard_stats::ShardStats;
 use engine::record::stamps::{Ending, Stamps};
 use engine::report::calibration::{Calibrated, CalibratedOf, FloorAt};
 use engine::report::collected::{AgentRun, Collected, CollectedHead, LOCAL, RunFacts};
+use engine::report::machine::Machine;
 use engine::report::merge;
 use engine::report::profile::{Sampler, Sampling, Taken};
 use engine::report::{Report, Samples};
-use engine::shard::ShardReport;
+use engine::shard::ShardMeter;
 
-/// What becomes of a request: its stamps, when it ends, and how.
+/// What becomes of a request: its stamps, when it ends, and how. Its step is the plan's if the stamps
+/// have step 0, and so many further otherwise.
 pub type Fate = (Stamps, Ending, Outcome);
 
 /// What a shard records.
@@ -55,12 +60,15 @@ pub fn record_share(
     let mut in_flight = Vec::new();
     let curve = Curve::of_plan(plan).expect("an open plan");
     let schedule = Schedule::new(curve, plan.arrivals, plan.seed, plan.end_ns(), share);
-    for due_ns in schedule.times_ns() {
+    let (mix, steps) = (Mix::of_plan(plan), u16::try_from(plan.scenario.len().max(1)));
+    let steps = steps.expect("few");
+    for Arrival { due_ns, number } in schedule {
         digest.add(due_ns);
         if due_ns < plan.warmup.0 {
             continue;
         }
-        let (stamps, ending, outcome) = fate(due_ns);
+        let (mut stamps, ending, outcome) = fate(due_ns);
+        stamps.step = (mix.step(number) + stamps.step) % steps;
         let in_window = ending.ended_ns() <= plan.end_ns();
         recorder.intended(due_ns);
         let is_unsent = matches!(outcome, Outcome::Unsent(_));
@@ -123,8 +131,9 @@ pub fn collected(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>)
             ShardReport { recorder, digest, stats, sampled: None }
         })
         .collect();
+    let body = Arc::new(Body::of_bytes(Vec::new()));
     let head = CollectedHead {
-        plan: Redacted::new(plan, &Body::of_bytes(Vec::new())),
+        plan: Redacted::with_bodies(plan, &body, &vec![body.clone(); plan.scenario.len()]),
         address: Address::Ip(address),
         environment: host::environment::environment(&cores, Vec::new(), Some(address)),
         machine: Machine::default(),

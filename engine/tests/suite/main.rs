@@ -25,6 +25,7 @@ mod secrets;
 mod send_stamps;
 mod shards;
 mod slo;
+mod stages;
 mod tls;
 mod unix;
 mod uploads;

@@ -271,19 +271,21 @@ fn a_set_up_that_does_not_settle_says_so_and_what_grows_later_is_counted() {
 
 #[test]
 fn what_opening_takes_is_added_to_requests_that_each_need_a_connection() {
-    // No answer comes in the window, so that no connection is free for a second request.
+    // No answer comes in the window, so that no connection is free for a second request. It takes
+    // no longer than that, or opening one would be less than a histogram tells apart.
     let address = serve(|number, stream| {
-        std::thread::sleep(Duration::from_millis(400));
+        std::thread::sleep(Duration::from_millis(25));
         always_ok(number, stream)
     });
     let cold =
-        Plan { warmup: Nanos(0), conns: Some(600), duration: Nanos(300_000_000), ..plan(address) };
-    let report = run(open(cold, "200")).report;
+        Plan { warmup: Nanos(0), conns: Some(600), duration: Nanos(20_000_000), ..plan(address) };
+    let report = run(open(cold, "2k")).report;
     let share = report.whole.client_share.as_ref().expect("responses");
     let opening: Vec<f64> = share.parts().map(|(_, part)| part.opening).collect();
     let connect_us = report.whole.connect_time.quantile_us(0.5).expect("many connects");
     assert!(!opening.is_empty(), "{share:?}");
-    assert!(opening.iter().all(|us| 0.0 < *us && *us <= connect_us), "{opening:?}, {connect_us}");
+    assert!(opening.iter().any(|us| 0.0 < *us), "{opening:?}");
+    assert!(opening.iter().all(|us| *us <= connect_us), "{opening:?}, {connect_us}");
 }
 
 #[test]
@@ -386,7 +388,7 @@ fn a_rate_far_beyond_any_machine_ends_soon_after_an_interruption() {
     let endless = Plan { conns: Some(10), duration: Nanos::from_secs(600), ..plan(address) };
     let prepared = engine::run::prepare(open(endless, "100M")).expect("a plan");
     let run = engine::run::Run::start(prepared).expect("it starts");
-    while run.tally().elapsed_ns < 1_000_000_000 || run.tally().answered == 0 {
+    while run.progress().elapsed_ns < 1_000_000_000 || run.progress().answered == 0 {
         std::thread::sleep(Duration::from_millis(10));
     }
     run.stop();
@@ -413,7 +415,7 @@ fn such_a_rate_may_be_interrupted_in_the_warm_up() {
     };
     let prepared = engine::run::prepare(open(endless, "100M")).expect("a plan");
     let run = engine::run::Run::start(prepared).expect("it starts");
-    while run.tally().elapsed_ns < 500_000_000 {
+    while run.progress().elapsed_ns < 500_000_000 {
         std::thread::sleep(Duration::from_millis(10));
     }
     run.stop();

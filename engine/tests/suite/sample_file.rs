@@ -10,7 +10,7 @@ use engine::samples::{SampleFile, check_writable};
 use engine::verify::with_samples;
 use rustix::process::{Uid, geteuid};
 
-use crate::sample_run::{SHARDS, SampledRun, path_in, plan, wrong};
+use crate::sample_run::{SHARDS, SampledRun, fate, path_in, plan, wrong};
 
 /// An unprivileged user that no account uses.
 const SOMEBODY: u32 = 54_321;
@@ -47,7 +47,7 @@ fn a_folder_that_cannot_be_read_costs_no_sample() {
     let run = as_somebody(&path, || {
         fs::read_dir(folder.path()).expect_err("the folder can't be read");
         let file = SampleFile::create(&path_in(&folder), SHARDS).expect("it can be written to");
-        SampledRun::with(plan("50"), folder, file)
+        SampledRun::with(plan("50"), folder, file, fate)
     });
     set_mode(run.folder.path(), 0o755);
     let counted = run.report.whole.counts.intended;

@@ -6,17 +6,15 @@ use engine::load::schedule::Digest;
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
 use engine::record::recorder::Recorder;
+use engine::record::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::record::stamps::{Ending, Stamps};
 use engine::report::Samples;
 use engine::report::judge;
 use engine::report::verdict::Code;
-use engine::samples::{
-    BLOCK_RECORDS, BLOCKS, FileError, FileErrorKind, Header, SampleFile, SampleFolder,
-    SampleReader, ShardEnd,
-};
+use engine::samples::{BLOCK_RECORDS, BLOCKS, Header, SampleFile, SampleReader, ShardEnd};
 use engine::verify::{report_alone, with_samples};
 
-use crate::sample_run::{SHARDS, SampledRun, header, path_in, plan, wrong};
+use crate::sample_run::{SHARDS, SampledRun, fate, header, path_in, plan, wrong};
 
 #[test]
 fn lost_samples_are_counted_and_shown() {
@@ -60,7 +58,7 @@ fn a_file_that_vanished_is_told_as_such() {
     let file = SampleFile::create(&path_in(&folder), SHARDS).expect("a folder of our own");
     let temporary = file.temporary().to_owned();
     fs::remove_file(&temporary).expect("it was there");
-    let run = SampledRun::with(plan("50"), folder, file);
+    let run = SampledRun::with(plan("50"), folder, file, fate);
     assert_eq!((run.summary.written, run.summary.lost), (0, run.report.whole.counts.intended));
     let error = run.summary.error.clone().expect("an error");
     assert_eq!(error.kind, FileErrorKind::Place);

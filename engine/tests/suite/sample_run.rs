@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use engine::load::schedule::mix;
 use engine::plan::Plan;
+use engine::plan::scenario::{Scenario, Step};
 use engine::plan::thresholds::Thresholds;
 use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use engine::record::stamps::{Ending, StampedBy, Stamps};
@@ -24,7 +25,27 @@ pub const BUSY: f64 = 0.9499999999999991;
 
 /// The plan of a run of 5 s at this rate.
 pub fn plan(rate: &str) -> Plan {
+    plan_of(rate, Vec::new())
+}
+
+/// The same over two routes, the first of which is taken twice as often.
+pub fn routes(rate: &str) -> Plan {
+    plan_of(rate, scenarios())
+}
+
+/// Two routes, the first of which is taken twice as often.
+pub fn scenarios() -> Vec<Scenario> {
+    let scenario = |(path, weight): (&str, u32)| Scenario {
+        name: path.to_owned(),
+        weight,
+        step: [Step { url: Some(path.to_owned()), ..Step::default() }],
+    };
+    [("/a", 2), ("/b", 1)].map(scenario).into()
+}
+
+fn plan_of(rate: &str, scenario: Vec<Scenario>) -> Plan {
     Plan {
+        scenario,
         target: "http://127.0.0.1:1/".to_owned(),
         rate: Some(rate.parse().expect("a rate")),
         duration: Nanos::from_secs(5),
@@ -95,19 +116,29 @@ pub struct SampledRun {
 impl SampledRun {
     /// The run of this plan, with its file in a folder of its own.
     pub fn new(plan: Plan) -> SampledRun {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = SampleFile::create(&path_in(&folder), SHARDS).expect("a folder of our own");
-        SampledRun::with(plan, folder, file)
+        SampledRun::of(plan, fate)
     }
 
-    /// The run of this plan, with this file.
-    pub fn with(plan: Plan, folder: TempDir, file: SampleFile) -> SampledRun {
+    /// The same of requests that meet this fate.
+    pub fn of(plan: Plan, fate: impl Fn(u64) -> Fate) -> SampledRun {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = SampleFile::create(&path_in(&folder), SHARDS).expect("a folder of our own");
+        SampledRun::with(plan, folder, file, fate)
+    }
+
+    /// The run of this plan, with this file, of requests that meet this fate.
+    pub fn with(
+        plan: Plan,
+        folder: TempDir,
+        file: SampleFile,
+        fate: impl Fn(u64) -> Fate,
+    ) -> SampledRun {
         let mut recorded = Vec::new();
         let mut ends = Vec::new();
         for shard in 0..SHARDS {
             let mut sampler = file.lane(shard).sampler();
             let push = |stamps: &Stamps, ending, outcome| sampler.push(stamps, ending, outcome);
-            let (mut recorder, digest) = made_up::record(&plan, (shard, SHARDS), fate, push);
+            let (mut recorder, digest) = made_up::record(&plan, (shard, SHARDS), &fate, push);
             recorder.series.in_flight(plan.duration.0 - 1, 3);
             ends.push((sampler.finish(), ShardEnd::new(&recorder, digest)));
             recorded.push((recorder, digest));

@@ -1,6 +1,5 @@
 //! Two shards do together what one does alone: the same schedule, and numbers that add up.
 
-use engine::host::watch::Machine;
 use engine::load::curve::Curve;
 use engine::load::schedule::{Digest, Schedule};
 use engine::load::share::Share;
@@ -8,6 +7,7 @@ use engine::plan::{Arrivals, Plan};
 use engine::record::outcome::{Cause, Outcome, TimeoutKind};
 use engine::record::stamps::{Ending, Stamps};
 use engine::report::Traffic;
+use engine::report::machine::Machine;
 use engine::run::prepare;
 use engine::sys::placement::allowed_cores;
 use engine::sys::topology::{Attachment, Topology};

@@ -1,14 +1,15 @@
 //! The verdict as a function of the report: each reason appears when its figure crosses its bound,
 //! and only then.
 
-use engine::host::ports::Ports;
-use engine::host::watch::{CoreTime, Machine};
-use engine::host::{Contender, Core};
 use engine::plan::{Arrivals, Plan, StampSource, Switch};
 use engine::record::counts::Counts;
 use engine::record::outcome::{Cause, Outcome};
 use engine::record::stamps::{Ending, StampedBy, Stamps};
+use engine::report::environment::Core;
 use engine::report::judge;
+use engine::report::machine::Contender;
+use engine::report::machine::Ports;
+use engine::report::machine::{CoreTime, Machine};
 use engine::report::merge::{add_profile, hold_against};
 use engine::report::verdict::{Code, Level, Reason, Topic, Verdict};
 use engine::report::{
@@ -550,6 +551,7 @@ fn a_generator_that_limits_a_closed_loop_limits_its_throughput_alone() {
 fn shifted(distance: f64) -> Stationarity {
     let distance_max = 0.1;
     Stationarity {
+        stage: None,
         distance,
         distance_max,
         distance_recurring: None,

@@ -1,13 +1,19 @@
 //! `verify` on a tampered report: every value is either checked or listed as uncheckable, and no
 //! document makes it panic.
 
+use engine::load::curve::Curve;
+use engine::load::mix::Mix;
+use engine::load::schedule::Schedule;
+use engine::load::share::Share;
+use engine::plan::Plan;
+use engine::record::stamps::Stamps;
 use engine::report::{DistributionPart, Report, merge};
 use engine::stats::distribution::Distribution;
-use engine::verify::{report_alone, with_samples};
+use engine::verify::{Finding, report_alone, with_samples};
 use serde_json::Value;
 
 use crate::made_up;
-use crate::sample_run::{SampledRun, plan, wrong};
+use crate::sample_run::{SampledRun, fate, plan, routes, wrong};
 
 /// The paths of a report's document, of values and of what holds them. Of many that are alike there
 /// are a few.
@@ -31,10 +37,7 @@ fn paths(document: &Value) -> Vec<String> {
     let mut found = Vec::new();
     walk(document, "", &mut found);
     found.retain(|path| {
-        few(path, "/series/intervals/", &["3/", "17/"])
-            && few(path, "/environment/", &["cpu"])
-            && !path.starts_with("/merged")
-            && !path.starts_with("/per_agent")
+        few(path, "/series/intervals/", &["3/", "17/"]) && few(path, "/environment/", &["cpu"])
     });
     found
 }
@@ -87,7 +90,17 @@ const UNCHECKED: [&str; 13] = [
 
 #[test]
 fn a_changed_value_of_the_report_is_found() {
-    let run = SampledRun::new(plan("500"));
+    every_change_is_found(plan("500"), 592);
+}
+
+#[test]
+fn a_changed_value_of_a_report_of_two_routes_is_found() {
+    every_change_is_found(routes("500"), 764);
+}
+
+/// Changes each value of the report of this plan, at least so many, and checks that it is found.
+fn every_change_is_found(plan: Plan, least: usize) {
+    let run = SampledRun::new(plan);
     let document = serde_json::to_value(&run.report).expect("a document");
     let mut reports = 0;
     let mut unseen = Vec::new();
@@ -110,13 +123,47 @@ fn a_changed_value_of_the_report_is_found() {
         let is_late = path.starts_with("/series/") && path.contains("/receive_lateness_");
         assert!(is_late || shown.iter().any(|known| path.starts_with(known)), "{path}");
     }
-    assert!(250 < reports, "all values: {reports}");
+    assert!(least <= reports, "all values: {reports}");
     for path in &unseen {
         assert!(UNCHECKED.iter().any(|known| path.starts_with(known)), "{path} was not found");
     }
     for known in UNCHECKED {
         assert!(unseen.iter().any(|path| path.starts_with(known)), "{known} is found now");
     }
+}
+
+#[test]
+fn a_request_that_took_another_step_is_found() {
+    let plan = routes("500");
+    let curve = Curve::of_plan(&plan).expect("an open plan");
+    let schedule =
+        || Schedule::new(curve.clone(), plan.arrivals, plan.seed, plan.end_ns(), Share::whole());
+    let mix = Mix::of_plan(&plan);
+    // The first two of the window that take different steps.
+    let due_ns = |step| {
+        let mut window = schedule().filter(|arrival| plan.warmup.0 <= arrival.due_ns);
+        window.find(|arrival| mix.step(arrival.number) == step).expect("many").due_ns
+    };
+    let (one_ns, other_ns) = (due_ns(0), due_ns(1));
+    let found = |moved: &[u64]| {
+        let run = SampledRun::of(plan.clone(), |due_ns| {
+            let (stamps, ending, outcome) = fate(due_ns);
+            let step = u16::from(moved.contains(&due_ns));
+            (Stamps { step, ..stamps }, ending, outcome)
+        });
+        let names = |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.what);
+        let alone: Vec<String> = names(wrong(report_alone(&run.report))).collect();
+        let replayed: Vec<String> =
+            names(wrong(with_samples(&run.report, &[&run.path()]))).collect();
+        (alone, replayed)
+    };
+    let (none, of_schedule): (Vec<String>, _) = (Vec::new(), "parts: intended by the schedule");
+    let of_samples = vec!["samples: steps by the schedule".to_owned()];
+    assert_eq!(found(&[]), (none.clone(), none.clone()));
+    // Each step has as many requests as it should.
+    assert_eq!(found(&[one_ns, other_ns]), (none, of_samples.clone()));
+    let (alone, replayed) = found(&[one_ns]);
+    assert_eq!((alone[0].as_str(), replayed), (of_schedule, of_samples));
 }
 
 #[test]
@@ -146,7 +193,6 @@ fn a_changed_text_of_the_report_is_found() {
         ("/config/schedule_digest", Value::from("00000000000000000000000000000000")),
         ("/config/arrivals", Value::from("constant")),
         ("/config/rate", Value::from("501")),
-        ("/config/corrected_by", Value::from("backfill")),
         // A percentile that enough samples back can't be withheld, nor can what became of the
         // samples.
         ("/naive/p99", Value::Null),

@@ -104,7 +104,7 @@ fn wrong_samples_with_right_checksums_are_found() {
     let late_ns = record.ending.handled_ns + 4_000_000_000;
     let wrong =
         run.wrong_with(&put(Sample { sent_ns: late_ns, ending: Ending::at(late_ns), ..record }));
-    assert!(wrong.iter().any(|found| found.what == "samples: sends"), "{wrong:?}");
+    assert!(wrong.iter().any(|found| found.what == "samples: arrivals"), "{wrong:?}");
 }
 
 /// The first record of an answered request in the first block, and its offset.

@@ -14,4 +14,4 @@ mod tickets;
 mod trust_own;
 
 pub use client::ClientSetup;
-pub use sessions::{End, RECORD_MAX, Sent, Sessions};
+pub use sessions::{End, RECORD_MAX, Sessions};

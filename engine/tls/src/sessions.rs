@@ -34,12 +34,6 @@ pub struct Sessions {
 /// One connection's session.
 struct Session {
     tls: ClientConnection,
-    /// Bytes that were written to be sent.
-    written: usize,
-    /// Of these, those that have left.
-    sent: usize,
-    /// Bytes of requests in what was written.
-    request_bytes: usize,
     /// Records that its keys have encrypted, and how many they may.
     records: u64,
     records_max: u64,
@@ -54,17 +48,6 @@ pub enum End {
     Notified,
     /// It broke TLS or reported an error: the cause.
     Failed(Cause),
-}
-
-/// How much of what was written has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
-    /// What begins here hasn't.
-    UpTo(usize),
-    /// All of it, and there is more to write.
-    AllWritten,
-    /// All that there was to say, with so many bytes of requests in it.
-    Whole(usize),
 }
 
 impl Sessions {
@@ -93,9 +76,6 @@ impl Sessions {
             let (config, name) = (Arc::clone(&self.config), self.name.clone());
             Box::new(Session {
                 tls: ClientConnection::new(config, name).expect("the configuration was tried"),
-                written: 0,
-                sent: 0,
-                request_bytes: 0,
                 records: 0,
                 records_max: u64::MAX,
                 has_failed: false,
@@ -186,7 +166,6 @@ impl Sessions {
             return false;
         }
         session.records += 1;
-        session.request_bytes = part.len();
         seal::lend(|| session.tls.writer().write_all(part)).expect("there is room for a record");
         true
     }
@@ -206,33 +185,15 @@ impl Sessions {
     /// Writes what is to be sent, as far as there is room; returns how many bytes.
     pub fn write(&mut self, slot: u32, out: &mut impl Write) -> usize {
         let session = self.of(slot);
-        (session.written, session.sent) = (0, 0);
+        let mut length = 0;
         seal::lend(|| {
             while session.tls.wants_write()
                 && let Ok(written @ 1..) = session.tls.write_tls(out)
             {
-                session.written += written;
+                length += written;
             }
         });
-        session.written
-    }
-
-    /// So many more of the bytes that were written have left.
-    pub fn sent(&mut self, slot: u32, bytes: usize) -> Sent {
-        let session = self.of(slot);
-        session.sent += bytes;
-        if session.sent < session.written {
-            Sent::UpTo(session.sent)
-        } else if session.tls.wants_write() {
-            Sent::AllWritten
-        } else {
-            Sent::Whole(std::mem::take(&mut session.request_bytes))
-        }
-    }
-
-    /// How many bytes were written to be sent.
-    pub fn written(&mut self, slot: u32) -> usize {
-        self.of(slot).written
+        length
     }
 
     /// Says that nothing follows (close_notify), if anything may be said.

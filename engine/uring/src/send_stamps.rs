@@ -101,10 +101,10 @@ struct SendMessage {
 impl SendMessage {
     /// The byte that left the host, and when, ns of CLOCK_REALTIME; `None` for another message.
     fn stamp(&self) -> Option<(u32, u64)> {
-        let is_told = [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)]
+        let is_error = [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)]
             .contains(&(self.level, self.kind));
         let is_send = self.origin == libc::SO_EE_ORIGIN_TIMESTAMPING && self.info == SCM_TSTAMP_SND;
-        Some((self.data, self.times.wall_ns().filter(|_| is_told && is_send)?))
+        Some((self.data, self.times.wall_ns().filter(|_| is_error && is_send)?))
     }
 }
 

@@ -7,7 +7,7 @@ use plan::flatten::flatten;
 use record::counts::Counts;
 use report::{
     AgentConfig, AgentLost, AgentPart, AgentReported, DistributionPart, Part, Report, Samples,
-    judge_agent,
+    StepCounts, StepPart, judge_agent,
 };
 use serde_json::Value;
 use stats::distribution::Distribution;
@@ -148,6 +148,7 @@ fn sum_of_agents(report: &Report) -> Vec<Finding> {
         let parts = parts.iter().map(|part| distributions(part)[at].1);
         findings.extend(compare(&format!("{name}."), &sum(parts, merged), merged));
     }
+    findings.extend(sum_of_steps(&parts, merged));
     let shards = report.per_agent.iter().flat_map(|agent| &agent.generator.shards);
     let shards: Vec<_> = shards.collect();
     findings.extend(compare(
@@ -157,6 +158,29 @@ fn sum_of_agents(report: &Report) -> Vec<Finding> {
     ));
     let last = ends().fold(0.0, f64::max);
     findings.push(Finding::close("schedule_until", last, report.config.schedule_until));
+    findings
+}
+
+/// Each step's counts and histograms add as well.
+fn sum_of_steps(parts: &[&Part], merged: &Part) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, merged) in merged.parts.iter().enumerate() {
+        let name = &merged.name;
+        let of_agents: Vec<&StepPart> =
+            parts.iter().filter_map(|part| part.parts.get(at)).collect();
+        let mut counts = Counts::default();
+        of_agents.iter().for_each(|step| counts += step.counts.as_whole());
+        let counts = StepCounts::new(&counts);
+        findings.extend(compare(&format!("part {name}: counts."), &counts, &merged.counts));
+        let naive = sum(of_agents.iter().map(|step| &step.naive), &merged.naive);
+        findings.extend(compare(&format!("part {name}: naive."), &naive, &merged.naive));
+        let corrected = sum(of_agents.iter().map(|step| &step.corrected), &merged.corrected);
+        findings.extend(compare(
+            &format!("part {name}: corrected."),
+            &corrected,
+            &merged.corrected,
+        ));
+    }
     findings
 }
 
@@ -292,9 +316,7 @@ fn one(report: &Report, agent: &AgentPart, decoded: &DecodedSeries, draws: bool)
         return findings;
     }
     findings.extend(part::part(&view, &agent.part, None));
-    if view.config.plan.backfill_ns().is_none() {
-        findings.extend(intervals(agent));
-    }
+    findings.extend(intervals(agent));
     if draws {
         let planned = Planned::new(&view, decoded);
         findings.extend(part::taken(&view, planned.as_ref()));

@@ -24,14 +24,7 @@ pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, Unsound> 
 
 /// The distribution that a document describes.
 pub(super) fn of_document(document: &DistributionPart) -> Result<Distribution, Unsound> {
-    let histogram = decode(&document.histogram, SIGNIFICANT_DIGITS)?;
-    if histogram.is_empty() && document.overflow == 0 {
-        // Without values there is no smallest one that others could be held against.
-        return Ok(Distribution::new());
-    }
-    let max_ns = document.max.map_or(0, us_to_ns);
-    let min_ns = document.min.map_or(u64::MAX, us_to_ns).min(max_ns);
-    Ok(Distribution::of_document(histogram, document.overflow, (min_ns, max_ns)))
+    Ok(document.of_histogram(decode(&document.histogram, SIGNIFICANT_DIGITS)?))
 }
 
 /// The distributions of a part, with their names: first those that every part has.

@@ -7,12 +7,12 @@ use record::counts::IntervalCounts;
 use record::series::SeriesInterval;
 use report::calibration::CalibratedOf;
 use report::judge;
-use report::merge::{corrected_by, held_against};
+use report::merge::held_against;
 use report::slo::judge::Figures;
+use report::steady::while_steady;
 use report::verdict::Verdict;
 use report::{IntervalPart, Report};
 use stats::distribution::{LATENESS_DIGITS, interval_histogram};
-use stats::stationarity::stationarity;
 
 use super::agents::agents;
 use super::compare::compare;
@@ -47,16 +47,13 @@ fn checked(report: &Report, draws: bool) -> Vec<Finding> {
     let traffic = report.generator.traffic();
     findings.extend(summed_up("traffic", compare("", &traffic, &report.traffic)));
     findings.extend(agents(report, &decoded, draws));
-    let correction = corrected_by(&report.config.plan);
-    let corrected_by = report.config.corrected_by.as_str();
-    findings.push(Finding::equal("config.corrected_by", correction, corrected_by));
     findings.push(until(report));
     if draws {
         findings.extend(schedule(report, &decoded));
     }
     findings.extend(requests(report));
     findings.extend(series(report, &decoded));
-    let expected = stationarity(&decoded.latencies, report.config.plan.thresholds.drift);
+    let expected = while_steady(&report.config.plan, &decoded.latencies);
     findings.extend(compare("stationarity.", &expected, &report.stationarity));
     findings.extend(littles_law(report));
     findings.extend(slo(report, &decoded));

@@ -1,10 +1,10 @@
 //! Verifies a report: against itself, and against the raw samples of its run.
 //!
 //! Whatever can be recomputed is: percentiles, intervals and stationarity from its histograms, sums
-//! from their parts, the schedule and the proof of what was intended from the plan, the verdict
-//! from all of it; and with samples, everything that a shard derives from the stamps of its
-//! requests, by the same code. A check is a [`Finding`]; the caller shows them. A document that was
-//! tampered with, or never came from a run, yields findings; it never makes the program fail.
+//! from their parts, the schedule, the test of its times and the step of each request from the plan,
+//! the verdict from all of it; and with samples, everything that a shard derives from the stamps of
+//! its requests, by the same code. A check is a [`Finding`]; the caller shows them. A document that
+//! was tampered with, or never came from a run, yields findings; it never makes the program fail.
 //!
 //! [`UNCHECKED`] names what neither a report nor its samples can show. Without samples these are
 //! not checked either: how many requests ended how in one interval, beyond the sums; which requests
@@ -21,8 +21,10 @@ mod merge_proof;
 mod part;
 mod planned;
 mod replay;
+mod rescaled;
 mod sound;
 mod steps;
+mod steps_taken;
 mod sums;
 mod unsound;
 
@@ -38,4 +40,4 @@ pub use replay::with_samples;
 pub const UNCHECKED: &str = "the environment and the address; the figures of the generator and the \
     machine; connections, users, connect times and the errors of idle connections; which arrivals \
     waited; the load before the window; how many requests were in flight; agents' names, clocks and \
-    findings; and when one was lost, and what it had told";
+    findings; and when one was lost, and what it had reported";

@@ -41,13 +41,13 @@ impl MergeRow {
     }
 }
 
-/// Pools the samples of all agents of a report, one file for each; `None` if there is one agent, no
-/// request with a latency, or back-filling has made latencies that no request has.
+/// Pools the samples of all agents of a report, one file for each; `None` if there is one agent,
+/// or no request with a latency.
 ///
 /// # Errors
 /// A file can't be read.
 pub fn merge_proof(report: &Report, files: &[&Path]) -> Result<Option<MergeProof>, ReadError> {
-    if report.per_agent.len() < 2 || report.config.plan.backfill_ns().is_some() {
+    if report.per_agent.len() < 2 {
         return Ok(None);
     }
     let plan = &report.config.plan;

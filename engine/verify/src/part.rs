@@ -14,10 +14,10 @@ use stats::pieces::Pieces;
 use units::{OneIn, SECOND_NS, seconds_to_ns};
 
 use super::compare::compare;
-use super::distribution::{distribution, distributions, of_document};
+use super::distribution::{distribution, distributions};
 use super::finding::{Finding, is_close, summed_up};
 use super::planned::Planned;
-use super::steps::steps;
+use super::steps::{by_schedule, parts};
 use super::sums::outcomes;
 
 /// Little's law: what follows from its two sides.
@@ -47,8 +47,6 @@ pub(super) fn littles_law(report: &Report) -> Vec<Finding> {
 fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
     match name {
         "naive" => Some(counts.sent.saturating_sub(counts.failed)),
-        // Back-filled values are more than requests.
-        "corrected" | "successes.corrected" if plan.backfill_ns().is_some() => None,
         "corrected" => Some(counts.with_latency()),
         "pacer_lateness" | "connection_wait" => Some(counts.sent),
         "connect_time" | "tls.handshake_time" => Some(counts.connects_in_window),
@@ -58,21 +56,6 @@ fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
         "receive_lateness" => Some(counts.stamped_by_kernel),
         _ => Some(counts.answered.saturating_sub(counts.unexpected_status)),
     }
-}
-
-/// Back-filled latencies against the naive ones.
-fn backfilled(part: &Part, interval_ns: u64) -> Vec<Finding> {
-    let mut pairs = vec![("corrected", &part.naive, &part.corrected)];
-    if let Some(successes) = &part.successes {
-        pairs.push(("successes.corrected", &successes.naive, &successes.corrected));
-    }
-    let check = |(name, naive, corrected): (&str, &DistributionPart, &DistributionPart)| {
-        // What can't be read is found elsewhere.
-        let (naive, corrected) = (of_document(naive).ok()?, of_document(corrected).ok()?);
-        let expected = naive.backfilled(interval_ns).digest();
-        Some(Finding::equal(format!("{name} by back-filling"), expected, corrected.digest()))
-    };
-    pairs.into_iter().filter_map(check).collect()
 }
 
 /// A part against itself; with the pieces of its series, its intervals as well.
@@ -92,26 +75,18 @@ pub(super) fn part(
                 document.count,
             ));
         }
-        // Only the corrected latencies are kept over time, and back-filled ones are no pieces of
-        // the run.
+        // Only the corrected latencies are kept over time.
         findings.extend(distribution(name, document, |whole| match (name, pieces) {
-            ("corrected", Some(pieces)) if plan.backfill_ns().is_none() => {
-                DistributionPart::new(whole, pieces)
-            }
-            ("corrected", Some(_)) => DistributionPart::alone(whole, Some(true)),
+            ("corrected", Some(pieces)) => DistributionPart::new(whole, pieces),
             (_, Some(_)) => DistributionPart::alone(whole, dependent),
             // Those of an agent have a check of their own.
-            ("corrected", None) if plan.backfill_ns().is_none() => {
+            ("corrected", None) => {
                 let alone = DistributionPart::alone(whole, None);
                 let percentiles = alone.percentiles.with_intervals_of(&document.percentiles);
                 DistributionPart { percentiles, ..alone }
             }
-            ("corrected", None) => DistributionPart::alone(whole, Some(true)),
             (_, None) => DistributionPart::alone(whole, part.naive.percentiles.dependent),
         }));
-    }
-    if let Some(interval_ns) = plan.backfill_ns() {
-        findings.extend(backfilled(part, interval_ns));
     }
     let of_shards = report.generator.shards.iter().map(|shard| shard.stamps_clamped);
     let of_shards = of_shards.fold(0_u64, u64::saturating_add);
@@ -143,7 +118,7 @@ pub(super) fn part(
     findings.extend(rates(report, part));
     findings.extend(tls(plan, part));
     let dependent = dependent.or(part.naive.percentiles.dependent);
-    findings.extend(steps(plan, part, dependent));
+    findings.extend(parts(plan, part, dependent));
     findings
 }
 
@@ -260,7 +235,8 @@ fn rates(report: &Report, part: &Part) -> Vec<Finding> {
 pub(super) fn target(report: &Report) -> Option<f64> {
     let there = report.per_agent.iter().map(|agent| &agent.config.share);
     let lost = report.agent_lost.iter().map(|lost| &lost.share);
-    offered_rate(&report.config.plan, there.chain(lost))
+    let until_ns = seconds_to_ns(report.config.schedule_until);
+    offered_rate(&report.config.plan, until_ns, there.chain(lost))
 }
 
 /// Where the schedule ended.
@@ -311,6 +287,8 @@ pub(super) fn taken(report: &Report, planned: Option<&Planned>) -> Vec<Finding> 
     if let Some(planned) = planned {
         let (due, intended) = (planned.window.arrivals(), report.whole.counts.intended);
         findings.push(Finding::equal("intended by the schedule", due, intended));
+        findings.extend(planned.rescaled.iter().cloned());
+        findings.extend(by_schedule(&report.whole, planned));
     }
     findings.extend(arrivals(report, planned));
     findings

@@ -1,7 +1,13 @@
-//! Recomputes the plan's arrivals: their digests, their counts per interval, and the proof of the
-//! schedule.
+//! Recomputes the plan's arrivals: their digests, their counts per interval, the test of their times,
+//! and the proof of a run that sent them.
 
-use load::schedule::{Digest, Schedule};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::iter;
+
+use load::mix::Mix;
+use load::schedule::{Arrival, Digest, Schedule};
 use load::share::Share;
 use plan::thresholds::Thresholds;
 use report::Report;
@@ -10,7 +16,10 @@ use stats::arrival_proof::ArrivalProof;
 use stats::arrivals::ArrivalStats;
 use units::seconds_to_ns;
 
+use super::finding::Finding;
+use super::rescaled::Rescaled;
 use super::sound::DecodedSeries;
+use super::steps_taken::StepsTaken;
 
 /// The arrivals of an open plan that a report's agents were to offer, each until its end.
 pub(super) struct Planned {
@@ -18,9 +27,13 @@ pub(super) struct Planned {
     pub(super) whole: Digest,
     /// Those of the window.
     pub(super) window: Digest,
+    /// Which step each of those takes.
+    pub(super) steps: StepsTaken,
     /// How many are due in each interval of the window.
     pub(super) per_interval: Vec<u64>,
-    /// Their proof, of a run in which nothing was sent.
+    /// The test of their times.
+    pub(super) rescaled: Vec<Finding>,
+    /// The proof of a run in which nothing was sent.
     pub(super) proof: ArrivalProof,
 }
 
@@ -33,36 +46,36 @@ impl Planned {
         let most = most_arrivals(report);
         let window_ns = plan.warmup.0..plan.end_ns();
         let (mut whole, mut window) = (Digest::default(), Digest::default());
+        let (mix, mut steps) = (Mix::of_plan(plan), StepsTaken::new(plan));
         let mut per_interval = Vec::new();
-        let mut intended = ArrivalStats::new(window_ns.clone());
-        for agent in &report.per_agent {
+        let mut rescaled = Rescaled::new(&offer, 0);
+        let schedules = report.per_agent.iter().flat_map(|agent| {
             let until_ns = seconds_to_ns(agent.config.schedule_until).min(plan.end_ns());
-            let shards = agent.generator.shards.len();
-            for shard in 0..shards {
-                let mut part = ArrivalStats::new(window_ns.clone());
-                let share = agent.config.share.of_shard(shard, shards);
-                let curve = offer.curve.clone();
-                let schedule = Schedule::new(curve, plan.arrivals, plan.seed, until_ns, share);
-                let left = most.saturating_sub(usize_of(whole.arrivals()));
-                for due_ns in schedule.times_ns().take(left) {
-                    whole.add(due_ns);
-                    if due_ns < window_ns.start {
-                        continue;
-                    }
-                    window.add(due_ns);
-                    part.record_unsent(due_ns);
-                    let at = usize::try_from((due_ns - window_ns.start) / decoded.interval_ns)
-                        .expect("a window has few intervals");
-                    if per_interval.len() <= at {
-                        per_interval.resize(at + 1, 0);
-                    }
-                    per_interval[at] += 1;
-                }
-                intended.merge(&part);
+            let (shards, share) = (agent.generator.shards.len(), &agent.config.share);
+            let curve = &offer.curve;
+            (0..shards).map(move |shard| {
+                let share = share.of_shard(shard, shards);
+                Schedule::new(curve.clone(), plan.arrivals, plan.seed, until_ns, share)
+            })
+        });
+        for Arrival { due_ns, number } in in_order(schedules.collect()).take(most) {
+            whole.add(due_ns);
+            rescaled.add(due_ns);
+            if due_ns < window_ns.start {
+                continue;
             }
+            window.add(due_ns);
+            steps.add(due_ns, mix.step(number));
+            let at = usize::try_from((due_ns - window_ns.start) / decoded.interval_ns)
+                .expect("a window has few intervals");
+            if per_interval.len() <= at {
+                per_interval.resize(at + 1, 0);
+            }
+            per_interval[at] += 1;
         }
-        let proof = intended.summary(&offer, &plan.thresholds);
-        Some(Planned { whole, window, per_interval, proof })
+        let proof = ArrivalStats::new(window_ns).summary(&offer, &plan.thresholds);
+        let rescaled = rescaled.findings("schedule");
+        Some(Planned { whole, window, steps, per_interval, rescaled, proof })
     }
 
     /// The proof of a run that sent these arrivals as `found` says: the figures of how the sends
@@ -77,11 +90,26 @@ impl Planned {
         for (dispersion, found) in proof.dispersion.iter_mut().zip(&found.dispersion) {
             (dispersion.due, dispersion.sent.value) = (found.due, found.sent.value);
         }
-        proof.gaps_distance.value = found.gaps_distance.value;
-        (proof.lag1_due, proof.lag1_sent.value) = (found.lag1_due, found.lag1_sent.value);
         proof.judge(bounds);
         proof
     }
+}
+
+/// All arrivals of these schedules, in the order in which they are due.
+fn in_order(mut schedules: Vec<Schedule>) -> impl Iterator<Item = Arrival> {
+    let key = |arrival: Arrival, at| Reverse((arrival.due_ns, arrival.number, at));
+    let firsts = schedules.iter_mut().enumerate();
+    let firsts = firsts.filter_map(|(at, schedule)| Some(key(schedule.next()?, at)));
+    let mut next: BinaryHeap<Reverse<(u64, u64, usize)>> = firsts.collect();
+    iter::from_fn(move || {
+        let mut first = next.peek_mut()?;
+        let Reverse((due_ns, number, at)) = *first;
+        match schedules[at].next() {
+            Some(later) => *first = key(later, at),
+            None => drop(PeekMut::pop(first)),
+        }
+        Some(Arrival { due_ns, number })
+    })
 }
 
 /// The digest of the schedule that a single process would offer, until the plan's end; `None`

@@ -2,12 +2,10 @@
 //! themselves.
 //!
 //! The records go through a recorder as they did in the shards, and its figures are compared with
-//! the report value by value. The files are read as streams: once for that, with 16 bytes a request
-//! in memory to put the arrivals of each shard back in order, then once for each distribution,
-//! whose values are sorted in memory, 8 bytes a request, for quantiles that don't depend on a
-//! histogram.
+//! the report value by value. The files are read as streams: once for that, then once for each
+//! distribution, whose values are sorted in memory, 8 bytes a request, for quantiles that don't
+//! depend on a histogram; so are the intended times, to be tested in order.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use load::schedule::Digest;
@@ -19,8 +17,7 @@ use record::recorder::Recorder;
 use report::merge::{WindowFigures, offer, window_figures};
 use report::{AgentPart, ClientShare, DistributionPart, Part, Rates, Report};
 use samples::{End, Header, ReadError, Sample, SampleKind, SampleReader, plan_digest};
-use stats::arrival_proof::ArrivalProof;
-use stats::arrivals::ArrivalStats;
+use stats::arrival_proof::{ArrivalProof, Offer};
 use stats::distribution::{Distribution, VALUE_MAX_NS, rank};
 use stats::percentiles::Quantile;
 use units::{seconds_to_ns, us_to_ns};
@@ -29,7 +26,9 @@ use super::compare::compare;
 use super::finding::{Finding, is_close, summed_up};
 use super::part::target;
 use super::planned::Planned;
+use super::rescaled::Rescaled;
 use super::sound::{DecodedSeries, sound};
+use super::steps_taken::StepsTaken;
 use super::unsound::Unsound;
 
 /// How far a percentile of the report may be from the exact one: 1 %, or one bucket of its
@@ -77,15 +76,9 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
     }
     findings.extend(replay.schedule(&decoded));
     findings.extend(replay.littles_law());
-    match replay.arrivals() {
-        Ok(arrivals) => {
-            let checks = compare("", &arrivals, &report.arrivals);
-            findings.extend(summed_up("samples: arrivals", checks));
-        }
-        Err(problem) => {
-            findings.push(Finding::new("samples: sends", "in the order intended", problem, false));
-        }
-    }
+    findings.extend(replay.rescaled());
+    let checks = compare("", &replay.arrivals(), &report.arrivals);
+    findings.extend(summed_up("samples: arrivals", checks));
     findings.extend(against(replay.figures(&decoded), report));
     if report.is_joint() {
         for (agent, file) in report.per_agent.iter().zip(files) {
@@ -93,7 +86,7 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
             findings.extend(summed_up(&format!("samples: agent {}", agent.name), checks));
         }
     }
-    for (name, document, measure) in measured(&report.whole, &report.config.plan) {
+    for (name, document, measure) in measured(&report.whole) {
         match sorted(files, &report.config.plan, measure) {
             Ok(values) => findings.extend(quantiles(name, document, &values)),
             Err(error) => findings.push(Finding::new(name, "a readable file", error, false)),
@@ -110,12 +103,8 @@ fn alone(report: &Report, agent: &AgentPart, file: &Path, decoded: &DecodedSerie
         return vec![Finding::new("file", "whole", error, false)];
     }
     let mut findings = replay.littles_law();
-    match replay.arrivals() {
-        Ok(arrivals) => findings.extend(compare("arrivals.", &arrivals, &agent.arrivals)),
-        Err(problem) => {
-            findings.push(Finding::new("sends", "in the order intended", problem, false))
-        }
-    }
+    findings.extend(replay.rescaled());
+    findings.extend(compare("arrivals.", &replay.arrivals(), &agent.arrivals));
     // Its intervals rest on its seconds: those of the run, unless it stalled at the run's end.
     let of_its_own = part_against(replay.window_figures().part, &agent.part);
     let of_the_run = part_against(replay.figures(decoded).part, &agent.part);
@@ -162,40 +151,34 @@ fn taken(end: &End) -> Digest {
     taken
 }
 
-/// The arrivals of one shard, each with when it was sent, [`NEVER_NS`] when it wasn't.
-type SentTimes = Vec<(u64, u64)>;
-const NEVER_NS: u64 = u64::MAX;
-
 /// What the samples of all files add up to.
 struct Replay<'a> {
     report: &'a Report,
     plan: &'a Plan,
     until_ns: u64,
     recorder: Recorder,
-    /// By file and shard.
-    streams: BTreeMap<(usize, u16), SentTimes>,
-    files: usize,
     taken: Digest,
     intended: Digest,
+    /// When the requests were due.
+    due_ns: Vec<u64>,
+    steps: StepsTaken,
 }
 
 impl<'a> Replay<'a> {
     fn new(report: &'a Report) -> Replay<'a> {
         let plan = &report.config.plan;
         let until_ns = seconds_to_ns(report.config.schedule_until);
-        // The arrivals are put in order first.
-        let config = RecorderConfig { scheduled: false, ..RecorderConfig::of_plan(plan) };
-        let mut recorder = Recorder::new(config);
+        let mut recorder = Recorder::new(RecorderConfig::of_plan(plan));
         recorder.in_flight = InFlightIntegral::new(plan.warmup.0, until_ns);
         Replay {
             report,
             plan,
             until_ns,
             recorder,
-            streams: BTreeMap::new(),
-            files: 0,
             taken: Digest::default(),
             intended: Digest::default(),
+            due_ns: Vec::new(),
+            steps: StepsTaken::new(plan),
         }
     }
 
@@ -208,7 +191,6 @@ impl<'a> Replay<'a> {
         }
         let end = reader.end().expect("a file read without an error has its end").clone();
         self.taken.merge(taken(&end));
-        self.files += 1;
         Ok((header, end))
     }
 
@@ -237,8 +219,8 @@ impl<'a> Replay<'a> {
             self.recorder.in_flight.stay(sent_ns, ending.received_ns, ending.handled_ns);
         }
         self.intended.add(intended_ns);
-        let stream = self.streams.entry((self.files, sample.shard)).or_default();
-        stream.push((intended_ns, if is_sent { sent_ns } else { NEVER_NS }));
+        self.due_ns.push(intended_ns);
+        self.steps.add(intended_ns, sample.step);
         Ok(())
     }
 
@@ -249,10 +231,12 @@ impl<'a> Replay<'a> {
         };
         let found = self.report.config.schedule_digest.clone().unwrap_or("none".to_owned());
         let taken = self.taken.hex();
+        let (steps, taken_steps) = (planned.steps.hex(), self.steps.hex());
         vec![
             Finding::equal("samples: schedule_digest by the shards' ends", taken.clone(), found),
             Finding::equal("samples: whole schedule", planned.whole.hex(), taken),
             Finding::equal("samples: intended times", planned.window.hex(), self.intended.hex()),
+            Finding::equal("samples: steps by the schedule", steps, taken_steps),
         ]
     }
 
@@ -281,30 +265,24 @@ impl<'a> Replay<'a> {
         .into()
     }
 
-    /// The proof of the arrivals. An error where a shard's requests were not sent in the order
-    /// intended, as every shard sends them.
-    fn arrivals(&mut self) -> Result<Option<ArrivalProof>, Unsound> {
-        let Some(offer) = offer(self.plan, &self.report.whole, &self.report.per_agent) else {
-            return Ok(None);
-        };
-        let window_ns = self.plan.warmup.0..self.plan.end_ns();
-        let mut whole = ArrivalStats::new(window_ns.clone());
-        for ((_, shard), mut stream) in std::mem::take(&mut self.streams) {
-            stream.sort_unstable();
-            let sent = stream.iter().map(|(_, sent_ns)| *sent_ns);
-            if !sent.filter(|sent_ns| *sent_ns != NEVER_NS).is_sorted() {
-                return Err(Unsound::Order(shard));
-            }
-            let mut part = ArrivalStats::new(window_ns.clone());
-            for (intended_ns, sent_ns) in stream {
-                match sent_ns {
-                    NEVER_NS => part.record_unsent(intended_ns),
-                    sent_ns => part.record(intended_ns, sent_ns),
-                }
-            }
-            whole.merge(&part);
-        }
-        Ok(Some(whole.summary(&offer, &self.plan.thresholds)))
+    /// The test of the intended times.
+    fn rescaled(&mut self) -> Vec<Finding> {
+        let Some(offer) = self.offer() else { return Vec::new() };
+        let mut due_ns = std::mem::take(&mut self.due_ns);
+        due_ns.sort_unstable();
+        let mut rescaled = Rescaled::new(&offer, offer.from_ns);
+        due_ns.into_iter().for_each(|due_ns| rescaled.add(due_ns));
+        rescaled.findings("samples: intended times")
+    }
+
+    /// The proof of the arrivals.
+    fn arrivals(&self) -> Option<ArrivalProof> {
+        let arrivals = self.recorder.arrivals.as_ref()?;
+        Some(arrivals.summary(&self.offer()?, &self.plan.thresholds))
+    }
+
+    fn offer(&self) -> Option<Offer> {
+        offer(self.plan, &self.report.whole, &self.report.per_agent)
     }
 
     /// The recorder's figures.
@@ -381,10 +359,9 @@ pub(super) type Measure = fn(&Sample, &Plan, &mut dyn FnMut(u64));
 /// A distribution of the report that samples can rebuild.
 type Measurement<'a> = (&'static str, &'a DistributionPart, Measure);
 
-/// What the samples say of each. Back-filled latencies follow from the naive ones.
-fn measured<'a>(whole: &'a Part, plan: &Plan) -> Vec<Measurement<'a>> {
-    let is_backfilled = plan.backfill_ns().is_some();
-    let mut all: Vec<Measurement<'a>> = vec![
+/// What the samples say of each.
+fn measured(whole: &Part) -> Vec<Measurement<'_>> {
+    let mut all: Vec<Measurement<'_>> = vec![
         ("naive", &whole.naive, |sample, _, each| sample.naive_ns().into_iter().for_each(each)),
         ("corrected", &whole.corrected, |sample, _, each| {
             sample.corrected_ns().into_iter().for_each(each);
@@ -407,7 +384,6 @@ fn measured<'a>(whole: &'a Part, plan: &Plan) -> Vec<Measurement<'a>> {
             sample.corrected_ns().filter(|_| is_success(sample, plan)).into_iter().for_each(each);
         }));
     }
-    all.retain(|(name, ..)| !is_backfilled || !name.ends_with("corrected"));
     all
 }
 

@@ -1,4 +1,5 @@
-//! Checks the results of each step: against themselves, the plan, and the whole that they add up to.
+//! Checks the results of each part, a step in a stage: against themselves, the plan, and the whole
+//! that they add up to.
 
 use plan::Plan;
 use record::config::RecorderConfig;
@@ -9,55 +10,66 @@ use report::{DistributionPart, Part, StepCounts, StepPart};
 use super::compare::compare;
 use super::distribution::distribution;
 use super::finding::{Finding, summed_up};
+use super::planned::Planned;
 use super::sums::outcomes;
 
-/// The steps of a part, whose requests depend on each other or not.
-pub(super) fn steps(plan: &Plan, part: &Part, dependent: Option<bool>) -> Vec<Finding> {
+/// The parts of a whole, whose requests depend on each other or not.
+pub(super) fn parts(plan: &Plan, whole: &Part, dependent: Option<bool>) -> Vec<Finding> {
     let several = RecorderConfig::of_plan(plan).parts();
-    let mut findings = vec![Finding::equal("parts", several, part.parts.len())];
+    let mut findings = vec![Finding::equal("parts", several, whole.parts.len())];
     if several == 0 || !findings[0].ok {
         return findings;
     }
-    let shares = planned(plan);
     let mut sum = Counts::default();
-    for ((scenario, share), step) in plan.scenario.iter().zip(shares).zip(&part.parts) {
+    for (planned, part) in planned(plan).into_iter().zip(&whole.parts) {
         let mut checks = vec![
-            Finding::equal("name", &scenario.name, &step.name),
-            Finding::equal("planned", share, step.planned),
+            Finding::equal("name", &planned.name, &part.name),
+            Finding::equal("planned", planned.share, part.planned),
         ];
-        checks.extend(alone(plan, step, dependent));
-        findings.extend(summed_up(&format!("part {}", scenario.name), checks));
-        sum += step.counts.as_whole();
+        checks.extend(compare("stage.", &planned.stage, &part.stage));
+        checks.extend(alone(plan, part, dependent));
+        let stage = planned.stage.map_or(String::new(), |it| format!(", stage {}", it.number));
+        findings.extend(summed_up(&format!("part {}{stage}", planned.name), checks));
+        sum += part.counts.as_whole();
     }
-    let (sum, whole) = (StepCounts::new(&sum), StepCounts::new(&part.counts));
-    findings.extend(summed_up("parts add up to the whole", compare("", &sum, &whole)));
-    let count = |of: fn(&StepPart) -> u64| part.parts.iter().map(of).sum::<u64>();
-    findings.push(Finding::equal("parts: naive", part.naive.count, count(|it| it.naive.count)));
-    let corrected = count(|step| step.corrected.count);
-    findings.push(Finding::equal("parts: corrected", part.corrected.count, corrected));
+    let (sum, counts) = (StepCounts::new(&sum), StepCounts::new(&whole.counts));
+    findings.extend(summed_up("parts add up to the whole", compare("", &sum, &counts)));
+    let count = |of: fn(&StepPart) -> u64| whole.parts.iter().map(of).sum::<u64>();
+    findings.push(Finding::equal("parts: naive", whole.naive.count, count(|it| it.naive.count)));
+    let corrected = count(|part| part.corrected.count);
+    findings.push(Finding::equal("parts: corrected", whole.corrected.count, corrected));
     findings
 }
 
-/// A step's results against each other.
-fn alone(plan: &Plan, step: &StepPart, dependent: Option<bool>) -> Vec<Finding> {
-    let counts = step.counts.as_whole();
+/// Each part had the requests that the plan's mix and its stages give it.
+pub(super) fn by_schedule(whole: &Part, planned: &Planned) -> Vec<Finding> {
+    if whole.parts.is_empty() {
+        return Vec::new();
+    }
+    let parts = whole.parts.iter().enumerate();
+    let check = |(at, part): (usize, &StepPart)| {
+        Finding::equal(&*part.name, planned.steps.count(at), part.counts.intended)
+    };
+    summed_up("parts: intended by the schedule", parts.map(check).collect())
+}
+
+/// A part's results against each other.
+fn alone(plan: &Plan, part: &StepPart, dependent: Option<bool>) -> Vec<Finding> {
+    let counts = part.counts.as_whole();
     let naive = counts.sent.saturating_sub(counts.failed);
     let mut findings = outcomes(&counts, plan);
     findings.extend([
-        Finding::equal("bad", counts.bad(), step.bad),
-        Finding::equal("naive.count by the counts", naive, step.naive.count),
+        Finding::equal("bad", counts.bad(), part.bad),
+        Finding::equal("naive.count by the counts", naive, part.naive.count),
+        Finding::equal(
+            "corrected.count by the counts",
+            counts.with_latency(),
+            part.corrected.count,
+        ),
     ]);
-    let laid_out = |dependent| move |whole: &_| DistributionPart::alone(whole, dependent);
-    findings.extend(distribution("naive", &step.naive, laid_out(dependent)));
-    let dependent = match plan.backfill_ns() {
-        None => {
-            let corrected = counts.with_latency();
-            let found = step.corrected.count;
-            findings.push(Finding::equal("corrected.count by the counts", corrected, found));
-            dependent
-        }
-        Some(_) => Some(true),
-    };
-    findings.extend(distribution("corrected", &step.corrected, laid_out(dependent)));
+    for (name, document) in [("naive", &part.naive), ("corrected", &part.corrected)] {
+        let laid_out = |whole: &_| DistributionPart::alone(whole, dependent);
+        findings.extend(distribution(name, document, laid_out));
+    }
     findings
 }

@@ -31,7 +31,4 @@ pub(super) enum Unsound {
     /// A sample of a step that the plan doesn't have.
     #[error("a request of step {0}, of {1}")]
     Step(u16, usize),
-    /// Sends that aren't in the order intended.
-    #[error("shard {0} sent in another order")]
-    Order(u16),
 }

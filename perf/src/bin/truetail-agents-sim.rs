@@ -20,7 +20,6 @@ use agents::session::{Session, SessionError};
 use anyhow::{Context as _, Result, anyhow};
 use clap::Parser;
 use engine::host::environment;
-use engine::host::watch::Machine;
 use engine::load::curve::Curve;
 use engine::load::requests;
 use engine::load::schedule::{Digest, Schedule};
@@ -33,11 +32,13 @@ use engine::plan::{Model, Plan};
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
 use engine::record::recorder::Recorder;
-use engine::record::shard_stats::{ShardMeter, ShardStats};
+use engine::record::shard_report::ShardReport;
+use engine::record::shard_stats::ShardStats;
 use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::collected::CollectedHead;
-use engine::run::{Phase, Tally};
-use engine::shard::{CoarseHistogram, ShardReport};
+use engine::report::machine::Machine;
+use engine::run::{Phase, RunProgress};
+use engine::shard::{CoarseHistogram, ShardMeter};
 use engine::sys::clock::now_ns;
 use engine::sys::placement::allowed_cores;
 use glommio::timer::timeout;
@@ -120,8 +121,8 @@ struct Run {
     epoch_ns: Option<u64>,
     /// When the window ended, ns since the epoch.
     until_ns: u64,
-    told_ns: u64,
-    is_told: bool,
+    reported_ns: u64,
+    is_done: bool,
 }
 
 impl Agent {
@@ -225,19 +226,19 @@ impl Run {
             schedule,
             next_due_ns,
             epoch_ns: None,
-            told_ns: 0,
-            is_told: false,
+            reported_ns: 0,
+            is_done: false,
         })
     }
 
-    /// How long until something is to be told; `None` if nothing is.
+    /// How long until something is to be reported; `None` if nothing is.
     fn wait_ns(&self) -> Option<u64> {
-        let at_ns = self.epoch_ns? + (self.told_ns + PROGRESS_NS).min(self.until_ns + NAIVE_NS);
-        (!self.is_told).then(|| at_ns.saturating_sub(now_ns()))
+        let at_ns = self.epoch_ns? + (self.reported_ns + PROGRESS_NS).min(self.until_ns + NAIVE_NS);
+        (!self.is_done).then(|| at_ns.saturating_sub(now_ns()))
     }
 
     /// What happened since the last time.
-    fn progress(&mut self) -> Tally {
+    fn progress(&mut self) -> RunProgress {
         let elapsed_ns = now_ns().saturating_sub(self.epoch_ns.expect("it has begun"));
         let phase = match elapsed_ns {
             _ if self.until_ns + NAIVE_NS <= elapsed_ns => Phase::Done,
@@ -255,12 +256,12 @@ impl Run {
             }
             self.next_due_ns = self.schedule.next().map(|next| next.due_ns);
         }
-        self.told_ns = elapsed_ns;
-        self.is_told = phase == Phase::Done;
+        self.reported_ns = elapsed_ns;
+        self.is_done = phase == Phase::Done;
         let warmup = intended - in_window;
         let counts = [in_window, in_window, 0, in_window, 0, 0, 0, 0, warmup, warmup];
         let (answered, errors, in_flight) = (intended, 0, 0);
-        Tally { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
+        RunProgress { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
     }
 
     /// What it would have measured. It is made up by a thread, since all agents are asked at once

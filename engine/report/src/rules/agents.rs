@@ -7,9 +7,9 @@ use stats::percentiles::Percentile;
 use stats::widened::widened;
 use units::us_to_ns;
 
+use super::rule::Found;
 use super::share::percent;
 use crate::figures::time;
-use crate::verdict::{Code, Level, Reason, Topic, Unit};
 use crate::{AgentPart, Report};
 
 /// An agent whose corrected p99 is above so many times another's sees another target, or shows
@@ -19,8 +19,8 @@ const DIFFERENT: f64 = 1.2;
 pub(super) const OTHERS_SHOWN: usize = 3;
 
 /// An agent was lost: what it was to offer is missing, and what it measured is in no number.
-pub(super) fn agent_lost(report: &Report, reasons: &mut Vec<Reason>) {
-    let Some(first) = report.agent_lost.first() else { return };
+pub(super) fn agent_lost(report: &Report) -> Option<Found> {
+    let first = report.agent_lost.first()?;
     let figure = share::together(report.agent_lost.iter().map(|lost| &lost.share));
     let shown = report.agent_lost.iter().take(1 + OTHERS_SHOWN).map(|lost| {
         format!(
@@ -38,23 +38,7 @@ pub(super) fn agent_lost(report: &Report, reasons: &mut Vec<Reason>) {
     if 1 < report.agent_lost.len() {
         evidence.push_str(&format!("; {} of the load in all", percent(figure)));
     }
-    reasons.push(Reason {
-        code: Code::AgentLost,
-        agent: Some(first.name.clone()),
-        level: Level::Invalid,
-        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
-        evidence,
-        figure,
-        threshold: 0.0,
-        unit: Unit::Share,
-        meaning:
-            "the target saw less load from about then on, and no number holds what a lost agent \
-                  sent and measured; nothing is scaled up for it"
-                .to_owned(),
-        cure: "see why the agent or its connection ended, and run again; what it measured may be \
-               in its --state-dir"
-            .to_owned(),
-    });
+    Some(Found::invalid(figure, 0.0, evidence).on_agent(&first.name))
 }
 
 /// How many more agents there are of which the evidence doesn't tell.
@@ -64,17 +48,19 @@ fn and_more(agents: usize) -> String {
 }
 
 /// An agent's p99 is far above another's, and more than chance makes of two.
-pub(super) fn agents_differ(report: &Report, reasons: &mut Vec<Reason>) {
+pub(super) fn agents_differ(report: &Report) -> Option<Found> {
     let mut all: Vec<P99<'_>> = report.per_agent.iter().filter_map(P99::of).collect();
     // A stable sort keeps the agents' order among equals.
     all.sort_by(|one, other| other.us.total_cmp(&one.us));
     let agents = all.len();
-    let Some(fastest) = all.pop() else { return };
+    let fastest = all.pop()?;
     let low = fastest.us;
     all.retain(|slow| DIFFERENT * low < slow.us && slow.is_apart_from(&fastest, agents));
-    let Some((slowest, others)) = all.split_first() else { return };
+    let (slowest, others) = all.split_first()?;
     let high = slowest.us;
     let times = |us: f64| if low == 0.0 { f64::INFINITY } else { us / low };
+    // Of a p99 of 0 anything is infinitely many times as much, which no document can say.
+    let figure = times(high).min(f64::MAX);
     let mut evidence = format!(
         "corrected p99 is {} on agent {} and {} on agent {}, {:.2} times as much; the limit is \
          {DIFFERENT}",
@@ -90,22 +76,7 @@ pub(super) fn agents_differ(report: &Report, reasons: &mut Vec<Reason>) {
     if OTHERS_SHOWN < others.len() {
         evidence.push_str(&and_more(others.len() - OTHERS_SHOWN));
     }
-    reasons.push(Reason {
-        code: Code::AgentsDiffer,
-        agent: Some(slowest.agent.name.clone()),
-        level: Level::Suspect,
-        touches: vec![Topic::Latency],
-        evidence,
-        // Of a p99 of 0 anything is infinitely many times as much, which no document can say.
-        figure: times(high).min(f64::MAX),
-        threshold: DIFFERENT,
-        unit: Unit::Ratio,
-        meaning: "the agents saw different targets, or a difference of their own: the merged \
-                  percentiles are those of all requests, and describe neither"
-            .to_owned(),
-        cure: "compare the agents' paths to the target, their machines and their verdicts"
-            .to_owned(),
-    });
+    Some(Found::suspect(figure, DIFFERENT, evidence).on_agent(&slowest.agent.name))
 }
 
 /// An agent's corrected p99, µs.
@@ -140,10 +111,10 @@ impl P99<'_> {
 }
 
 /// The agents' loads lay apart in time, by the first sends and by what is known of their clocks.
-pub(super) fn start_skew(report: &Report, reasons: &mut Vec<Reason>) {
+pub(super) fn start_skew(report: &Report) -> Option<Found> {
     let threshold = INTERVAL_FIRST_NS as f64 / 1e3;
     if report.per_agent.len() < 2 {
-        return;
+        return None;
     }
     let off_us = |agent: &AgentPart| {
         let clock_us = agent.synchronization.map_or(0.0, |clock| clock.error_ns() as f64 / 1e3);
@@ -152,30 +123,15 @@ pub(super) fn start_skew(report: &Report, reasons: &mut Vec<Reason>) {
     let all = report.per_agent.iter().map(|agent| (agent, off_us(agent)));
     let sum = |(sent_us, clock_us): (f64, f64)| sent_us + clock_us;
     let worst = all.max_by(|(_, one), (_, other)| sum(*one).total_cmp(&sum(*other)));
-    let Some((agent, off)) = worst.filter(|(_, off)| threshold < sum(*off)) else { return };
-    reasons.push(Reason {
-        code: Code::StartSkew,
-        agent: Some(agent.name.clone()),
-        level: Level::Suspect,
-        touches: vec![Topic::Arrivals],
-        evidence: format!(
-            "agent {} sent its first request {:.1} ms after it was due, and its clock was within \
-             {:.1} ms of the controller's; the limit is {:.1} ms together",
-            agent.name,
-            off.0 / 1e3,
-            // Rounded up, since it is a bound.
-            (off.1 / 100.0).ceil() / 10.0,
-            threshold / 1e3
-        ),
-        figure: sum(off),
-        threshold,
-        unit: Unit::Us,
-        meaning:
-            "the agents' loads lay apart in time: the run over time puts together what wasn't \
-                  at the same time"
-                .to_owned(),
-        cure: "see the agent's verdict if it sent late; bring the controller closer to its agents \
-               if their clocks are the cause"
-            .to_owned(),
-    });
+    let (agent, off) = worst.filter(|(_, off)| threshold < sum(*off))?;
+    let evidence = format!(
+        "agent {} sent its first request {:.1} ms after it was due, and its clock was within {:.1} \
+         ms of the controller's; the limit is {:.1} ms together",
+        agent.name,
+        off.0 / 1e3,
+        // Rounded up, since it is a bound.
+        (off.1 / 100.0).ceil() / 10.0,
+        threshold / 1e3
+    );
+    Some(Found::suspect(sum(off), threshold, evidence).on_agent(&agent.name))
 }

@@ -3,11 +3,11 @@
 
 use plan::Model;
 
-use super::client::is_measured;
+use super::rule::Found;
 use super::share::percent;
 use crate::Report;
 use crate::figures::time;
-use crate::verdict::{Code, Level, Reason, Topic, Unit};
+use crate::verdict::Topic;
 
 /// Busy share of a shard below which its core has room, whatever was calibrated: the capacity is
 /// that of small responses over the loopback, and was higher if a request costs less than there.
@@ -21,21 +21,13 @@ const NEAR_CEILING: f64 = 0.8;
 const BELOW_FLOOR: f64 = 0.8;
 /// Share of the capacity above which the calibration is what is wrong: two runs at it differ too.
 const ABOVE_CEILING: f64 = 1.05;
-
-/// A load near the calibrated capacity, where what that costs isn't measured.
-pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
-    reasons.extend(close_to_ceiling(report).filter(|_| !is_measured(report)));
-}
-
-/// The same where it is.
-pub(super) fn close_ceiling(report: &Report, notes: &mut Vec<Reason>) {
-    notes.extend(close_to_ceiling(report).filter(|_| is_measured(report)));
-}
+/// The cure where a calibration contradicts a run.
+const CALIBRATE: &str = "calibrate again: `truetail calibrate`";
 
 /// What a generator sends near its calibrated capacity may be its own limit instead of the
 /// target's, and waits for its core. It is told apart from a run at a rate that only looks high by
 /// the core itself, which has no room then.
-fn close_to_ceiling(report: &Report) -> Option<Reason> {
+pub(super) fn near_ceiling(report: &Report) -> Option<Found> {
     let plan = &report.config.plan;
     let held = report.calibration.as_ref();
     let figure = held.and_then(|held| held.rate_of_ceiling)?;
@@ -46,58 +38,43 @@ fn close_to_ceiling(report: &Report) -> Option<Reason> {
     // What a schedule or a pace asks for is offered or missed, which other rules see. A closed loop
     // offers what it can.
     let is_unpaced = plan.model() == Model::Closed && plan.period.is_none();
-    let touches = match is_unpaced {
-        true => vec![Topic::Throughput, Topic::Latency],
-        false => vec![Topic::Latency],
-    };
-    let (meaning, cure) = if ABOVE_CEILING < figure {
-        (
+    let is_above = ABOVE_CEILING < figure;
+    let meaning = match is_unpaced {
+        _ if is_above => Some(
             "more was sent than this machine can send by its calibration: one of the two is wrong, \
              and how much room the generator had left isn't known",
-            "calibrate again: `truetail calibrate`",
-        )
-    } else {
-        (
-            match is_unpaced {
-                true => "the throughput may be the generator's own: the target may be faster",
-                false => {
-                    "the generator had little room left: latencies contain waits for its own core"
-                }
-            },
-            "add --cores, or lower the load; calibrate again if the machine has changed",
-        )
-    };
-    Some(Reason {
-        code: Code::NearCeiling,
-        agent: None,
-        level: Level::Suspect,
-        touches,
-        evidence: format!(
-            "{:.0}/s were sent, {} of the {} calibrated here, by a core that was busy {} of the time; \
-             the limit is {}",
-            report.whole.rate.sent,
-            percent(figure),
-            match plan.model() {
-                Model::Open => "open-loop limit",
-                Model::Closed => "closed-loop peak",
-            },
-            percent(busy),
-            percent(NEAR_CEILING)
         ),
-        figure,
-        threshold: NEAR_CEILING,
-        unit: Unit::Share,
-        meaning: meaning.to_owned(),
-        cure: cure.to_owned(),
-    })
+        true => Some("the throughput may be the generator's own: the target may be faster"),
+        false => None,
+    };
+    let touches: &[Topic] =
+        if is_unpaced { &[Topic::Throughput, Topic::Latency] } else { &[Topic::Latency] };
+    let evidence = format!(
+        "{:.0}/s were sent, {} of the {} calibrated here, by a core that was busy {} of the time; \
+         the limit is {}",
+        report.whole.rate.sent,
+        percent(figure),
+        match plan.model() {
+            Model::Open => "open-loop limit",
+            Model::Closed => "closed-loop peak",
+        },
+        percent(busy),
+        percent(NEAR_CEILING)
+    );
+    Some(
+        Found::suspect(figure, NEAR_CEILING, evidence)
+            .touches(touches)
+            .meaning(meaning)
+            .cure(is_above.then_some(CALIBRATE)),
+    )
 }
 
 /// A target that costs nothing has such a latency: what this one adds can't be read from it.
-pub(super) fn below_floor(report: &Report, reasons: &mut Vec<Reason>) {
-    let Some(held) = &report.calibration else { return };
-    let (Some(figure), Some(floor)) = (held.floor_of_p50, held.floor) else { return };
+pub(super) fn below_floor(report: &Report) -> Option<Found> {
+    let held = report.calibration.as_ref()?;
+    let (Some(figure), Some(floor)) = (held.floor_of_p50, held.floor) else { return None };
     if figure <= BELOW_FLOOR {
-        return;
+        return None;
     }
     let p50 = floor / figure;
     let at = match held.calibrated.nearest_to(report.whole.rate.sent) {
@@ -105,37 +82,22 @@ pub(super) fn below_floor(report: &Report, reasons: &mut Vec<Reason>) {
         None => "at that rate".to_owned(),
     };
     // Two runs at the floor differ as well.
-    let (meaning, cure) = if figure * BELOW_FLOOR <= 1.0 {
-        (
-            "the median is that of the path and of the generator itself, and says little about the \
-             target",
-            "take what exceeds the floor for the target's part, or measure a request that costs the \
-             target more",
-        )
-    } else {
-        (
-            "the median is below what this machine showed of a target that costs nothing: one of \
-             the two is wrong",
-            "calibrate again: `truetail calibrate`",
-        )
-    };
-    reasons.push(Reason {
-        code: Code::BelowFloor,
-        agent: None,
-        level: Level::Suspect,
-        touches: vec![Topic::Latency],
-        evidence: format!(
-            "corrected p50 is {}; a target that costs nothing has {} here {at}, {} of it; the \
-             limit is {}",
-            time(p50),
-            time(floor),
-            percent(figure),
-            percent(BELOW_FLOOR)
-        ),
-        figure,
-        threshold: BELOW_FLOOR,
-        unit: Unit::Share,
-        meaning: meaning.to_owned(),
-        cure: cure.to_owned(),
-    });
+    let is_below = 1.0 < figure * BELOW_FLOOR;
+    let meaning = is_below.then_some(
+        "the median is below what this machine showed of a target that costs nothing: one of the \
+         two is wrong",
+    );
+    let evidence = format!(
+        "corrected p50 is {}; a target that costs nothing has {} here {at}, {} of it; the limit is \
+         {}",
+        time(p50),
+        time(floor),
+        percent(figure),
+        percent(BELOW_FLOOR)
+    );
+    Some(
+        Found::suspect(figure, BELOW_FLOOR, evidence)
+            .meaning(meaning)
+            .cure(is_below.then_some(CALIBRATE)),
+    )
 }

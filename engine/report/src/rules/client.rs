@@ -6,9 +6,10 @@ use stats::percentiles::Quantile;
 
 use super::load::{CAPPED_MAX, held_by_generator};
 use super::machine::cores_taken;
+use super::rule::Found;
 use super::share::{HALF, percent, share};
 use crate::figures::{count, time};
-use crate::verdict::{Code, Level, Reason, Topic, Unit};
+use crate::verdict::Topic;
 use crate::{ClientPart, Report};
 
 /// Share of the responses that may lack the kernel's stamp, such as those that end when the target
@@ -33,66 +34,45 @@ pub(super) fn is_measured(report: &Report) -> bool {
     mostly_stamped(report) && !report.has_long_responses()
 }
 
+/// Whether that is unknown.
+pub(super) fn is_unmeasured(report: &Report) -> bool {
+    !is_measured(report)
+}
+
 /// Latencies end when the program handled the response, and the responses that the kernel stamped
 /// show how late that was.
-pub(super) fn receive_late(report: &Report, reasons: &mut Vec<Reason>) {
+pub(super) fn receive_late(report: &Report) -> Option<Found> {
     let bound = report.config.plan.thresholds.client_share;
     let part = &report.whole;
     let unstamped = share(part.stamps.program, part.counts.answered);
     if unstamped <= UNSTAMPED_MAX {
-        return;
+        return None;
     }
     let worst = [(0.5, "p50"), (0.99, "p99")].into_iter().filter_map(|(q, name)| {
         let (late, naive) = (part.receive_lateness.quantile_us(q)?, part.naive.quantile_us(q)?);
         Some((if naive == 0.0 { 0.0 } else { late / naive }, name, late, naive))
     });
-    let Some((figure, name, late, naive)) = worst.max_by(|one, two| one.0.total_cmp(&two.0)) else {
-        return;
-    };
+    let (figure, name, late, naive) = worst.max_by(|one, two| one.0.total_cmp(&two.0))?;
     if figure <= bound {
-        return;
+        return None;
     }
-    reasons.push(Reason {
-        code: Code::ReceiveLate,
-        agent: None,
-        level: Level::Suspect,
-        touches: vec![Topic::Latency],
-        evidence: format!(
-            "{} of the responses have the program's stamp; those with the kernel's were handled \
-             {} late at {name}, {} of naive {}; the limit is {}",
-            percent(unstamped),
-            time(late),
-            percent(figure),
-            time(naive),
-            percent(bound)
-        ),
-        figure,
-        threshold: bound,
-        unit: Unit::Share,
-        meaning: "latencies contain the time that responses waited for the generator".to_owned(),
-        cure: "use --stamps kernel".to_owned(),
-    });
+    let evidence = format!(
+        "{} of the responses have the program's stamp; those with the kernel's were handled {} \
+         late at {name}, {} of naive {}; the limit is {}",
+        percent(unstamped),
+        time(late),
+        percent(figure),
+        time(naive),
+        percent(bound)
+    );
+    Some(Found::suspect(figure, bound, evidence))
 }
 
-/// What the generator added to the latencies at the report's percentiles, or that this is unknown.
-pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
+/// Requests that waited for connections which the generator kept busy: what it is said to have added
+/// lacks that.
+pub(super) fn held_connections(report: &Report) -> Option<Found> {
     let plan = &report.config.plan;
     let bound = plan.thresholds.client_share;
-    reasons.extend(added(report));
-    let mut add = |figure, evidence, meaning: &str, cure: &str| {
-        reasons.push(Reason {
-            code: Code::ClientShare,
-            agent: None,
-            level: Level::Suspect,
-            touches: vec![Topic::Latency],
-            evidence,
-            figure,
-            threshold: bound,
-            unit: Unit::Share,
-            meaning: meaning.to_owned(),
-            cure: cure.to_owned(),
-        });
-    };
     let counts = &report.whole.counts;
     // An open load waits for its connections only at the cap, and the reason for that says it, unless
     // it was rather the generator that kept them busy.
@@ -103,9 +83,8 @@ pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
         None => (0, 0.0),
     };
     let waited = share(requests, counts.intended);
-    if least < waited
-        && let Some(held) = report.littles_law.held_by_generator().filter(|held| bound < *held)
-    {
+    let held = report.littles_law.held_by_generator()?;
+    (least < waited && bound < held).then(|| {
         let evidence = format!(
             "{} requests ({}) waited until a connection was free, and for {} of the time that \
              requests were in flight their response was there and waited for the generator; the \
@@ -115,79 +94,69 @@ pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
             percent(held),
             percent(bound)
         );
-        add(
-            held,
-            evidence,
-            "corrected latency contains such waits, and what the generator is said to have added \
-             doesn't",
-            "use --wait hybrid or spin, more cores, or a lower load",
-        );
+        Found::suspect(held, bound, evidence)
+            .meaning(Some(
+                "corrected latency contains such waits, and what the generator is said to have \
+                 added doesn't",
+            ))
+            .cure(Some("use --wait hybrid or spin, more cores, or a lower load"))
+    })
+}
+
+/// Responses without the kernel's stamp, which hide what the generator added.
+pub(super) fn unstamped(report: &Report) -> Option<Found> {
+    let plan = &report.config.plan;
+    let unstamped = share(report.whole.stamps.program, report.whole.counts.answered);
+    if unstamped <= HALF {
+        return None;
     }
-    let unstamped = share(report.whole.stamps.program, counts.answered);
-    if HALF < unstamped {
-        let (because, cure) = match (plan.stamps(), &report.environment.unstamped) {
-            (StampSource::User, _) if plan.unix.is_some() => (
-                "the kernel stamps nothing that passes a Unix-domain socket".to_owned(),
-                "to know that share, load the server's TCP port",
+    let (because, cure) = match (plan.stamps(), &report.environment.unstamped) {
+        (StampSource::User, _) if plan.unix.is_some() => (
+            "the kernel stamps nothing that passes a Unix-domain socket".to_owned(),
+            "to know that share, load the server's TCP port",
+        ),
+        (StampSource::User, None) => ("--stamps user".to_owned(), "use --stamps kernel"),
+        (StampSource::User, Some(why)) => (
+            format!("the kernel's stamps were {why}"),
+            "run where `truetail doctor` finds receive stamps",
+        ),
+        (StampSource::Kernel, _) => (
+            format!(
+                "{} of them; the kernel has no stamp for the end of a response that ends when the \
+                 target closes the connection, and none that counts for one whose segments came \
+                 out of order",
+                percent(unstamped)
             ),
-            (StampSource::User, None) => ("--stamps user".to_owned(), "use --stamps kernel"),
-            (StampSource::User, Some(why)) => (
-                format!("the kernel's stamps were {why}"),
-                "run where `truetail doctor` finds receive stamps",
-            ),
-            (StampSource::Kernel, _) => (
-                format!(
-                    "{} of them; the kernel has no stamp for the end of a response that ends when \
-                     the target closes the connection, and none that counts for one whose segments \
-                     came out of order",
-                    percent(unstamped)
-                ),
-                "let the target send Content-Length, or chunks; or fix packet loss on the path",
-            ),
-        };
-        add(
-            unstamped,
-            format!("responses are stamped by the program when it handles them ({because})"),
-            "the generator's share of each latency is unknown",
-            cure,
-        );
-    }
+            "let the target send Content-Length, or chunks; or fix packet loss on the path",
+        ),
+    };
+    let evidence = format!("responses are stamped by the program when it handles them ({because})");
+    Some(
+        Found::suspect(unstamped, plan.thresholds.client_share, evidence)
+            .meaning(Some("the generator's share of each latency is unknown"))
+            .cure(Some(cure)),
+    )
 }
 
 /// Stamps that can't be right were taken for the nearest moment that can be.
-pub(super) fn stamps_clamped(report: &Report, reasons: &mut Vec<Reason>) {
+pub(super) fn stamps_clamped(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let figure = share(counts.stamps_clamped, counts.answered);
     if figure <= CLAMPED_MAX || report.config.plan.stamps() == StampSource::User {
-        return;
+        return None;
     }
-    reasons.push(Reason {
-        code: Code::StampsClamped,
-        agent: None,
-        level: Level::Suspect,
-        touches: vec![Topic::Latency],
-        evidence: format!(
-            "{} responses ({}) were stamped before their request was sent, or after they were \
-             handled; the limit is {}",
-            count(counts.stamps_clamped),
-            percent(figure),
-            percent(CLAMPED_MAX)
-        ),
-        figure,
-        threshold: CLAMPED_MAX,
-        unit: Unit::Share,
-        meaning:
-            "the clock of the stamps and the program's differ by an unknown amount, and so do \
-                  the latencies from the truth"
-                .to_owned(),
-        cure: "see whether the cores' clocks agree (dmesg about tsc, the clocksource in \
-               /sys/devices/system/clocksource), or use --stamps user"
-            .to_owned(),
-    });
+    let evidence = format!(
+        "{} responses ({}) were stamped before their request was sent, or after they were handled; \
+         the limit is {}",
+        count(counts.stamps_clamped),
+        percent(figure),
+        percent(CLAMPED_MAX)
+    );
+    Some(Found::suspect(figure, CLAMPED_MAX, evidence))
 }
 
 /// The percentiles that the generator moved too far.
-fn added(report: &Report) -> Option<Reason> {
+pub(super) fn added(report: &Report) -> Option<Found> {
     let bounds = &report.config.plan.thresholds;
     let is_off = |(quantile, part): &(Quantile, &ClientPart)| {
         let floor_us = if quantile.q <= 0.5 { 0.0 } else { bounds.lateness_floor_us };
@@ -200,6 +169,7 @@ fn added(report: &Report) -> Option<Reason> {
     let is_of_the_tail = |quantile: &Quantile| 0.999 <= quantile.q;
     let mostly_own =
         off.iter().any(|(quantile, part)| !is_of_the_tail(quantile) && HALF <= part.share());
+    let is_opening = off.iter().all(|(_, part)| part.added < part.opening);
     let is_tail_alone = off.iter().all(|(quantile, _)| is_of_the_tail(quantile));
     let shown = off.iter().map(|(quantile, part)| {
         let opening = match part.opening {
@@ -214,57 +184,34 @@ fn added(report: &Report) -> Option<Reason> {
             percent(part.share())
         )
     });
-    Some(Reason {
-        code: Code::ClientShare,
-        agent: None,
-        level: if mostly_own { Level::Invalid } else { Level::Suspect },
-        touches: vec![if is_tail_alone { Topic::Tail } else { Topic::Latency }],
-        evidence: format!(
-            "the generator added {}; the limit is {}{}",
-            shown.collect::<Vec<String>>().join(", "),
-            percent(bounds.client_share),
-            cores_taken(report)
-        ),
-        figure,
-        threshold: bounds.client_share,
-        unit: Unit::Share,
-        meaning: "corrected latency at these percentiles contains the generator's own delay; at the \
-                  others that is little"
-            .to_owned(),
-        cure: if off.iter().all(|(_, part)| part.added < part.opening) {
-            "open connections in advance with --prewarm, or leave some idle with --spare"
-        } else {
-            "give it cores of its own (--cores) and --wait hybrid or spin, more cores, or a smaller \
-             --flush"
-        }
-        .to_owned(),
-    })
+    let evidence = format!(
+        "the generator added {}; the limit is {}{}",
+        shown.collect::<Vec<String>>().join(", "),
+        percent(bounds.client_share),
+        cores_taken(report)
+    );
+    Some(
+        Found::suspect(figure, bounds.client_share, evidence)
+            .invalid_if(mostly_own)
+            .touches(if is_tail_alone { &[Topic::Tail] } else { &[Topic::Latency] })
+            .cure(is_opening.then_some(
+                "open connections in advance with --prewarm, or leave some idle with --spare",
+            )),
+    )
 }
 
 /// The wall clock was set during the run.
-pub(super) fn clock_stepped(report: &Report, reasons: &mut Vec<Reason>) {
+pub(super) fn clock_stepped(report: &Report) -> Option<Found> {
     // Every shard notices the same step.
     let shards = &report.generator.shards;
     let steps = shards.iter().map(|shard| shard.clock_steps).max().unwrap_or(0);
     if steps == 0 || report.config.plan.stamps() == StampSource::User {
-        return;
+        return None;
     }
     let times = if steps == 1 { "once".to_owned() } else { format!("{steps} times") };
-    reasons.push(Reason {
-        code: Code::ClockStepped,
-        agent: None,
-        level: Level::Suspect,
-        touches: vec![Topic::Latency],
-        evidence: format!(
-            "the wall clock was set {times} during the run; {} responses have the program's stamp",
-            count(report.whole.stamps.program)
-        ),
-        figure: steps as f64,
-        threshold: 0.0,
-        unit: Unit::Count,
-        meaning: "for a second after each step, latencies contain the time that responses waited \
-                  for the generator"
-            .to_owned(),
-        cure: "stop what sets the clock (a time service that steps instead of slewing)".to_owned(),
-    });
+    let evidence = format!(
+        "the wall clock was set {times} during the run; {} responses have the program's stamp",
+        count(report.whole.stamps.program)
+    );
+    Some(Found::suspect(steps as f64, 0.0, evidence))
 }

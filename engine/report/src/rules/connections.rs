@@ -3,11 +3,10 @@
 use plan::Switch;
 use record::outcome::Cause;
 
-use super::client::is_measured;
+use super::rule::Found;
 use super::share::{HALF, percent, share, share_of};
 use crate::Report;
 use crate::figures::{count, time};
-use crate::verdict::{Code, Level, Reason, Topic, Unit};
 
 /// Share of the users that may be blocked for half of the window or more: if more are, their waits
 /// are missing in p99.
@@ -29,214 +28,132 @@ const MISTAKEN_MAX: f64 = 0.001;
 /// request at a time too, nobody knows which of the two answers it.
 const TRAILING_MAX: f64 = 0.01;
 
-pub(super) fn starved(report: &Report, reasons: &mut Vec<Reason>) {
+pub(super) fn starved(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let figure = share(counts.users_blocked, counts.users);
     if counts.users_blocked == 0 || figure < STARVED_MAX {
-        return;
+        return None;
     }
     let typical_us = report.whole.naive.quantile_us(0.5).or(report.whole.naive.mean);
     let is_slow = typical_us.is_some_and(|us| SLOW_SHARE * report.config.window_s() < us / 1e6);
     let is_invalid = STARVED_INVALID <= figure && !is_slow;
-    let (meaning, cure) = if is_slow {
-        (
-            "the window holds few responses of so slow a target, and those that weren't finished \
-             in it weigh less than they should",
-            "use a longer --duration",
-        )
-    } else {
-        (
-            "their waits ended in no answer, or in one that came after the window or to a request \
-             from before it: the percentiles hold little of that time",
-            "see why the target serves some connections and not others: its limit of connections, \
-             its workers, its accept queue",
-        )
-    };
-    reasons.push(Reason {
-        code: Code::Starved,
-        agent: None,
-        level: if is_invalid { Level::Invalid } else { Level::Suspect },
-        touches: vec![Topic::Throughput, Topic::Latency],
-        evidence: format!(
-            "{} of {} users ({}) were blocked for half of the window or more; the limit is {}",
-            count(counts.users_blocked),
-            count(counts.users),
-            percent(figure),
-            percent(STARVED_MAX)
-        ),
-        figure,
-        threshold: STARVED_MAX,
-        unit: Unit::Share,
-        meaning: meaning.to_owned(),
-        cure: cure.to_owned(),
-    });
+    let meaning = is_slow.then_some(
+        "the window holds few responses of so slow a target, and those that weren't finished in it \
+         weigh less than they should",
+    );
+    let evidence = format!(
+        "{} of {} users ({}) were blocked for half of the window or more; the limit is {}",
+        count(counts.users_blocked),
+        count(counts.users),
+        percent(figure),
+        percent(STARVED_MAX)
+    );
+    Some(
+        Found::suspect(figure, STARVED_MAX, evidence)
+            .invalid_if(is_invalid)
+            .meaning(meaning)
+            .cure(is_slow.then_some("use a longer --duration")),
+    )
 }
 
-/// A note: what was opened in the window for want of a pool is in what the generator added.
-pub(super) fn not_settled(report: &Report, notes: &mut Vec<Reason>) {
+pub(super) fn not_settled(report: &Report) -> Option<Found> {
     let plan = &report.config.plan;
     let counts = &report.whole.counts;
     // Without keep-alive there is no pool that could settle.
     if counts.setup.settled != Some(false) || plan.keepalive == Switch::Off {
-        return;
+        return None;
     }
     // An interruption ended the setup, not its limit.
     if report.interrupted && counts.intended == 0 {
-        return;
+        return None;
     }
     let figure = share(counts.pool_grew, counts.users);
-    notes.push(Reason {
-        code: Code::NotSettled,
-        agent: None,
-        level: Level::Suspect,
-        touches: vec![Topic::Latency],
-        evidence: format!(
-            "the setup ended at its limit while the pool of connections was still growing, and {} \
-             of {} connections ({}) were added in the window",
-            count(counts.pool_grew),
-            count(counts.users),
-            percent(figure)
-        ),
-        figure,
-        threshold: 0.0,
-        unit: Unit::Share,
-        meaning: "the window began before the load had found its number of connections".to_owned(),
-        cure: PREWARM.to_owned(),
-    });
+    let evidence = format!(
+        "the setup ended at its limit while the pool of connections was still growing, and {} of \
+         {} connections ({}) were added in the window",
+        count(counts.pool_grew),
+        count(counts.users),
+        percent(figure)
+    );
+    Some(Found::suspect(figure, 0.0, evidence))
 }
 
-const PREWARM: &str = "open connections in advance with --prewarm, or leave some idle with --spare";
-
-/// A note: what that cost the requests is in what the generator added.
-pub(super) fn pool_grew(report: &Report, notes: &mut Vec<Reason>) {
+/// What that cost the requests is in what the generator added.
+pub(super) fn pool_grew(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let figure = share(counts.pool_grew, counts.intended);
     let allowed = (POOL_GREW * counts.intended as f64).max(report.generator.shards.len() as f64);
     if counts.pool_grew as f64 <= allowed {
-        return;
+        return None;
     }
     let connect_us = report.whole.connect_time.mean.unwrap_or(0.0);
     let handshake_us = report.whole.tls.as_ref().and_then(|tls| tls.handshake_time.min);
     let of_handshake = handshake_us
         .map_or_else(String::new, |us| format!(", and a TLS handshake at least {}", time(us)));
-    notes.push(Reason {
-        code: Code::PoolGrew,
-        agent: None,
-        level: Level::Suspect,
-        touches: vec![Topic::Latency],
-        evidence: format!(
-            "{} connections were added to the pool in the window, for {} of the requests; \
-             connecting took {} on average{of_handshake}",
-            count(counts.pool_grew),
-            percent(figure),
-            time(connect_us)
-        ),
-        figure,
-        threshold: share_of(allowed, counts.intended),
-        unit: Unit::Share,
-        meaning:
-            "each was opened because a request was waiting for one, as they do where the target \
-                  or the generator stalls, or where the setup found too few"
-                .to_owned(),
-        cure: format!("see whether the target or the generator stalled; if neither did, {PREWARM}"),
-    });
+    let evidence = format!(
+        "{} connections were added to the pool in the window, for {} of the requests; connecting \
+         took {} on average{of_handshake}",
+        count(counts.pool_grew),
+        percent(figure),
+        time(connect_us)
+    );
+    Some(Found::suspect(figure, share_of(allowed, counts.intended), evidence))
 }
 
-pub(super) fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
+pub(super) fn unsolicited(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let early = counts.errors.of(Cause::EarlyResponse);
     // An early response is unsolicited too, and counted as such.
     let all = counts.unsolicited.max(early).saturating_add(counts.trailing);
     if all == 0 {
-        return;
+        return None;
     }
     // Pipelined responses belong to requests by their order alone: one too many shifts all that
     // follow it on its connection, and many more than are noticed.
     let is_shifted =
         1 < report.config.plan.pipeline && MISTAKEN_MAX < share(all, counts.answered.max(all));
     let is_doubled = TRAILING_MAX < share(counts.trailing, counts.answered.max(counts.trailing));
-    reasons.push(Reason {
-        code: Code::Unsolicited,
-        agent: None,
-        level: if is_shifted || is_doubled { Level::Invalid } else { Level::Suspect },
-        touches: vec![Topic::Throughput, Topic::Latency],
-        evidence: format!(
-            "bytes that no request asked for came {} times, {} responses were followed by further \
-             bytes, and {} requests failed because a response was there before they were sent",
-            count(counts.unsolicited),
-            count(counts.trailing),
-            count(early)
-        ),
-        figure: all as f64,
-        threshold: 0.0,
-        unit: Unit::Count,
-        meaning: "responses can't be told apart for certain: some may have been counted for a \
-                  request that they don't answer"
-            .to_owned(),
-        cure: "see what the target, or a proxy before it, sends without being asked".to_owned(),
-    });
+    let evidence = format!(
+        "bytes that no request asked for came {} times, {} responses were followed by further \
+         bytes, and {} requests failed because a response was there before they were sent",
+        count(counts.unsolicited),
+        count(counts.trailing),
+        count(early)
+    );
+    Some(Found::suspect(all as f64, 0.0, evidence).invalid_if(is_shifted || is_doubled))
 }
 
-pub(super) fn mispaired(report: &Report, reasons: &mut Vec<Reason>) {
+pub(super) fn mispaired(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let figure = share(counts.doubtful, counts.answered);
     if figure <= MISTAKEN_MAX {
-        return;
+        return None;
     }
-    reasons.push(Reason {
-        code: Code::Mispaired,
-        agent: None,
-        // By then even the median may be that of other requests.
-        level: if HALF <= figure { Level::Invalid } else { Level::Suspect },
-        touches: vec![Topic::Latency],
-        evidence: format!(
-            "after {} pipelined answers ({}) their connection ended by a timeout or with a response \
-             too many, and it had not been without a request in flight since; the limit is {}",
-            count(counts.doubtful),
-            percent(figure),
-            percent(MISTAKEN_MAX)
-        ),
-        figure,
-        threshold: MISTAKEN_MAX,
-        unit: Unit::Share,
-        meaning: "a response that the target leaves out, or sends twice, shifts all that follow it \
-                  on its connection: these answers may have the latency of another request"
-            .to_owned(),
-        cure: "repeat the run without --pipeline, where a missing response is a timeout and \
-               nothing else"
-            .to_owned(),
-    });
+    let evidence = format!(
+        "after {} pipelined answers ({}) their connection ended by a timeout or with a response \
+         too many, and it had not been without a request in flight since; the limit is {}",
+        count(counts.doubtful),
+        percent(figure),
+        percent(MISTAKEN_MAX)
+    );
+    Some(
+        Found::suspect(figure, MISTAKEN_MAX, evidence)
+            // By then even the median may be that of other requests.
+            .invalid_if(HALF <= figure),
+    )
 }
 
-/// Receives that found no free buffer, where what that costs isn't measured.
-pub(super) fn buffers_exhausted(report: &Report, reasons: &mut Vec<Reason>) {
-    reasons.extend(short_of_buffers(report).filter(|_| !is_measured(report)));
-}
-
-/// The same where responses are stamped before they need a buffer.
-pub(super) fn buffers_short(report: &Report, notes: &mut Vec<Reason>) {
-    notes.extend(short_of_buffers(report).filter(|_| is_measured(report)));
-}
-
-fn short_of_buffers(report: &Report) -> Option<Reason> {
+pub(super) fn buffers_exhausted(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let shards = report.generator.shards.iter();
     let times = shards.fold(0, |sum: u64, shard| sum.saturating_add(shard.buffers_exhausted));
     let figure = times as f64 / counts.answered_ever().max(1) as f64;
-    (UNBUFFERED_MAX < figure).then(|| Reason {
-        code: Code::BuffersExhausted,
-        agent: None,
-        level: Level::Suspect,
-        touches: vec![Topic::Throughput, Topic::Latency],
-        evidence: format!(
+    (UNBUFFERED_MAX < figure).then(|| {
+        let evidence = format!(
             "{} receives found no free buffer, {figure:.3} for each response; the limit is \
              {UNBUFFERED_MAX:.3}",
             count(times)
-        ),
-        figure,
-        threshold: UNBUFFERED_MAX,
-        unit: Unit::Ratio,
-        meaning: "responses waited in the kernel for the generator to take them".to_owned(),
-        cure: "add --cores, since each shard has buffers of its own, or lower the load".to_owned(),
+        );
+        Found::suspect(figure, UNBUFFERED_MAX, evidence)
     })
 }

@@ -4,9 +4,10 @@ use plan::Model;
 use record::shard_stats::ShardStats;
 
 use super::client::{is_measured, mostly_stamped};
+use super::rule::Found;
 use super::share::{HALF, percent};
 use crate::Report;
-use crate::verdict::{Code, Level, Reason, Topic, Unit};
+use crate::verdict::Topic;
 
 /// Share of the window for which a shard may have stalled: what was due in a longer stall is in p99.
 pub const STOPPED_MAX: f64 = 0.01;
@@ -25,17 +26,9 @@ const NEEDED_SHOWN_MAX: f64 = 10.0;
 /// What users could get without waiting for the generator is told up to this share of their time.
 const SHARE_SHOWN_MAX: f64 = 0.99;
 
-pub(super) fn generator_late(report: &Report, reasons: &mut Vec<Reason>) {
-    let rules = [stopped, unobserved];
-    reasons.extend(rules.into_iter().filter_map(|rule| rule(report)));
-}
-
-const OWN_CORES: &str =
-    "dedicate cores to the shards (--cores), use --wait spin, or stop what else runs there";
-
 /// A shard that stalled. Nothing was sent meanwhile, which no latency of a closed loop tells; and if
 /// the whole machine stood still, the kernel stamped late what came.
-fn stopped(report: &Report) -> Option<Reason> {
+pub(super) fn stopped(report: &Report) -> Option<Found> {
     let share_of = |shard: &ShardStats| {
         if shard.observed_s == 0.0 { 0.0 } else { shard.stopped_s / shard.observed_s }
     };
@@ -46,27 +39,15 @@ fn stopped(report: &Report) -> Option<Reason> {
     if figure <= STOPPED_MAX {
         return None;
     }
-    Some(Reason {
-        code: Code::GeneratorLate,
-        agent: None,
-        level: if STOPPED_INVALID < figure { Level::Invalid } else { Level::Suspect },
-        touches: vec![Topic::Throughput, Topic::Latency],
-        evidence: format!(
-            "the shard on core {} stalled for {:.3} s ({}), {:.1} ms at a stretch; the limit is {}",
-            shard.core,
-            shard.stopped_s,
-            percent(figure),
-            shard.longest_gap_us / 1e3,
-            percent(STOPPED_MAX)
-        ),
-        figure,
-        threshold: STOPPED_MAX,
-        unit: Unit::Share,
-        meaning: "during a stall responses were seen late and nothing was sent: latency and \
-                  throughput include the generator's own stalls"
-            .to_owned(),
-        cure: OWN_CORES.to_owned(),
-    })
+    let evidence = format!(
+        "the shard on core {} stalled for {:.3} s ({}), {:.1} ms at a stretch; the limit is {}",
+        shard.core,
+        shard.stopped_s,
+        percent(figure),
+        shard.longest_gap_us / 1e3,
+        percent(STOPPED_MAX)
+    );
+    Some(Found::suspect(figure, STOPPED_MAX, evidence).invalid_if(STOPPED_INVALID < figure))
 }
 
 /// A shard reads its clocks at the first look after each edge of the window, and looks at least
@@ -74,7 +55,7 @@ fn stopped(report: &Report) -> Option<Reason> {
 const LOOKS_S: f64 = 0.1;
 
 /// A shard whose own figures cover another stretch than the window: it stalled across an edge.
-fn unobserved(report: &Report) -> Option<Reason> {
+pub(super) fn unobserved(report: &Report) -> Option<Found> {
     let window_s = report.config.window_s();
     // A shard that has sent its share of a number of requests is done before the others.
     let may_end_early = report.config.plan.ends_by_count();
@@ -89,97 +70,69 @@ fn unobserved(report: &Report) -> Option<Reason> {
         .max_by(|one, other| off_s(one).total_cmp(&off_s(other)))
         .filter(|shard| LOOKS_S <= off_s(shard))?;
     let figure = if window_s == 0.0 { 0.0 } else { off_s(shard) / window_s };
-    (STOPPED_MAX < figure).then(|| Reason {
-        code: Code::GeneratorLate,
-        agent: None,
-        level: if STOPPED_INVALID < figure { Level::Invalid } else { Level::Suspect },
-        touches: vec![Topic::Throughput, Topic::Latency],
-        evidence: format!(
+    (STOPPED_MAX < figure).then(|| {
+        let evidence = format!(
             "the shard on core {} observed {:.3} s of the window's {window_s:.3} s: off by {}; the \
              limit is {}",
             shard.core,
             shard.observed_s,
             percent(figure),
             percent(STOPPED_MAX)
-        ),
-        figure,
-        threshold: STOPPED_MAX,
-        unit: Unit::Share,
-        meaning: "the shard stalled where the window began or ended, and its own figures don't \
-                  cover the window"
-            .to_owned(),
-        cure: OWN_CORES.to_owned(),
+        );
+        Found::suspect(figure, STOPPED_MAX, evidence).invalid_if(STOPPED_INVALID < figure).meaning(
+            Some(
+                "the shard stalled where the window began or ended, and its own figures don't \
+                 cover the window",
+            ),
+        )
     })
 }
 
-/// A core without time to spare whose effect is on a closed loop's throughput, or isn't measured.
-pub(super) fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
-    reasons.extend(full_core(report, true));
+/// Whether a core without time to spare has an effect that is no other reason's: on a closed loop's
+/// throughput, or one that isn't measured. Else it shows in what was sent late or not at all.
+pub(super) fn has_effect(report: &Report) -> bool {
+    users_share(report).is_some() || !is_measured(report)
 }
 
-/// A core without time to spare whose effect, if there is one, is measured: what it sent late or
-/// not at all.
-pub(super) fn core_busy(report: &Report, notes: &mut Vec<Reason>) {
-    notes.extend(full_core(report, false));
-}
-
-/// A core without time to spare, if it `is_effect` or only a cause.
-fn full_core(report: &Report, is_effect: bool) -> Option<Reason> {
+/// A core without time to spare.
+pub(super) fn core_saturated(report: &Report) -> Option<Found> {
     // What a closed loop's users wait for tells which side was the bound, and latencies are what
     // they are.
     let share = users_share(report).filter(|_| is_measured(report));
     if share.is_some_and(|share| share <= GENERATOR_BOUND_MAX) {
         return None;
     }
-    if is_effect != (share.is_some() || !is_measured(report)) {
-        return None;
-    }
     let Saturated { busiest, threshold, more } = saturated(report)?;
-    let (touches, users, meaning) = match share {
-        Some(share) => (
-            vec![Topic::Throughput],
-            format!("; users waited for it {} of their time", percent(share)),
+    let users = share.map_or_else(String::new, |share| {
+        format!("; users waited for it {} of their time", percent(share))
+    });
+    let evidence = format!(
+        "the shard on core {} was busy {} of the time{more}; the limit is {}{users}",
+        busiest.core,
+        percent(busiest.busy),
+        percent(threshold)
+    );
+    let found = Found::invalid(busiest.busy, threshold, evidence);
+    Some(match share {
+        Some(_) => found.touches(&[Topic::Throughput]).meaning(Some(
             "the generator was the bottleneck, and the target may answer more; latencies end when \
              responses arrive, before they wait for the generator",
-        ),
-        None if is_effect => (
-            vec![Topic::Throughput, Topic::Latency],
-            String::new(),
-            "the run measured its own generator: the target may be faster than these numbers",
-        ),
-        None => (
-            vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
-            String::new(),
+        )),
+        None if has_effect(report) => found,
+        None => found.touches(&[Topic::Throughput, Topic::Latency, Topic::Arrivals]).meaning(Some(
             "the generator had no time to spare: what it sent late or not at all is its own doing",
-        ),
-    };
-    Some(Reason {
-        code: Code::CoreSaturated,
-        agent: None,
-        level: Level::Invalid,
-        touches,
-        evidence: format!(
-            "the shard on core {} was busy {} of the time{more}; the limit is {}{users}",
-            busiest.core,
-            percent(busiest.busy),
-            percent(threshold)
-        ),
-        figure: busiest.busy,
-        threshold,
-        unit: Unit::Share,
-        meaning: meaning.to_owned(),
-        cure: "add --cores, or lower the load".to_owned(),
+        )),
     })
 }
 
 /// A closed loop whose users waited for the generator while its cores had time to spare: it slept,
 /// or was stopped.
-pub(super) fn generator_bound(report: &Report, reasons: &mut Vec<Reason>) {
+pub(super) fn generator_bound(report: &Report) -> Option<Found> {
     let is_bound = |share: &f64| GENERATOR_BOUND_MAX < *share;
-    let Some(share) = users_share(report).filter(is_bound) else { return };
+    let share = users_share(report).filter(is_bound)?;
     if saturated(report).is_some() {
         // That reason says it.
-        return;
+        return None;
     }
     // With as many users and no wait for the generator, a target that was as fast would answer so
     // many times as much; it may get slower with the load.
@@ -190,26 +143,16 @@ pub(super) fn generator_bound(report: &Report, reasons: &mut Vec<Reason>) {
     } else {
         ""
     };
-    reasons.push(Reason {
-        code: Code::GeneratorBound,
-        agent: None,
-        level: Level::Suspect,
-        touches: vec![Topic::Throughput],
-        evidence: format!(
-            "users waited for the generator {} of their time, from the arrival of a response until \
-             their next request was sent; the limit is {}",
-            percent(share),
-            percent(GENERATOR_BOUND_MAX)
-        ),
-        figure: share,
-        threshold: GENERATOR_BOUND_MAX,
-        unit: Unit::Share,
-        meaning: format!(
-            "{bottleneck}without these waits the target would have answered up to {most:.1} times \
-             as much{latencies}"
-        ),
-        cure: OWN_CORES.to_owned(),
-    });
+    let evidence = format!(
+        "users waited for the generator {} of their time, from the arrival of a response until \
+         their next request was sent; the limit is {}",
+        percent(share),
+        percent(GENERATOR_BOUND_MAX)
+    );
+    Some(Found::suspect(share, GENERATOR_BOUND_MAX, evidence).meaning(Some(format!(
+        "{bottleneck}without these waits the target would have answered up to {most:.1} times as \
+         much{latencies}"
+    ))))
 }
 
 /// The share of their time for which a closed loop's users waited for the generator.

@@ -1,13 +1,13 @@
 //! Rules about the machine under the generator: what it ran out of, and who took its cores.
 
-use host::watch::{CoreTime, Machine};
 use record::outcome::Cause;
 use record::shard_stats::ShardStats;
 
+use super::rule::Found;
 use super::share::percent;
 use crate::Report;
 use crate::figures::count;
-use crate::verdict::{Code, Level, Reason, Topic, Unit};
+use crate::machine::{CoreTime, Machine};
 
 /// Share of a shard's time that others took, beyond which the run is invalid: p90 is theirs then.
 const STOLEN_INVALID: f64 = 0.1;
@@ -25,14 +25,14 @@ fn machine(report: &Report) -> Option<&Machine> {
     report.generator.machine.as_ref()
 }
 
-pub(super) fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
+pub(super) fn local_resource(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let of = |cause: Cause| counts.errors.of(cause) + counts.connection_errors.of(cause);
     let [ports, files, memory] = Cause::LOCAL.map(of);
     let failed = ports + files + memory;
     let overflows: u64 = report.generator.shards.iter().map(|shard| shard.cq_overflows).sum();
     if failed + overflows == 0 {
-        return;
+        return None;
     }
     let (mut evidence, mut cures) = (Vec::new(), Vec::new());
     if 0 < ports {
@@ -68,40 +68,22 @@ pub(super) fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
         evidence.push(format!("the completion queue overflowed {} times", count(overflows)));
         cures.push("add --cores or lower --conns, so that a shard has fewer connections");
     }
-    reasons.push(Reason {
-        code: Code::LocalResource,
-        agent: None,
-        level: Level::Invalid,
-        touches: vec![Topic::Throughput, Topic::Latency],
-        evidence: evidence.join("; "),
-        figure: (failed + overflows) as f64,
-        threshold: 0.0,
-        unit: Unit::Count,
-        meaning: "the generator's machine hit a limit, not the target".to_owned(),
-        cure: cures.join("; "),
-    });
+    Some(
+        Found::invalid((failed + overflows) as f64, 0.0, evidence.join("; "))
+            .cure(Some(cures.join("; "))),
+    )
 }
 
-pub(super) fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
+pub(super) fn cpu_stolen(report: &Report) -> Option<Found> {
     let bounds = &report.config.plan.thresholds;
     let steal = machine(report).and_then(|machine| machine.steal);
-    let Some(figure) = steal.filter(|steal| bounds.stolen < *steal) else { return };
-    reasons.push(Reason {
-        code: Code::CpuStolen,
-        agent: None,
-        level: if STOLEN_INVALID < figure { Level::Invalid } else { Level::Suspect },
-        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
-        evidence: format!(
-            "the hypervisor took {} of the cores' time; the limit is {}",
-            percent(figure),
-            percent(bounds.stolen)
-        ),
-        figure,
-        threshold: bounds.stolen,
-        unit: Unit::Share,
-        meaning: NO_CORE.to_owned(),
-        cure: "use a dedicated machine, or one whose processors aren't shared".to_owned(),
-    });
+    let figure = steal.filter(|steal| bounds.stolen < *steal)?;
+    let evidence = format!(
+        "the hypervisor took {} of the cores' time; the limit is {}",
+        percent(figure),
+        percent(bounds.stolen)
+    );
+    Some(Found::suspect(figure, bounds.stolen, evidence).invalid_if(STOLEN_INVALID < figure))
 }
 
 /// What took the shards' cores while the generator added to latencies, as far as it was seen: it
@@ -117,9 +99,7 @@ pub(super) fn cores_taken(report: &Report) -> String {
     [steal, waited].into_iter().flatten().collect()
 }
 
-const NO_CORE: &str = "the generator could not run while others did: it sent and received late";
-
-pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
+pub(super) fn cpu_contended(report: &Report) -> Option<Found> {
     let bounds = &report.config.plan.thresholds;
     // A throttled shard waits for its core too, and the kernel counts both waits as one. The part
     // of the quota has a reason of its own with another cure, so it is subtracted; with several
@@ -135,7 +115,7 @@ pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
     let shards = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
     let figure = shards.map(beyond_quota).fold(0.0, f64::max);
     if figure <= bounds.stolen {
-        return;
+        return None;
     }
     let quota = match throttled {
         None => ", held by others or by a quota, which is not known here",
@@ -154,29 +134,12 @@ pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
         "" => "which processes used it is not known".to_owned(),
         names => format!("the shards' cores were also used by {names}"),
     };
-    reasons.push(Reason {
-        code: Code::CpuContended,
-        agent: None,
-        level: if STOLEN_INVALID < figure { Level::Invalid } else { Level::Suspect },
-        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
-        evidence: format!(
-            "a shard waited for its core {} of the time{quota}; the limit is {}; {who}",
-            percent(figure),
-            percent(bounds.stolen)
-        ),
-        figure,
-        threshold: bounds.stolen,
-        unit: Unit::Share,
-        meaning: NO_CORE.to_owned(),
-        cure: "keep other processes, including a local target, off the shards' cores (--cores)"
-            .to_owned(),
-    });
-}
-
-/// What was busy beside a shard: a sibling leaves it less than a whole core's speed, interrupts
-/// take its core's time.
-pub(super) fn core_shared(report: &Report, reasons: &mut Vec<Reason>) {
-    reasons.extend([busy_sibling, interrupted_core].into_iter().filter_map(|rule| rule(report)));
+    let evidence = format!(
+        "a shard waited for its core {} of the time{quota}; the limit is {}; {who}",
+        percent(figure),
+        percent(bounds.stolen)
+    );
+    Some(Found::suspect(figure, bounds.stolen, evidence).invalid_if(STOLEN_INVALID < figure))
 }
 
 /// What took a core's time, if that is known.
@@ -184,7 +147,8 @@ fn time_of(report: &Report, core: usize) -> Option<&CoreTime> {
     machine(report)?.cores.iter().find(|time| time.core == core)
 }
 
-fn busy_sibling(report: &Report) -> Option<Reason> {
+/// A busy sibling, which leaves a shard less than a whole core's speed.
+pub(super) fn busy_sibling(report: &Report) -> Option<Found> {
     let used = &report.environment.cores;
     let pairs = used.iter().flat_map(|shard| {
         let siblings = shard.siblings.iter().flatten().filter(|core| **core != shard.core);
@@ -195,31 +159,20 @@ fn busy_sibling(report: &Report) -> Option<Reason> {
         true => ", which runs a shard too and was",
         false => ", which was",
     };
-    (SIBLING_BUSY_MAX < sibling.busy).then(|| Reason {
-        code: Code::CoreShared,
-        agent: None,
-        level: Level::Suspect,
-        touches: vec![Topic::Throughput, Topic::Latency],
-        evidence: format!(
+    (SIBLING_BUSY_MAX < sibling.busy).then(|| {
+        let evidence = format!(
             "the shard on core {shard} shares its physical core with core {}{what} busy {} of the \
              time; the limit is {}",
             sibling.core,
             percent(sibling.busy),
             percent(SIBLING_BUSY_MAX)
-        ),
-        figure: sibling.busy,
-        threshold: SIBLING_BUSY_MAX,
-        unit: Unit::Share,
-        meaning: "two hardware threads of one physical core slow each other down: the shard took \
-                  longer to send and to receive"
-            .to_owned(),
-        cure: "name one hardware thread per physical core with --cores, and keep other processes, \
-               including a local target, off its siblings"
-            .to_owned(),
+        );
+        Found::suspect(sibling.busy, SIBLING_BUSY_MAX, evidence)
     })
 }
 
-fn interrupted_core(report: &Report) -> Option<Reason> {
+/// Interrupts, which take the time of a shard's core.
+pub(super) fn interrupted_core(report: &Report) -> Option<Found> {
     let network = &report.environment.network;
     let serving = network.interrupt_cores.as_deref().unwrap_or_default();
     let shards = report.environment.cores.iter().map(|shard| shard.core);
@@ -229,28 +182,22 @@ fn interrupted_core(report: &Report) -> Option<Reason> {
         .max_by(|one, other| one.interrupts.total_cmp(&other.interrupts))?;
     let threshold = report.config.plan.thresholds.stolen;
     let interface = network.interface.as_deref().unwrap_or("the interface");
-    (threshold < time.interrupts).then(|| Reason {
-        code: Code::CoreShared,
-        agent: None,
-        level: Level::Suspect,
-        touches: vec![Topic::Throughput, Topic::Latency],
-        evidence: format!(
+    (threshold < time.interrupts).then(|| {
+        let evidence = format!(
             "core {} runs a shard and serves interrupts of {interface}; interrupts took {} of its \
              time; the limit is {}",
             time.core,
             percent(time.interrupts),
             percent(threshold)
-        ),
-        figure: time.interrupts,
-        threshold,
-        unit: Unit::Share,
-        meaning:
-            "the shard stood still while its core served interrupts: it sent and received late"
-                .to_owned(),
-        cure: format!(
-            "name other --cores, or let {interface} use fewer: ethtool -L, or smp_affinity_list of \
-             its interrupts in /proc/irq"
-        ),
+        );
+        Found::suspect(time.interrupts, threshold, evidence)
+            .meaning(Some(
+                "the shard stood still while its core served interrupts: it sent and received late",
+            ))
+            .cure(Some(format!(
+                "name other --cores, or let {interface} use fewer: ethtool -L, or \
+                 smp_affinity_list of its interrupts in /proc/irq"
+            )))
     })
 }
 
@@ -262,27 +209,17 @@ fn throttled(report: &Report) -> Option<f64> {
     (0.0 < machine.observed_s).then(|| throttled_s / machine.observed_s)
 }
 
-pub(super) fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
-    let (Some(figure), Some(machine)) = (throttled(report), machine(report)) else { return };
+pub(super) fn cpu_throttled(report: &Report) -> Option<Found> {
+    let (figure, machine) = (throttled(report)?, machine(report)?);
     let throttled_s = machine.throttled_s.unwrap_or(0.0);
-    if THROTTLED_MAX < figure {
-        reasons.push(Reason {
-            code: Code::CpuThrottled,
-            agent: None,
-            level: Level::Invalid,
-            touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
-            evidence: format!(
-                "the control group was throttled for {throttled_s:.3} s in {:.3} s ({}); the limit \
-                 is {}",
-                machine.observed_s,
-                percent(figure),
-                percent(THROTTLED_MAX)
-            ),
-            figure,
-            threshold: THROTTLED_MAX,
-            unit: Unit::Share,
-            meaning: "the generator stopped whenever it had used up its CPU quota".to_owned(),
-            cure: "raise the container's CPU quota, or run without one".to_owned(),
-        });
-    }
+    (THROTTLED_MAX < figure).then(|| {
+        let evidence = format!(
+            "the control group was throttled for {throttled_s:.3} s in {:.3} s ({}); the limit is \
+             {}",
+            machine.observed_s,
+            percent(figure),
+            percent(THROTTLED_MAX)
+        );
+        Found::invalid(figure, THROTTLED_MAX, evidence)
+    })
 }

@@ -9,91 +9,19 @@ mod generator;
 mod load;
 mod machine;
 mod numbers;
+mod rule;
 mod share;
+mod table;
 
 pub use generator::{GENERATOR_BOUND_MAX, STOPPED_MAX};
+pub use rule::{Effect, Follows, More, Of, Rule};
+pub use table::{RULES, decided_by};
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use super::report::{AgentPart, Report};
-use super::verdict::{Code, Level, Reason, Verdict};
-
-/// Checks a report and adds the reasons that it finds.
-type Check = fn(&Report, &mut Vec<Reason>);
-
-/// A rule: what it is about, the code of its reasons, and the thresholds of the plan that it holds
-/// the report to.
-type Rule = (Of, Code, Check, &'static [&'static str]);
-
-/// What a rule is about in a run of several agents; without agents, the run is its one agent's.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
-    /// The run as a whole: what no agent's part can tell, or all parts tell alike.
-    Whole,
-    /// Each agent's generator and machine.
-    Agent,
-    /// Numbers that the run has, and each agent's part of it.
-    Both,
-}
-
-/// The rules that find effects on numbers, or what hides them, in the order in which reasons of one
-/// level are listed.
-const EFFECTS: [Rule; 30] = [
-    (Of::Whole, Code::AgentLost, agents::agent_lost, &[]),
-    (Of::Both, Code::NothingSent, load::nothing_sent, &[]),
-    (Of::Both, Code::RateMissed, load::rate_missed, &["unsent"]),
-    (Of::Agent, Code::GeneratorLate, generator::generator_late, &[]),
-    (Of::Agent, Code::ReceiveLate, client::receive_late, &["client_share"]),
-    (Of::Agent, Code::ClientShare, client::client_share, &["lateness_floor_us", "client_share"]),
-    (Of::Agent, Code::ClockStepped, client::clock_stepped, &[]),
-    (Of::Agent, Code::StampsClamped, client::stamps_clamped, &[]),
-    (Of::Agent, Code::CoreSaturated, generator::core_saturated, &["unsent", "busy"]),
-    (Of::Whole, Code::NearCeiling, calibration::near_ceiling, &[]),
-    (Of::Whole, Code::BelowFloor, calibration::below_floor, &[]),
-    (Of::Agent, Code::GeneratorBound, generator::generator_bound, &[]),
-    (Of::Both, Code::CapReached, load::cap_reached, &[]),
-    (Of::Both, Code::Starved, connections::starved, &[]),
-    (Of::Whole, Code::ClosedLoop, numbers::closed_loop, &[]),
-    (Of::Both, Code::Unsolicited, connections::unsolicited, &[]),
-    (Of::Both, Code::Mispaired, connections::mispaired, &[]),
-    (Of::Agent, Code::BuffersExhausted, connections::buffers_exhausted, &[]),
-    (
-        Of::Both,
-        Code::ScheduleNotAsPlanned,
-        load::schedule_not_as_planned,
-        &["unsent", "lateness_floor_us"],
-    ),
-    (Of::Both, Code::LittlesLaw, numbers::littles_law, &[]),
-    (Of::Whole, Code::NotStationary, numbers::not_stationary, &["drift"]),
-    (Of::Whole, Code::TooFewSamples, numbers::too_few_samples, &["percentile"]),
-    (Of::Agent, Code::LocalResource, machine::local_resource, &[]),
-    // The kernel's stamps come as late as the generator.
-    (Of::Agent, Code::CpuStolen, machine::cpu_stolen, &["stolen"]),
-    (Of::Agent, Code::RawSamplesLost, numbers::raw_samples_lost, &[]),
-    (Of::Whole, Code::Profiled, numbers::profiled, &[]),
-    (Of::Whole, Code::Interrupted, numbers::interrupted, &[]),
-    (Of::Both, Code::Errors, numbers::errors, &["errors"]),
-    (Of::Whole, Code::AgentsDiffer, agents::agents_differ, &[]),
-    (Of::Whole, Code::StartSkew, agents::start_skew, &[]),
-];
-
-/// The rules that find causes whose effects are measured, in the order in which notes of one level
-/// are listed.
-const CAUSES: [Rule; 8] = [
-    (Of::Agent, Code::CoreSaturated, generator::core_busy, &["unsent", "busy"]),
-    (Of::Whole, Code::NearCeiling, calibration::close_ceiling, &[]),
-    (Of::Both, Code::NotSettled, connections::not_settled, &[]),
-    (Of::Both, Code::PoolGrew, connections::pool_grew, &[]),
-    (Of::Agent, Code::BuffersExhausted, connections::buffers_short, &[]),
-    (Of::Agent, Code::CpuContended, machine::cpu_contended, &["stolen"]),
-    (Of::Agent, Code::CoreShared, machine::core_shared, &["stolen"]),
-    (Of::Agent, Code::CpuThrottled, machine::cpu_throttled, &[]),
-];
-
-/// What follows where nothing is answered, and has no cure of its own.
-const WITHOUT_ANSWERS: [Code; 3] =
-    [Code::CapReached, Code::ScheduleNotAsPlanned, Code::NotStationary];
+use super::verdict::{Code, Level, Reason, Topic, Verdict};
 
 /// Judges a report. Pure: the same report gets the same verdict anywhere. Of several agents, it is
 /// the worst of what the whole run shows and of the agents' verdicts.
@@ -115,33 +43,20 @@ pub fn judge_agent(report: &Report, agent: &AgentPart) -> Verdict {
     judge_by(&report.of_agent(agent), |of| of != Of::Whole)
 }
 
-/// The reasons that a threshold of the plan decides on.
-pub fn decided_by(threshold: &str) -> Vec<Code> {
-    let mut codes = Vec::new();
-    for (_, code, _, thresholds) in EFFECTS.iter().chain(&CAUSES) {
-        if thresholds.contains(&threshold) && !codes.contains(code) {
-            codes.push(*code);
-        }
-    }
-    codes
-}
-
 fn judge_by(report: &Report, applies: impl Fn(Of) -> bool) -> Verdict {
-    let found_by = |rules: &[Rule]| {
-        let mut all = Vec::new();
-        for (_, code, check, _) in rules.iter().filter(|(of, ..)| applies(*of)) {
-            let mut found = Vec::new();
-            check(report, &mut found);
-            assert!(found.iter().all(|reason| reason.code == *code), "a rule has one code");
-            add_worst(found, &mut all);
+    let (mut reasons, mut notes) = (Vec::new(), Vec::new());
+    for rule in RULES.iter().filter(|rule| applies(rule.of)) {
+        let found = worst(rule.find(report));
+        if rule.is_effect(report) {
+            reasons.extend(found);
+        } else {
+            notes.extend(found);
         }
-        all
-    };
-    let mut effects = found_by(&EFFECTS);
-    if report.whole.counts.answered == 0 && effects.iter().any(|one| one.code == Code::Errors) {
-        effects.retain(|one| !WITHOUT_ANSWERS.contains(&one.code));
     }
-    verdict_of(effects, found_by(&CAUSES))
+    if report.whole.counts.answered == 0 && reasons.iter().any(|one| one.code == Code::Errors) {
+        reasons.retain(|one| !one.code.rule().more.needs_answers);
+    }
+    verdict_of(reasons, notes)
 }
 
 fn verdict_of(mut reasons: Vec<Reason>, mut notes: Vec<Reason>) -> Verdict {
@@ -187,40 +102,55 @@ fn named(mut worst: Reason, others: Vec<Reason>) -> Reason {
     if !rest.is_empty() {
         let _ = write!(worst.evidence, " and {} more", rest.len());
     }
-    for topic in others.into_iter().flat_map(|other| other.touches) {
-        if !worst.touches.contains(&topic) {
-            worst.touches.push(topic);
-        }
-    }
+    others.into_iter().for_each(|other| add_topics(&mut worst, other.touches));
     worst
 }
 
-/// Adds the reasons that one rule found. Of those with one code it is the worst, the first among
-/// equals; its evidence mentions the others.
-fn add_worst(mut found: Vec<Reason>, reasons: &mut Vec<Reason>) {
+/// Of what one rule found the worst, the first among equals; its evidence mentions the others.
+fn worst(mut found: Vec<Reason>) -> Option<Reason> {
     // A stable sort keeps the rule's order within a level.
     found.sort_by_key(|reason| Reverse(reason.level));
-    let begin = reasons.len();
-    for reason in found {
-        match reasons[begin..].iter_mut().find(|worst| worst.code == reason.code) {
-            Some(worst) => {
-                let _ = write!(worst.evidence, "; also: {}", reason.evidence);
-                for topic in reason.touches {
-                    if !worst.touches.contains(&topic) {
-                        worst.touches.push(topic);
-                    }
-                }
-            }
-            None => reasons.push(reason),
+    let mut found = found.into_iter();
+    let mut worst = found.next()?;
+    for other in found {
+        let _ = write!(worst.evidence, "; also: {}", other.evidence);
+        add_topics(&mut worst, other.touches);
+    }
+    Some(worst)
+}
+
+fn add_topics(reason: &mut Reason, topics: Vec<Topic>) {
+    for topic in topics {
+        if !reason.touches.contains(&topic) {
+            reason.touches.push(topic);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use plan::thresholds::Thresholds;
 
     use super::*;
+
+    #[test]
+    fn each_code_has_one_row_in_full() {
+        let schema = schemars::schema_for!(Code).to_value();
+        let variants = schema["oneOf"].as_array().expect("a code is one of several").iter();
+        let codes: BTreeSet<&str> = variants.filter_map(|one| one["const"].as_str()).collect();
+        let rows: Vec<String> = RULES.iter().map(|rule| rule.code.to_string()).collect();
+        assert_eq!(rows.iter().map(String::as_str).collect::<BTreeSet<&str>>(), codes);
+        assert_eq!(rows.len(), codes.len(), "{rows:?}");
+        for rule in RULES {
+            for text in [rule.meaning, rule.cure] {
+                let ends = text.is_empty() || text.ends_with(['.', ' ']);
+                assert!(!ends, "{}: a text is put into a sentence: {text:?}", rule.code);
+            }
+            assert!(!rule.touches.is_empty() && !rule.checks.is_empty(), "{}", rule.code);
+        }
+    }
 
     #[test]
     fn every_threshold_decides_on_a_reason_and_every_rule_names_thresholds_that_there_are() {
@@ -229,7 +159,7 @@ mod tests {
         for name in &names {
             assert_ne!(decided_by(name), [], "{name}");
         }
-        let named = EFFECTS.iter().chain(&CAUSES).flat_map(|(.., thresholds)| *thresholds);
+        let named = RULES.iter().flat_map(|rule| rule.more.thresholds);
         assert!(named.into_iter().all(|name| names.contains(name)));
     }
 }

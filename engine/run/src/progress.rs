@@ -24,7 +24,7 @@ pub enum Phase {
 
 /// What a running run has done so far, warm-up included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct RunProgress {
     /// Where it is.
     pub phase: Phase,
     /// Time since the epoch, ns; during setup, since the start of setup.
@@ -43,11 +43,11 @@ pub struct Tally {
     pub latency: CoarseHistogram,
 }
 
-impl Tally {
+impl RunProgress {
     /// What was done since the run was as `earlier`; where it is now stays.
     #[must_use]
-    pub fn since(&self, earlier: &Tally) -> Tally {
-        Tally {
+    pub fn since(&self, earlier: &RunProgress) -> RunProgress {
+        RunProgress {
             phase: self.phase,
             elapsed_ns: self.elapsed_ns,
             intended: self.intended.saturating_sub(earlier.intended),
@@ -60,7 +60,7 @@ impl Tally {
     }
 
     /// Adds what another agent did. Together they are where the one is that is least far.
-    pub fn add(&mut self, other: &Tally) {
+    pub fn add(&mut self, other: &RunProgress) {
         self.phase = self.phase.min(other.phase);
         self.elapsed_ns = self.elapsed_ns.min(other.elapsed_ns);
         self.intended = self.intended.saturating_add(other.intended);
@@ -72,9 +72,9 @@ impl Tally {
     }
 
     /// Adds what this one did since the last look at it.
-    pub fn follow(&mut self, since: &Tally) {
-        let Tally { phase, elapsed_ns, in_flight, .. } = *since;
-        self.add(&Tally { phase: self.phase, elapsed_ns: self.elapsed_ns, ..since.clone() });
+    pub fn follow(&mut self, since: &RunProgress) {
+        let RunProgress { phase, elapsed_ns, in_flight, .. } = *since;
+        self.add(&RunProgress { phase: self.phase, elapsed_ns: self.elapsed_ns, ..since.clone() });
         (self.phase, self.elapsed_ns, self.in_flight) = (phase, elapsed_ns, in_flight);
     }
 
@@ -90,10 +90,10 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn tally(number: u64, latencies_ns: &[u64]) -> Tally {
+    fn after(number: u64, latencies_ns: &[u64]) -> RunProgress {
         let mut latency = CoarseHistogram::default();
         latencies_ns.iter().for_each(|latency_ns| latency.record(*latency_ns));
-        Tally {
+        RunProgress {
             phase: Phase::Steady,
             elapsed_ns: number,
             intended: number,
@@ -108,12 +108,12 @@ mod tests {
     #[test]
     fn what_had_no_good_answer_is_bad() {
         let counts = [10, 9, 1, 7, 1, 1, 0, 3, 0, 0];
-        assert_eq!(Tally { errors: 2, counts, ..Tally::default() }.bad(), 6);
+        assert_eq!(RunProgress { errors: 2, counts, ..RunProgress::default() }.bad(), 6);
     }
 
     #[test]
     fn who_adds_up_the_differences_has_the_whole() {
-        let looks = [tally(1, &[5_000]), tally(4, &[5_000, 90_000]), tally(9, &[5_000, 90_000, 7])];
+        let looks = [after(1, &[5_000]), after(4, &[5_000, 90_000]), after(9, &[5_000, 90_000, 7])];
         let mut seen = looks[0].clone();
         for two in looks.windows(2) {
             seen.follow(&two[1].since(&two[0]));
@@ -123,13 +123,13 @@ mod tests {
 
     #[test]
     fn agents_are_together_as_far_as_the_last_of_them() {
-        let mut both = tally(4, &[5_000]);
-        both.add(&Tally { phase: Phase::Warmup, ..tally(3, &[5_000, 5_000]) });
-        let expected = Tally {
+        let mut both = after(4, &[5_000]);
+        both.add(&RunProgress { phase: Phase::Warmup, ..after(3, &[5_000, 5_000]) });
+        let expected = RunProgress {
             phase: Phase::Warmup,
             elapsed_ns: 3,
             counts: array::from_fn(|at| 7 + 2 * at as u64),
-            ..tally(7, &[5_000, 5_000, 5_000])
+            ..after(7, &[5_000, 5_000, 5_000])
         };
         assert_eq!(both, expected);
     }

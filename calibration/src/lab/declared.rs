@@ -1,0 +1,73 @@
+//! What a definition declares: its figures and its plots, found in what its runs left.
+
+use serde_json::Value;
+
+use super::definition::{Definition, LineDefinition, PlotDefinition, as_text};
+use super::error::LabError;
+use super::expressions::{Expressions, set};
+use super::latencies::percentiles;
+use super::plot::{Axis, Line, Plot, Scale, by_percentile, lines};
+
+/// The figures, beside those that were computed: first the tables', since what is derived of them
+/// comes after.
+///
+/// # Errors
+/// An expression that leads nowhere, or figures that can't be where they are to be.
+pub(super) fn figures(
+    definition: &Definition,
+    expressions: &mut Expressions,
+    computed: Value,
+) -> Result<Value, LabError> {
+    let mut figures = computed;
+    expressions.learn_all("figures", &figures);
+    for table in &definition.tables {
+        for (row, it) in &table.rows {
+            let it = as_text(row, it)?;
+            let pointer = format!("/{}", row.replace('.', "/"));
+            for (name, expression) in &table.figures {
+                let so_far = figures.pointer(&pointer);
+                let value = expressions.in_row(as_text(name, expression)?, it, so_far)?;
+                set(&mut figures, &format!("{row}.{name}"), value)?;
+            }
+        }
+        expressions.learn_all("figures", &figures);
+    }
+    for (path, expression) in &definition.figures {
+        let value = expressions.value(as_text(path, expression)?)?;
+        set(&mut figures, path, value)?;
+        expressions.learn_all("figures", &figures);
+    }
+    Ok(figures)
+}
+
+/// The plots.
+///
+/// # Errors
+/// A line that leads nowhere, or a plot with nothing to draw.
+pub(super) fn plots(
+    definition: &Definition,
+    expressions: &Expressions,
+) -> Result<Vec<Plot>, LabError> {
+    definition.plots.iter().map(|plot| drawn(plot, expressions)).collect()
+}
+
+fn drawn(plot: &PlotDefinition, expressions: &Expressions) -> Result<Plot, LabError> {
+    let points = |line: &LineDefinition| {
+        let value = expressions.value(&line.of)?;
+        match &plot.x {
+            Some(_) => serde_json::from_value(value).map_err(LabError::figures),
+            None => percentiles(&serde_json::from_value(value).map_err(LabError::figures)?),
+        }
+    };
+    let of_lines = plot
+        .lines
+        .iter()
+        .map(|line| Ok(Line { name: &line.name, points: points(line)?, dashed: line.dashed }));
+    let of_lines = of_lines.collect::<Result<Vec<_>, LabError>>()?;
+    let PlotDefinition { file, title, x, y, .. } = plot;
+    let Some(x) = x else {
+        return by_percentile(file, title, y, &of_lines);
+    };
+    let axis = |name| Axis { name, scale: Scale::Linear };
+    lines(file, title, axis(x), axis(y), &of_lines)
+}

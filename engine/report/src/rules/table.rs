@@ -1,0 +1,517 @@
+//! The table of the rules of the verdict, and what it says of a code. A new reason is a code, a row
+//! here, and the check that the row names.
+
+use super::rule::{Effect, Follows, More, NO_MORE, Of, Rule};
+use super::{agents, calibration, client, connections, generator, load, machine, numbers};
+use crate::verdict::Topic::{Arrivals, Latency, Samples, Throughput};
+use crate::verdict::{Code, Origin, Unit};
+
+/// The rules, in the order in which reasons of one level are listed, and notes likewise.
+pub static RULES: &[Rule] = &[
+    Rule {
+        code: Code::AgentLost,
+        of: Of::Whole,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency, Arrivals],
+        unit: Unit::Share,
+        meaning: "the target saw less load from about then on, and no number holds what a lost \
+                  agent sent and measured; nothing is scaled up for it",
+        cure: "see why the agent or its connection ended, and run again; what it measured may be \
+               in its --state-dir",
+        checks: &[agents::agent_lost],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::NothingSent,
+        of: Of::Both,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency, Arrivals],
+        unit: Unit::Count,
+        meaning: "the run says nothing about the target",
+        cure: "see the errors by cause and the other reasons for what kept them",
+        checks: &[load::nothing_sent],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::RateMissed,
+        of: Of::Both,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency, Arrivals],
+        unit: Unit::Share,
+        meaning: "the target saw less load than planned: these latencies belong to a lower rate",
+        cure: "see the other reasons for what delayed the sends; lower --rate, raise --conns, or \
+               add --cores",
+        checks: &[load::not_sent, load::behind_their_pace, load::off_the_rate],
+        more: More { thresholds: &["unsent"], follows: Follows::Notes, ..NO_MORE },
+    },
+    Rule {
+        code: Code::GeneratorLate,
+        of: Of::Agent,
+        origin: Origin::ShortOfTime,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency],
+        unit: Unit::Share,
+        meaning: "during a stall responses were seen late and nothing was sent: latency and \
+                  throughput include the generator's own stalls",
+        cure: OWN_CORES,
+        checks: &[generator::stopped, generator::unobserved],
+        more: More {
+            follows: Follows::NotesAnd(Code::CpuStolen),
+            excuse: Some("the generator was late"),
+            ..NO_MORE
+        },
+    },
+    Rule {
+        code: Code::ReceiveLate,
+        of: Of::Agent,
+        origin: Origin::Generator,
+        effect: Effect::Always,
+        touches: &[Latency],
+        unit: Unit::Share,
+        meaning: "latencies contain the time that responses waited for the generator",
+        cure: "use --stamps kernel",
+        checks: &[client::receive_late],
+        more: More { thresholds: &["client_share"], follows: Follows::Notes, ..NO_MORE },
+    },
+    Rule {
+        code: Code::ClientShare,
+        of: Of::Agent,
+        origin: Origin::Generator,
+        effect: Effect::Always,
+        touches: &[Latency],
+        unit: Unit::Share,
+        meaning: "corrected latency at these percentiles contains the generator's own delay; at \
+                  the others that is little",
+        cure: "give it cores of its own (--cores) and --wait hybrid or spin, more cores, or a \
+               smaller --flush",
+        checks: &[client::added, client::held_connections, client::unstamped],
+        more: More {
+            thresholds: &["lateness_floor_us", "client_share"],
+            follows: Follows::Notes,
+            ..NO_MORE
+        },
+    },
+    Rule {
+        code: Code::ClockStepped,
+        of: Of::Agent,
+        origin: Origin::Generator,
+        effect: Effect::Always,
+        touches: &[Latency],
+        unit: Unit::Count,
+        meaning: "for a second after each step, latencies contain the time that responses waited \
+                  for the generator",
+        cure: "stop what sets the clock (a time service that steps instead of slewing)",
+        checks: &[client::clock_stepped],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::StampsClamped,
+        of: Of::Agent,
+        origin: Origin::Generator,
+        effect: Effect::Always,
+        touches: &[Latency],
+        unit: Unit::Share,
+        meaning: "the clock of the stamps and the program's differ by an unknown amount, and so \
+                  do the latencies from the truth",
+        cure: "see whether the cores' clocks agree (dmesg about tsc, the clocksource in \
+               /sys/devices/system/clocksource), or use --stamps user",
+        checks: &[client::stamps_clamped],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::CoreSaturated,
+        of: Of::Agent,
+        origin: Origin::ShortOfTime,
+        effect: Effect::Where(generator::has_effect),
+        touches: &[Throughput, Latency],
+        unit: Unit::Share,
+        meaning: "the run measured its own generator: the target may be faster than these numbers",
+        cure: "add --cores, or lower the load",
+        checks: &[generator::core_saturated],
+        more: More {
+            thresholds: &["unsent", "busy"],
+            follows: Follows::Notes,
+            excuse: Some("the generator's core was full"),
+            ..NO_MORE
+        },
+    },
+    Rule {
+        code: Code::NearCeiling,
+        of: Of::Whole,
+        origin: Origin::Generator,
+        effect: Effect::Where(client::is_unmeasured),
+        touches: &[Latency],
+        unit: Unit::Share,
+        meaning: "the generator had little room left: latencies contain waits for its own core",
+        cure: "add --cores, or lower the load; calibrate again if the machine has changed",
+        checks: &[calibration::near_ceiling],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::BelowFloor,
+        of: Of::Whole,
+        origin: Origin::Generator,
+        effect: Effect::Always,
+        touches: &[Latency],
+        unit: Unit::Share,
+        meaning: "the median is that of the path and of the generator itself, and says little \
+                  about the target",
+        cure: "take what exceeds the floor for the target's part, or measure a request that costs \
+               the target more",
+        checks: &[calibration::below_floor],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::GeneratorBound,
+        of: Of::Agent,
+        origin: Origin::Generator,
+        effect: Effect::Always,
+        touches: &[Throughput],
+        unit: Unit::Share,
+        meaning: "without these waits the target would have answered more",
+        cure: OWN_CORES,
+        checks: &[generator::generator_bound],
+        more: More { follows: Follows::NotesAnd(Code::CpuStolen), ..NO_MORE },
+    },
+    Rule {
+        code: Code::CapReached,
+        of: Of::Both,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Latency, Arrivals],
+        unit: Unit::Share,
+        meaning: "naive latency omits that wait; corrected latency includes it, and it depends on \
+                  the cap",
+        cure: "raise --conns, unless the cap is what you want to measure",
+        checks: &[load::cap_reached],
+        more: More { needs_answers: true, ..NO_MORE },
+    },
+    Rule {
+        code: Code::Starved,
+        of: Of::Both,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency],
+        unit: Unit::Share,
+        meaning: "their waits ended in no answer, or in one that came after the window or to a \
+                  request from before it: the percentiles hold little of that time",
+        cure: "see why the target serves some connections and not others: its limit of \
+               connections, its workers, its accept queue",
+        checks: &[connections::starved],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::ClosedLoop,
+        of: Of::Whole,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Latency],
+        unit: Unit::Count,
+        meaning: "had the target stalled, these latencies would leave out the requests that met \
+                  it (coordinated omission); the throughput is that of so many connections",
+        cure: "measure latency with --rate; add --period if your users do wait for a response",
+        checks: &[numbers::closed_loop],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::NotSettled,
+        of: Of::Both,
+        origin: Origin::Elsewhere,
+        // What was opened in the window for want of a pool is in what the generator added.
+        effect: Effect::Never,
+        touches: &[Latency],
+        unit: Unit::Share,
+        meaning: "the window began before the load had found its number of connections",
+        cure: "open connections in advance with --prewarm, or leave some idle with --spare",
+        checks: &[connections::not_settled],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::PoolGrew,
+        of: Of::Both,
+        origin: Origin::Elsewhere,
+        effect: Effect::Never,
+        touches: &[Latency],
+        unit: Unit::Share,
+        meaning: "each was opened because a request was waiting for one, as they do where the \
+                  target or the generator stalls, or where the setup found too few",
+        cure: "see whether the target or the generator stalled; if neither did, open connections \
+               in advance with --prewarm, or leave some idle with --spare",
+        checks: &[connections::pool_grew],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::Unsolicited,
+        of: Of::Both,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency],
+        unit: Unit::Count,
+        meaning: "responses can't be told apart for certain: some may have been counted for a \
+                  request that they don't answer",
+        cure: "see what the target, or a proxy before it, sends without being asked",
+        checks: &[connections::unsolicited],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::Mispaired,
+        of: Of::Both,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Latency],
+        unit: Unit::Share,
+        meaning: "a response that the target leaves out, or sends twice, shifts all that follow \
+                  it on its connection: these answers may have the latency of another request",
+        cure: "repeat the run without --pipeline, where a missing response is a timeout and \
+               nothing else",
+        checks: &[connections::mispaired],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::BuffersExhausted,
+        of: Of::Agent,
+        origin: Origin::Generator,
+        // Responses are stamped before they need a buffer.
+        effect: Effect::Where(client::is_unmeasured),
+        touches: &[Throughput, Latency],
+        unit: Unit::Ratio,
+        meaning: "responses waited in the kernel for the generator to take them",
+        cure: "add --cores, since each shard has buffers of its own, or lower the load",
+        checks: &[connections::buffers_exhausted],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::ScheduleNotAsPlanned,
+        of: Of::Both,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Latency, Arrivals],
+        unit: Unit::Count,
+        meaning: "the target saw a different arrival pattern than planned, with different bursts",
+        cure: "lower the rate per core, or use --wait spin",
+        checks: &[load::schedule_not_as_planned],
+        more: More {
+            thresholds: &["unsent", "lateness_floor_us"],
+            follows: Follows::NotesAnd(Code::CpuStolen),
+            needs_answers: true,
+            ..NO_MORE
+        },
+    },
+    Rule {
+        code: Code::LittlesLaw,
+        of: Of::Both,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency],
+        unit: Unit::Share,
+        meaning: "requests were lost or counted twice, or were sent and handled at other times \
+                  than recorded",
+        cure: "this is a bug in truetail: keep the report and file an issue",
+        checks: &[numbers::littles_law],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::NotStationary,
+        of: Of::Whole,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency],
+        unit: Unit::KsDistance,
+        meaning: "percentiles over the whole window mix two states and describe neither",
+        cure: "use a longer --warmup, or find what changed in the series (--csv)",
+        checks: &[numbers::not_stationary],
+        more: More { thresholds: &["drift"], needs_answers: true, ..NO_MORE },
+    },
+    Rule {
+        code: Code::TooFewSamples,
+        of: Of::Whole,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Latency],
+        unit: Unit::Count,
+        meaning: "percentiles marked n/a are unknown",
+        cure: "use a longer --duration or a higher --rate",
+        checks: &[numbers::too_few_samples],
+        more: More { thresholds: &["percentile"], ..NO_MORE },
+    },
+    Rule {
+        code: Code::LocalResource,
+        of: Of::Agent,
+        origin: Origin::Generator,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency],
+        unit: Unit::Count,
+        meaning: "the generator's machine hit a limit, not the target",
+        cure: "raise that limit, or spread the load",
+        checks: &[machine::local_resource],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::CpuStolen,
+        of: Of::Agent,
+        origin: Origin::Others,
+        // The kernel's stamps come as late as the generator.
+        effect: Effect::Always,
+        touches: &[Throughput, Latency, Arrivals],
+        unit: Unit::Share,
+        meaning: NO_CORE,
+        cure: "use a dedicated machine, or one whose processors aren't shared",
+        checks: &[machine::cpu_stolen],
+        more: More {
+            thresholds: &["stolen"],
+            excuse: Some("the hypervisor took the generator's cores"),
+            ..NO_MORE
+        },
+    },
+    Rule {
+        code: Code::CpuContended,
+        of: Of::Agent,
+        origin: Origin::Others,
+        effect: Effect::Never,
+        touches: &[Throughput, Latency, Arrivals],
+        unit: Unit::Share,
+        meaning: NO_CORE,
+        cure: "keep other processes, including a local target, off the shards' cores (--cores)",
+        checks: &[machine::cpu_contended],
+        more: More {
+            thresholds: &["stolen"],
+            excuse: Some("other processes used the generator's cores"),
+            ..NO_MORE
+        },
+    },
+    Rule {
+        code: Code::CoreShared,
+        of: Of::Agent,
+        origin: Origin::Others,
+        effect: Effect::Never,
+        touches: &[Throughput, Latency],
+        unit: Unit::Share,
+        meaning: "two hardware threads of one physical core slow each other down: the shard took \
+                  longer to send and to receive",
+        cure: "name one hardware thread per physical core with --cores, and keep other processes, \
+               including a local target, off its siblings",
+        checks: &[machine::busy_sibling, machine::interrupted_core],
+        more: More { thresholds: &["stolen"], ..NO_MORE },
+    },
+    Rule {
+        code: Code::CpuThrottled,
+        of: Of::Agent,
+        origin: Origin::Others,
+        effect: Effect::Never,
+        touches: &[Throughput, Latency, Arrivals],
+        unit: Unit::Share,
+        meaning: "the generator stopped whenever it had used up its CPU quota",
+        cure: "raise the container's CPU quota, or run without one",
+        checks: &[machine::cpu_throttled],
+        more: More { excuse: Some("a quota held the generator back"), ..NO_MORE },
+    },
+    Rule {
+        code: Code::RawSamplesLost,
+        of: Of::Agent,
+        origin: Origin::Generator,
+        effect: Effect::Always,
+        touches: &[Samples],
+        unit: Unit::Count,
+        meaning: "the report is complete, but the samples aren't and can't verify it",
+        cure: "write --raw to a faster disk, or lower the load",
+        checks: &[numbers::raw_samples_lost],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::Profiled,
+        of: Of::Whole,
+        origin: Origin::Generator,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency],
+        unit: Unit::Count,
+        meaning: "each sample stops a thread for microseconds: requests cost more, and some are \
+                  late",
+        cure: "take the numbers from a run without --flamegraph, the profile from this one",
+        checks: &[numbers::profiled],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::Interrupted,
+        of: Of::Whole,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency],
+        unit: Unit::S,
+        meaning: "the numbers cover only the part that ran",
+        cure: "let the run finish",
+        checks: &[numbers::interrupted],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::Errors,
+        of: Of::Both,
+        origin: Origin::Answers,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency],
+        unit: Unit::Share,
+        meaning: "failed requests have no latency: the percentiles cover only the others",
+        cure: "look at the errors by cause; list the statuses you expect with --expect-status",
+        checks: &[numbers::errors],
+        more: More { thresholds: &["errors"], ..NO_MORE },
+    },
+    Rule {
+        code: Code::AgentsDiffer,
+        of: Of::Whole,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Latency],
+        unit: Unit::Ratio,
+        meaning: "the agents saw different targets, or a difference of their own: the merged \
+                  percentiles are those of all requests, and describe neither",
+        cure: "compare the agents' paths to the target, their machines and their verdicts",
+        checks: &[agents::agents_differ],
+        more: NO_MORE,
+    },
+    Rule {
+        code: Code::StartSkew,
+        of: Of::Whole,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Arrivals],
+        unit: Unit::Us,
+        meaning: "the agents' loads lay apart in time: the run over time puts together what \
+                  wasn't at the same time",
+        cure: "see the agent's verdict if it sent late; bring the controller closer to its agents \
+               if their clocks are the cause",
+        checks: &[agents::start_skew],
+        more: NO_MORE,
+    },
+];
+
+const OWN_CORES: &str =
+    "dedicate cores to the shards (--cores), use --wait spin, or stop what else runs there";
+const NO_CORE: &str = "the generator could not run while others did: it sent and received late";
+
+impl Code {
+    /// Its row.
+    pub fn rule(self) -> &'static Rule {
+        RULES.iter().find(|rule| rule.code == self).expect("each code has a row")
+    }
+
+    /// Whether the generator or its machine brought it about.
+    pub fn is_of_generator(self) -> bool {
+        match self.rule().origin {
+            Origin::Others | Origin::ShortOfTime | Origin::Generator => true,
+            Origin::Answers | Origin::Elsewhere => false,
+        }
+    }
+
+    /// Whether processor time was missing, which the same plan may have on a quiet machine.
+    pub fn is_disturbance(self) -> bool {
+        matches!(self.rule().origin, Origin::Others | Origin::ShortOfTime)
+    }
+}
+
+/// The reasons that a threshold of the plan decides on.
+pub fn decided_by(threshold: &str) -> Vec<Code> {
+    let those = RULES.iter().filter(|rule| rule.more.thresholds.contains(&threshold));
+    those.map(|rule| rule.code).collect()
+}

@@ -1,0 +1,28 @@
+//! Whether latency drifted while the rate stayed: in the whole window, or within its stages.
+
+use hdrhistogram::Histogram;
+use plan::Plan;
+use stats::pieces::Pieces;
+use stats::stationarity::{Stationarity, stationarity};
+use units::SECOND_NS;
+
+/// The first quarter of the window against the last; where the rate changes, which would be taken
+/// for the target's doing, of the stage with one rate that drifted most. `None` where none is long
+/// enough.
+pub fn while_steady(plan: &Plan, pieces: &Pieces<Histogram<u64>>) -> Option<Stationarity> {
+    let drift = plan.thresholds.drift;
+    if !plan.rate_changes() {
+        return stationarity(pieces, drift);
+    }
+    let steady = plan.stages().zip(1..).filter(|((stage, _), _)| !stage.is_ramp());
+    let each = steady.filter_map(|((_, span), number)| {
+        let seconds = |ns: u64| (ns - plan.warmup.0) as f64 / SECOND_NS as f64;
+        let own = pieces.within(seconds(span.start), seconds(span.end));
+        Some(Stationarity { stage: Some(number), ..stationarity(&own, drift)? })
+    });
+    let by_drift = |found: &Stationarity| (!found.stationary, found.distance / found.distance_max);
+    each.max_by(|one, other| {
+        let ((one, by), (other, than)) = (by_drift(one), by_drift(other));
+        one.cmp(&other).then(by.total_cmp(&than))
+    })
+}

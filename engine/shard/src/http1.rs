@@ -1,0 +1,166 @@
+//! HTTP/1.1 on a connection: a first in, first out queue of requests, each answered whole.
+//!
+//! It does no I/O, reads no clock and records nothing: it says what bytes mean, and the shard acts.
+
+use http1::response::{KnownHead, Progress, Response, ResponseParser, Violation};
+use record::outcome::Cause;
+
+use super::event::{Event, Next};
+use super::exchanges::{Exchange, Exchanges};
+use super::output::Output;
+use super::plan::Step;
+use super::socket::{Socket, State};
+
+/// How far a stamp of the kernel's may be off, ns: both clocks are read one after the other.
+const CLOCKS_DIFFER_NS: u64 = 10_000;
+
+/// One connection's HTTP/1.1.
+#[derive(Debug)]
+pub struct Http1 {
+    parser: ResponseParser,
+}
+
+impl Http1 {
+    /// That of a new connection.
+    pub fn new() -> Http1 {
+        Http1 { parser: ResponseParser::new() }
+    }
+
+    /// It begins anew, on a new socket.
+    pub fn reset(&mut self) {
+        self.parser.reset();
+    }
+
+    /// Whether one more request may begin, of at most `pipeline` at once.
+    #[inline]
+    pub fn has_room(&self, exchanges: &Exchanges, pipeline: usize) -> bool {
+        exchanges.open() < pipeline
+    }
+
+    /// The step of the queued requests, if all have the same.
+    #[inline]
+    pub fn rendered(&self, exchanges: &Exchanges) -> Option<u16> {
+        if exchanges.open() == 1 {
+            return Some(exchanges.oldest().stamps.step);
+        }
+        let mut waiting = exchanges.waiting().map(|exchange| exchange.stamps.step);
+        let first = waiting.next()?;
+        waiting.all(|step| step == first).then_some(first)
+    }
+
+    /// The queued requests leave through the output.
+    pub fn leave(&mut self, exchanges: &Exchanges, output: &mut Output) {
+        exchanges.waiting().for_each(|exchange| output.push(exchange.stamps.step));
+    }
+
+    /// What bytes mean that arrived at `arrived_ns`, if that is known; by step, `known` has the
+    /// head of the last response on any connection.
+    // A response doesn't pay for a call that hands its arguments on, and an event through memory.
+    #[inline(always)]
+    pub fn receive(
+        &mut self,
+        socket: &Socket,
+        exchanges: &Exchanges,
+        steps: &[Step],
+        known: &mut [KnownHead],
+        arrived_ns: Option<u64>,
+        bytes: &[u8],
+    ) -> Event {
+        let Exchange { stamps, number } = exchanges.oldest();
+        if exchanges.in_flight() == 0 {
+            // What arrived before a request was sent can't be its answer.
+            let is_early = 0 < exchanges.open() || socket.state == State::Fresh;
+            return Event::Broken(if is_early { Cause::EarlyResponse } else { Cause::Unsolicited });
+        }
+        if arrived_ns.is_some_and(|ns| ns + CLOCKS_DIFFER_NS < stamps.sent_ns) {
+            return Event::Broken(Cause::EarlyResponse);
+        }
+        let step = usize::from(stamps.step);
+        let head_request = steps[step].head_request;
+        match self.parser.feed_with(&mut known[step], head_request, bytes) {
+            Ok(Progress::NeedMore) => Event::More,
+            Ok(Progress::Done(response)) => {
+                let Response { status, consumed, keep_alive, .. } = response;
+                let next = if consumed < bytes.len() && exchanges.in_flight() == 1 {
+                    Next::Unasked
+                } else if keep_alive {
+                    Next::Any
+                } else {
+                    Next::Nothing
+                };
+                Event::Answered { number: *number, status, consumed, next }
+            }
+            Err(violation) => {
+                Event::Failed { number: *number, cause: Cause::of_violation(&violation) }
+            }
+        }
+    }
+
+    /// What it means that the peer closed its side; `known`: that the peer did so, and the
+    /// connection wasn't cut by another.
+    pub fn receive_end(&mut self, socket: &Socket, exchanges: &Exchanges, known: bool) -> Event {
+        if exchanges.open() == 0 {
+            return Event::Closed;
+        }
+        let number = exchanges.oldest().number;
+        match (self.parser.finish(), socket.broken) {
+            (Ok(_), _) if !known => Event::Failed { number, cause: Cause::CutShort },
+            (Ok(Response { status, .. }), _) => {
+                Event::Answered { number, status, consumed: 0, next: Next::Nothing }
+            }
+            (Err(Violation::ClosedBeforeResponse), Some(errno)) => {
+                Event::Broken(Cause::of_send(errno))
+            }
+            (Err(violation), _) => Event::Broken(Cause::of_violation(&violation)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use load::DueRequest;
+    use uring::Payload;
+
+    use super::*;
+    use crate::plan::due_at;
+
+    const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+    #[test]
+    fn bytes_answer_only_a_request_that_was_sent_before_them() {
+        let steps = [Step::for_test(Payload::copied(b"GET", b"", 1).expect("a page"))];
+        let mut known = [KnownHead::default()];
+        let (mut http1, mut exchanges) = (Http1::new(), Exchanges::new(2));
+        let early = Event::Broken(Cause::EarlyResponse);
+        let unsolicited = Event::Broken(Cause::Unsolicited);
+        let mut socket = Socket::new();
+        for (state, event) in [(State::Fresh, early), (State::Open, unsolicited)] {
+            socket.state = state;
+            let received = http1.receive(&socket, &exchanges, &steps, &mut known, None, OK);
+            assert_eq!(received, event, "nothing was asked on it yet");
+        }
+        let mut receive = |exchanges: &Exchanges, arrived_ns, bytes: &[u8]| {
+            http1.receive(&socket, exchanges, &steps, &mut known, arrived_ns, bytes)
+        };
+        let begin = |exchanges: &mut Exchanges, number| {
+            exchanges.begin(DueRequest { number, ..due_at(1) }, 0);
+        };
+        begin(&mut exchanges, 1);
+        assert_eq!(receive(&exchanges, None, OK), early, "its request isn't sent yet");
+        exchanges.send().sent_ns = 20_000;
+        assert_eq!(receive(&exchanges, Some(9_000), OK), early, "it is older than the request");
+        let answer =
+            |number, next| Event::Answered { number, status: 200, consumed: OK.len(), next };
+        assert_eq!(receive(&exchanges, Some(11_000), OK), answer(1, Next::Any));
+        let two = [OK, OK].concat();
+        assert_eq!(receive(&exchanges, None, &two), answer(1, Next::Unasked));
+        begin(&mut exchanges, 2);
+        assert_eq!(receive(&exchanges, None, &two), answer(1, Next::Unasked), "it isn't sent yet");
+        exchanges.send().sent_ns = 20_000;
+        assert_eq!(receive(&exchanges, None, &two), answer(1, Next::Any));
+        exchanges.end(1);
+        assert_eq!(receive(&exchanges, None, OK), answer(2, Next::Any));
+        exchanges.end(2);
+        assert_eq!(receive(&exchanges, None, OK), unsolicited);
+    }
+}

@@ -1,0 +1,232 @@
+//! What leaves a connection in sends that report back: in what pieces, and how far it has left.
+//!
+//! A request that was rendered before the run leaves from where it lies. All else is made as it
+//! leaves: requests of several steps behind each other, and records of TLS. Those bytes lie in the
+//! ring's outbox until they have left, and there is one send at a time.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::ops::Range;
+
+use super::plan::Step;
+
+/// What leaves a connection.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// The steps of the requests that haven't left completely, oldest first.
+    requests: VecDeque<u16>,
+    /// How many bytes of the first have left.
+    first_left: usize,
+    /// Of the bytes that were made, those that haven't left.
+    made: Range<usize>,
+    /// How many bytes of requests are in them.
+    carried: usize,
+}
+
+/// What leaves next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Bytes of this step's request, as they were rendered, or of several copies in a row.
+    Range(u16, Range<usize>),
+    /// Requests of several steps: their bytes are to be put behind each other.
+    Gathered,
+}
+
+/// What there is to do when a send has completed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Left {
+    /// To send the rest of the bytes that were made.
+    Rest(Range<usize>),
+    /// To send what leaves next.
+    More,
+    /// Nothing: all has left.
+    All,
+}
+
+impl Output {
+    /// Room for this many requests.
+    pub fn with_capacity(requests: usize) -> Output {
+        Output { requests: VecDeque::with_capacity(requests), ..Output::default() }
+    }
+
+    /// A request of this step leaves behind the others.
+    pub fn push(&mut self, step: u16) {
+        self.requests.push_back(step);
+    }
+
+    /// Nothing leaves any more.
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        (self.first_left, self.made, self.carried) = (0, 0..0, 0);
+    }
+
+    /// How many requests haven't left completely.
+    #[inline]
+    pub fn requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// How many bytes of requests are to leave.
+    pub fn bytes(&self, steps: &[Step]) -> usize {
+        let lengths = self.requests.iter().map(|step| steps[usize::from(*step)].request.len());
+        lengths.sum::<usize>() - self.first_left
+    }
+
+    /// How many bytes of requests are in what was made, and haven't left.
+    pub fn carried(&self) -> usize {
+        self.carried
+    }
+
+    /// So many bytes are made, with so many of requests in them, or in those before, and leave.
+    pub fn make(&mut self, made: usize, carried: usize) {
+        (self.made, self.carried) = (0..made, carried);
+    }
+
+    /// So many more bytes have left; `whole`: there are no others to make of what they are a part
+    /// of.
+    pub fn left(&mut self, steps: &[Step], bytes: usize, whole: bool) -> Left {
+        if self.made.is_empty() {
+            self.requests_left(steps, bytes);
+        } else {
+            self.made.start += bytes;
+            if !self.made.is_empty() {
+                return Left::Rest(self.made.clone());
+            }
+            if whole {
+                let carried = std::mem::take(&mut self.carried);
+                self.requests_left(steps, carried);
+            }
+        }
+        if whole && self.requests.is_empty() { Left::All } else { Left::More }
+    }
+
+    fn requests_left(&mut self, steps: &[Step], bytes: usize) {
+        self.first_left += bytes;
+        while let Some(step) = self.requests.front()
+            && steps[usize::from(*step)].request.len() <= self.first_left
+        {
+            self.first_left -= steps[usize::from(*step)].request.len();
+            self.requests.pop_front();
+        }
+    }
+
+    /// What leaves next, of at most so many bytes; `gathered_max` of them, if they must be put
+    /// behind each other. `None`: no request.
+    pub fn next(&self, steps: &[Step], most: usize, gathered_max: usize) -> Option<Piece> {
+        let first = *self.requests.front()?;
+        let request = &steps[usize::from(first)].request;
+        let same = self.requests.iter().take_while(|step| **step == first).count();
+        let rest = request.len() - self.first_left;
+        let is_alone = same == self.requests.len();
+        if is_alone || !request.is_in_memory() || gathered_max < rest {
+            let end = request.whole_len().min(same * request.len());
+            return Some(Piece::Range(first, self.first_left..end.min(self.first_left + most)));
+        }
+        Some(Piece::Gathered)
+    }
+
+    /// The next requests, as far as they fit into so many bytes, are made by putting them behind
+    /// each other; returns how many bytes that is.
+    pub fn gather_into(&mut self, steps: &[Step], most: usize, out: &mut impl Write) -> usize {
+        let made = self.gather(steps, most, out);
+        self.make(made, made);
+        made
+    }
+
+    /// Puts the next requests behind each other, as far as they fit into so many bytes; returns how
+    /// many bytes that is.
+    pub fn gather(&self, steps: &[Step], most: usize, out: &mut impl Write) -> usize {
+        let mut from = self.first_left;
+        let mut written = 0;
+        for step in &self.requests {
+            let request = &steps[usize::from(*step)].request;
+            let length = request.len() - from;
+            if !request.is_in_memory() || most < written + length {
+                break;
+            }
+            out.write_all(request.bytes(from..request.len())).expect("there is room for it");
+            written += length;
+            from = 0;
+        }
+        written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uring::Payload;
+
+    use super::*;
+
+    /// Steps whose requests have these lengths, each in so many copies.
+    fn steps(lengths: &[usize], copies: usize) -> Vec<Step> {
+        let step = |length: &usize| {
+            let bytes = vec![b'a' + u8::try_from(*length).expect("short"); *length];
+            Step::for_test(Payload::copied(&bytes, b"", copies).expect("a page"))
+        };
+        lengths.iter().map(step).collect()
+    }
+
+    fn output(steps: &[u16]) -> Output {
+        let mut output = Output::with_capacity(steps.len());
+        steps.iter().for_each(|step| output.push(*step));
+        output
+    }
+
+    #[test]
+    fn requests_leave_one_after_the_other() {
+        let steps = steps(&[3, 5], 1);
+        let mut output = output(&[0, 1, 0]);
+        for (bytes, rest) in [(2, 3), (1, 2), (4, 2), (1, 1), (2, 1), (1, 0)] {
+            let left = if rest == 0 { Left::All } else { Left::More };
+            assert_eq!(output.left(&steps, bytes, true), left, "after {bytes} bytes more");
+            assert_eq!(output.requests(), rest, "after {bytes} bytes more");
+        }
+    }
+
+    #[test]
+    fn requests_in_what_was_made_have_left_when_all_of_it_has() {
+        let steps = steps(&[3, 5], 1);
+        let mut output = output(&[0, 1, 0]);
+        assert_eq!(output.bytes(&steps), 11);
+        output.make(40, 5);
+        assert_eq!(output.left(&steps, 39, true), Left::Rest(39..40));
+        // Of what carries them, another part is still to be made.
+        assert_eq!((output.left(&steps, 1, false), output.requests()), (Left::More, 3));
+        output.make(10, output.carried());
+        assert_eq!((output.left(&steps, 10, true), output.requests()), (Left::More, 2));
+        assert_eq!((output.carried(), output.bytes(&steps)), (0, 6));
+        output.make(20, 6);
+        assert_eq!((output.left(&steps, 20, true), output.requests()), (Left::All, 0));
+        // It has something to say by itself.
+        output.make(7, 0);
+        assert_eq!(output.left(&steps, 7, true), Left::All);
+    }
+
+    #[test]
+    fn equal_requests_leave_from_one_range_and_others_are_gathered() {
+        let steps = steps(&[3, 5], 4);
+        let mut same = output(&[1, 1, 1]);
+        assert_eq!(same.next(&steps, 100, 100), Some(Piece::Range(1, 0..15)));
+        assert_eq!(same.next(&steps, 4, 100), Some(Piece::Range(1, 0..4)));
+        same.left(&steps, 7, true);
+        assert_eq!(same.next(&steps, 100, 100), Some(Piece::Range(1, 2..10)));
+
+        let mut mixed = output(&[0, 1, 1]);
+        let gathered = |output: &Output, most| {
+            assert_eq!(output.next(&steps, 100, most), Some(Piece::Gathered));
+            let mut out = Vec::new();
+            let written = output.gather(&steps, most, &mut out);
+            assert_eq!(written, out.len());
+            String::from_utf8(out).expect("letters")
+        };
+        assert_eq!(gathered(&mixed, 100), "dddffffffffff");
+        assert_eq!(gathered(&mixed, 8), "dddfffff");
+        mixed.left(&steps, 1, true);
+        assert_eq!(gathered(&mixed, 7), "ddfffff");
+        // What doesn't fit leaves from where it lies.
+        assert_eq!(mixed.next(&steps, 100, 1), Some(Piece::Range(0, 1..3)));
+        mixed.left(&steps, 2, true);
+        assert_eq!(mixed.next(&steps, 100, 100), Some(Piece::Range(1, 0..10)));
+    }
+}

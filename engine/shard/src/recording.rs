@@ -1,0 +1,199 @@
+//! What a shard has done: each outcome goes to the recorder, the raw samples and the progress, or,
+//! if its request was due before the window, is only counted.
+
+use std::sync::Arc;
+
+use load::schedule::Digest;
+use record::littles_law::InFlightIntegral;
+use record::outcome::Outcome;
+use record::recorder::Recorder;
+use record::shard_report::ShardReport;
+use record::stamps::{Ending, Stamps};
+use record::times::Latencies;
+use samples::{Lane, Sampler};
+use uring::Ring;
+
+use super::clock::Clock;
+use super::meter::ShardMeter;
+use super::phases::Phases;
+use super::plan::ShardPlan;
+use super::progress::{ShardProgress, SharedProgress};
+
+/// A shard's numbers.
+pub(super) struct Recording {
+    /// Those of the window.
+    pub(super) recorder: Recorder,
+    /// What the shard does with its time.
+    pub(super) meter: ShardMeter,
+    /// What it has done so far.
+    pub(super) progress: ShardProgress,
+    sampler: Option<Sampler>,
+    shared: Arc<SharedProgress>,
+    /// Twice the naive p99 of the window, ns, once it has been asked for.
+    slow_ns: Option<u64>,
+}
+
+impl Recording {
+    /// Nothing yet; the progress is shown in `shared`.
+    pub(super) fn new(plan: &ShardPlan, shared: Arc<SharedProgress>) -> Recording {
+        Recording {
+            recorder: Recorder::new(plan.recorder_config.clone()),
+            meter: ShardMeter::new(plan.core, plan.recorder_config.window_ns..plan.end_ns),
+            progress: ShardProgress::default(),
+            sampler: plan.samples.clone().map(Lane::sampler),
+            shared,
+            slow_ns: None,
+        }
+    }
+
+    /// The setup is over, and with it what it has shown.
+    pub(super) fn restart(&mut self, plan: &ShardPlan) {
+        self.slow_ns = None;
+        self.progress = ShardProgress::default();
+        self.recorder.in_flight =
+            InFlightIntegral::new(plan.recorder_config.window_ns, plan.end_ns);
+    }
+
+    /// The window ends at this moment, unless it ends before.
+    pub(super) fn stop_at(&mut self, end_ns: u64) {
+        self.recorder.in_flight.stop_at(end_ns);
+        self.meter.stop_at(end_ns);
+    }
+
+    /// A request fell due.
+    #[inline]
+    pub(super) fn intended(&mut self, phases: &Phases, intended_ns: u64) {
+        self.progress.intended += 1;
+        if phases.is_recorded(intended_ns) {
+            self.recorder.intended(intended_ns);
+        }
+    }
+
+    /// A request waits for a connection; `at_the_cap`: none can be opened for it.
+    pub(super) fn waited(&mut self, phases: &Phases, intended_ns: u64, at_the_cap: bool) {
+        if phases.is_recorded(intended_ns) {
+            self.recorder.counts.waited += 1;
+            self.recorder.counts.capped += u64::from(at_the_cap);
+        }
+    }
+
+    /// A request was sent, `together` with others of its connection.
+    pub(super) fn sent(&mut self, phases: &Phases, stamps: &Stamps, together: bool) {
+        if phases.running() {
+            self.meter.sent(stamps.intended_ns, stamps.sent_ns);
+        }
+        if phases.is_recorded(stamps.intended_ns) {
+            self.recorder.sent(stamps, stamps.sent_ns <= phases.end_ns());
+            self.recorder.counts.shared_sends += u64::from(together);
+        } else {
+            self.unrecorded_sent(phases, Some(stamps.sent_ns));
+        }
+    }
+
+    /// A request had no connection, because none could be opened.
+    pub(super) fn unconnected(&mut self, phases: &Phases, stamps: &Stamps) {
+        if phases.is_recorded(stamps.intended_ns) {
+            self.recorder.unconnected(stamps);
+        } else {
+            self.unrecorded_sent(phases, None);
+        }
+    }
+
+    /// A request of the sample has ended, which left the host at `left_ns`, if the kernel said
+    /// when.
+    pub(super) fn left(&mut self, phases: &Phases, stamps: &Stamps, left_ns: Option<u64>) {
+        // Read before the window too, or its stamps would wait ahead of the window's.
+        if !phases.is_recorded(stamps.intended_ns) {
+            return;
+        }
+        // Both clocks are read one after the other: the stamp may seem to be of just before.
+        let path_ns = left_ns.map(|left_ns| left_ns.saturating_sub(stamps.sent_ns));
+        self.recorder.left(path_ns);
+        if let Some(path_ns) = path_ns {
+            self.progress.lateness.send_path.record(path_ns);
+        }
+    }
+
+    /// A request had its one outcome.
+    pub(super) fn ended(
+        &mut self,
+        phases: &Phases,
+        stamps: &Stamps,
+        ending: Ending,
+        outcome: Outcome,
+    ) {
+        let due_in_window = phases.is_recorded(stamps.intended_ns);
+        self.progress.ended(stamps, ending, outcome, due_in_window);
+        if due_in_window {
+            self.recorder.ended(stamps, ending, ending.ended_ns() <= phases.end_ns(), outcome);
+            if let Some(sampler) = &mut self.sampler {
+                sampler.push(stamps, ending, outcome);
+            }
+        } else {
+            self.unrecorded_ended(phases, ending, outcome);
+        }
+    }
+
+    /// So many requests have no raw samples.
+    pub(super) fn lose_samples(&mut self, count: u64) {
+        if let Some(sampler) = &mut self.sampler {
+            sampler.lose(count);
+        }
+    }
+
+    /// Counts a request that was due before the window as sent; `None`: it was connected at no
+    /// time.
+    fn unrecorded_sent(&mut self, phases: &Phases, sent_ns: Option<u64>) {
+        let counts = &mut self.recorder.counts;
+        if phases.running() {
+            let in_window = sent_ns.is_some_and(|sent_ns| is_in_window(phases, sent_ns));
+            counts.warmup.sent += 1;
+            counts.warmup.sent_in_window += u64::from(in_window);
+        } else {
+            counts.setup.sent += 1;
+        }
+    }
+
+    fn unrecorded_ended(&mut self, phases: &Phases, ending: Ending, outcome: Outcome) {
+        let counts = &mut self.recorder.counts;
+        if phases.running() {
+            counts.warmup.ended(outcome, is_in_window(phases, ending.ended_ns()));
+        } else {
+            counts.setup.ended(outcome);
+        }
+    }
+
+    /// About twice the naive p99 of the window, ns; 0 without a response. To be asked for after the
+    /// window.
+    pub(super) fn slow_ns(&mut self) -> u64 {
+        let times = &self.recorder.times;
+        *self.slow_ns.get_or_insert_with(|| {
+            let most_ns = |latencies: &Latencies| latencies.naive_about_ns(0.99);
+            2 * most_ns(&times.successes).or_else(|| most_ns(&times.others)).unwrap_or(0)
+        })
+    }
+
+    /// Publishes the progress, with so many requests in flight.
+    pub(super) fn show(&mut self, clock: &Clock, phases: &Phases, now_ns: u64, in_flight: usize) {
+        let in_flight = in_flight as u64;
+        self.progress.in_flight = in_flight;
+        self.progress.counts = self.recorder.counts.so_far();
+        self.progress.time = self.meter.time(clock.monotonic_ns(now_ns));
+        self.shared.show(&self.progress);
+        if phases.window_ns() <= now_ns && now_ns < phases.end_ns() {
+            self.recorder.series.in_flight(now_ns - phases.window_ns(), in_flight);
+        }
+    }
+
+    /// All of it, with what the ring and the clock have counted.
+    pub(super) fn report(mut self, digest: Digest, ring: &Ring, clock: &Clock) -> ShardReport {
+        self.meter.buffers_exhausted = ring.buffers_exhausted();
+        let stats = self.meter.report(&self.recorder.counts, ring.overflows(), clock.steps());
+        let sampled = self.sampler.map(Sampler::finish);
+        ShardReport { recorder: self.recorder, digest, stats, sampled }
+    }
+}
+
+fn is_in_window(phases: &Phases, at_ns: u64) -> bool {
+    phases.window_ns() <= at_ns && at_ns <= phases.end_ns()
+}

@@ -1,0 +1,197 @@
+//! A connection's socket: which one it is, how far it has come, and what went wrong on it.
+
+use std::collections::VecDeque;
+use std::mem::offset_of;
+use std::os::fd::RawFd;
+
+use uring::token::GENERATION_BITS;
+
+/// How far a socket has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// There is none.
+    Closed,
+    /// It is connecting.
+    Connecting,
+    /// It is connected, and its TLS handshake isn't done.
+    Handshaking,
+    /// It is new: nothing may arrive on it before its first request.
+    Fresh,
+    /// It takes requests.
+    Open,
+    /// It takes no more: it has carried all that it may, its peer has ended TLS, or its keys are
+    /// spent.
+    Retired,
+}
+
+/// A connection's socket.
+///
+/// What each request needs comes first: see `Connection`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Socket {
+    /// Its descriptor; -1 when closed.
+    pub fd: RawFd,
+    /// Counts the slot's sockets, to recognise completions of an earlier one.
+    pub generation: u32,
+    /// How many bytes it has been given to send, modulo 2³².
+    given_bytes: u32,
+    /// How far it has come.
+    pub state: State,
+    /// Whether its last send has yet to report back.
+    pub sending: bool,
+    /// Whether segments have arrived out of order, as far as was asked.
+    pub reordered: bool,
+    /// Whether the kernel is asked when some of the requests in flight left.
+    asked: bool,
+    /// When it began to connect, or its user came again after giving up, ns since the epoch.
+    pub since_ns: u64,
+    /// When it was connected and the TLS handshake began, ns since the epoch.
+    pub connected_ns: u64,
+    /// Why a send failed, if one did because the peer is gone: errno.
+    pub broken: Option<i32>,
+    /// How many segments had arrived out of order when it was last asked.
+    pub out_of_order: u32,
+    /// When that was last seen to have grown, ns since the epoch.
+    pub out_of_order_ns: u64,
+    /// Whether a request on it ended without an answer.
+    pub unanswered: bool,
+    /// The requests for which the kernel is asked when they left: their numbers, and which byte is
+    /// their last, modulo 2³².
+    sampled: VecDeque<(u64, u32)>,
+}
+
+/// Where what every request needs ends.
+pub const SOCKET_HOT: usize = offset_of!(Socket, since_ns);
+
+impl Socket {
+    /// None.
+    pub fn new() -> Socket {
+        Socket {
+            fd: -1,
+            generation: 0,
+            given_bytes: 0,
+            state: State::Closed,
+            sending: false,
+            reordered: false,
+            asked: false,
+            since_ns: 0,
+            connected_ns: 0,
+            broken: None,
+            out_of_order: 0,
+            out_of_order_ns: 0,
+            unanswered: false,
+            sampled: VecDeque::new(),
+        }
+    }
+
+    /// A new one has been connecting since `since_ns`.
+    pub fn open(&mut self, fd: RawFd, since_ns: u64) {
+        assert_eq!(self.state, State::Closed, "a slot has one socket at a time");
+        let sampled = std::mem::take(&mut self.sampled);
+        let generation = (self.generation + 1) % (1 << GENERATION_BITS);
+        *self = Socket { fd, generation, state: State::Connecting, since_ns, ..Socket::new() };
+        self.sampled = sampled;
+        self.sampled.clear();
+    }
+
+    /// It has been connected since `connected_ns`: TLS begins.
+    pub fn handshake(&mut self, connected_ns: u64) {
+        (self.state, self.connected_ns) = (State::Handshaking, connected_ns);
+    }
+
+    /// Whether it is connecting, TLS included.
+    pub fn is_coming(&self) -> bool {
+        matches!(self.state, State::Connecting | State::Handshaking)
+    }
+
+    /// It can carry requests.
+    pub fn connected(&mut self) {
+        assert!(self.is_coming(), "only a connecting socket can become connected");
+        self.state = State::Fresh;
+    }
+
+    /// It takes no further request. What has never carried one fails by itself.
+    pub fn retire(&mut self) {
+        if self.state == State::Open {
+            self.state = State::Retired;
+        }
+    }
+
+    /// It is gone; returns its descriptor.
+    pub fn close(&mut self) -> RawFd {
+        assert_ne!(self.state, State::Closed, "a socket is closed once");
+        (self.state, self.sending) = (State::Closed, false);
+        std::mem::replace(&mut self.fd, -1)
+    }
+
+    /// It has been given so many bytes to send.
+    #[inline]
+    pub fn give(&mut self, bytes: usize) {
+        let bytes = u32::try_from(bytes as u64 & u64::from(u32::MAX)).expect("32 bits");
+        self.given_bytes = self.given_bytes.wrapping_add(bytes);
+    }
+
+    /// Makes room for this many sampled requests.
+    pub fn reserve_samples(&mut self, count: usize) {
+        self.sampled.reserve(count);
+    }
+
+    /// The kernel is asked when this request leaves, whose bytes were the last to be given.
+    pub fn sample(&mut self, number: u64) {
+        self.asked = true;
+        self.sampled.push_back((number, self.given_bytes.wrapping_sub(1)));
+    }
+
+    /// Which byte was the last of a request that has ended, modulo 2³², if the kernel was asked
+    /// when it left.
+    #[inline]
+    pub fn take_sample(&mut self, number: u64) -> Option<u32> {
+        if self.asked { self.find_sample(number) } else { None }
+    }
+
+    fn find_sample(&mut self, number: u64) -> Option<u32> {
+        let at = self.sampled.iter().position(|(sampled, _)| *sampled == number)?;
+        let (_, last) = self.sampled.remove(at)?;
+        self.asked = !self.sampled.is_empty();
+        Some(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_bytes_of_sampled_requests_are_found_by_number() {
+        let mut socket = Socket::new();
+        socket.open(7, 0);
+        for number in 1..=4 {
+            socket.give(100);
+            if number % 2 == 0 {
+                socket.sample(number);
+            }
+        }
+        let taken = [1, 4, 2, 2].map(|number| socket.take_sample(number));
+        assert_eq!(taken, [None, Some(399), Some(199), None]);
+        socket.sample(5);
+        socket.close();
+        socket.open(8, 0);
+        socket.give(1);
+        assert_eq!(socket.take_sample(5), None, "it was the last socket's");
+    }
+
+    #[test]
+    fn only_what_takes_requests_can_be_retired() {
+        let mut socket = Socket::new();
+        socket.open(7, 0);
+        socket.retire();
+        assert_eq!(socket.state, State::Connecting);
+        socket.connected();
+        socket.retire();
+        assert_eq!(socket.state, State::Fresh);
+        socket.state = State::Open;
+        socket.retire();
+        assert_eq!(socket.state, State::Retired);
+    }
+}
