@@ -89,8 +89,8 @@ impl Connection {
     /// The step of the queued requests, if they leave as they were rendered before the run: see
     /// [`Protocol::rendered`].
     #[inline]
-    pub fn rendered(&self) -> Option<u16> {
-        self.protocol.rendered(&self.exchanges)
+    pub fn rendered(&self, steps: &[Step]) -> Option<u16> {
+        self.protocol.rendered(&self.exchanges, steps)
     }
 
     /// The queued requests leave in sends that report back.
@@ -141,7 +141,7 @@ mod tests {
         begin(&mut connection, 1);
         connection.exchanges.send().sent_ns = 4;
         (2..=3).for_each(|number| begin(&mut connection, number));
-        assert_eq!(connection.rendered(), Some(0));
+        assert_eq!(connection.rendered(&steps), Some(0));
         connection.leave(&steps);
         connection.socket.sending = true;
         (0..2).for_each(|_| connection.exchanges.send().sent_ns = 5);

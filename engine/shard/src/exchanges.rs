@@ -95,11 +95,16 @@ impl Exchanges {
     }
 
     /// The one of this number.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, number: u64) -> &Exchange {
         if self.oldest.number == number {
             return &self.oldest;
         }
+        self.get_behind(number)
+    }
+
+    #[cold]
+    fn get_behind(&self, number: u64) -> &Exchange {
         let behind = self.behind.iter().find(|exchange| exchange.number == number);
         behind.expect("a request of the connection")
     }

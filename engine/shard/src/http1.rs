@@ -39,8 +39,8 @@ impl Http1 {
 
     /// The step of the queued requests, if all have the same.
     #[inline]
-    pub fn rendered(&self, exchanges: &Exchanges) -> Option<u16> {
-        if exchanges.open() == 1 {
+    pub fn rendered(&self, exchanges: &Exchanges, steps: &[Step]) -> Option<u16> {
+        if exchanges.open() == 1 || steps.len() == 1 {
             return Some(exchanges.oldest().stamps.step);
         }
         let mut waiting = exchanges.waiting().map(|exchange| exchange.stamps.step);

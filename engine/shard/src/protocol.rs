@@ -42,9 +42,9 @@ impl Protocol {
     /// The step of the queued requests, if all are one request as it was rendered before the run;
     /// `None` if what they are is made as it leaves.
     #[inline]
-    pub fn rendered(&self, exchanges: &Exchanges) -> Option<u16> {
+    pub fn rendered(&self, exchanges: &Exchanges, steps: &[Step]) -> Option<u16> {
         match self {
-            Protocol::Http1(http1) => http1.rendered(exchanges),
+            Protocol::Http1(http1) => http1.rendered(exchanges, steps),
         }
     }
 

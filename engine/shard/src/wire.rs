@@ -91,7 +91,7 @@ impl Shard {
         let token = self.connections.token(Op::Send, slot);
         let connection = &mut self.connections[slot];
         let count = connection.exchanges.leave();
-        if let Some(step) = connection.rendered() {
+        if let Some(step) = connection.rendered(&self.plan.steps) {
             let request = &self.plan.steps[usize::from(step)].request;
             let bytes = count * request.len();
             let ahead = connection.exchanges.in_flight() * self.sending.longest;
