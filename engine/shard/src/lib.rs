@@ -1,6 +1,6 @@
 //! One pinned core's request loop; one pass of it is a turn.
 //!
-//! A shard shares nothing: a [`ShardPlan`] goes in and a [`ShardReport`] comes out, both plain
+//! A shard shares nothing: a [`ShardPlan`] goes in and a `ShardReport` comes out, both plain
 //! data. Below it nobody reads the clock. Follow a request from `turn` through `request`, `wire`
 //! and `http1`; `connect` opens connections where one is missing; `secure` stands between where TLS
 //! is spoken; `setup` and `life` are what happens before and after the turns. A `connection` is a

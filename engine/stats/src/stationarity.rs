@@ -63,7 +63,7 @@ pub struct Stationarity {
 ///
 /// A p99 has changed when it is off by the factor, the intervals of the two don't meet, **and** it
 /// doesn't come back: one stall more in one quarter moves a p99 twentyfold and means nothing. So a
-/// window whose quarters are shorter than [`super::pieces::RUN_MIN_S`] is judged by its distance
+/// window whose quarters are shorter than 5 s is judged by its distance
 /// alone.
 pub fn stationarity(pieces: &Pieces<Histogram<u64>>, drift: f64) -> Option<Stationarity> {
     let seconds = pieces.by_second();
