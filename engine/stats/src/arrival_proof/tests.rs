@@ -408,10 +408,10 @@ fn p4_p5_p7_fail_on_their_controls() {
         &["dispersion of the sends at 1 ms", "sent/intended"],
         smoothed,
     );
-    // A stall in the last 100 ms: what is left is sent when the window is over, and the last
+    // A stall in the last 200 ms: what is left is sent when the window is over, and the last
     // windows are empty.
     let stalled = |part: &[u64], _: &Curve| {
-        let stall_ns = WINDOW_NS - 100 * MILLISECOND_NS;
+        let stall_ns = WINDOW_NS - 200 * MILLISECOND_NS;
         part.iter().map(|at_ns| if *at_ns < stall_ns { *at_ns } else { WINDOW_NS }).collect()
     };
     check_control("sends missing at the end", [false; 3], &["sent/intended"], stalled);
