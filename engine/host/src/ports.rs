@@ -3,6 +3,7 @@
 //! A port is taken per source address, target address and target port. So only sockets to the
 //! target count, those of other programs included, and each source address has the whole range.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -73,6 +74,8 @@ pub(super) struct PortCount {
 #[derive(Debug)]
 struct SourcePorts {
     address: IpAddr,
+    /// The kernel lists a socket twice if another one appears ahead of it meanwhile.
+    seen: HashSet<u16>,
     in_use: u64,
     time_wait: u64,
 }
@@ -107,6 +110,7 @@ impl PortCount {
         let size = range.end() - range.start() + 1;
         let of = |address: &IpAddr| SourcePorts {
             address: address.to_canonical(),
+            seen: HashSet::new(),
             in_use: 0,
             time_wait: 0,
         };
@@ -159,11 +163,15 @@ impl PortCount {
             return None;
         }
         let (local, local_port) = local.split_once(':')?;
-        if !self.range.contains(&u64::from(port(local_port)?)) {
+        let local_port = port(local_port)?;
+        if !self.range.contains(&u64::from(local_port)) {
             return None;
         }
         let local = address(local)?;
         let source = self.sources.iter_mut().find(|source| source.address == local)?;
+        if !source.seen.insert(local_port) {
+            return None;
+        }
         let taken = if state == TIME_WAIT { &mut source.time_wait } else { &mut source.in_use };
         *taken += 1;
         Some(())
@@ -184,6 +192,7 @@ impl PortCount {
             in_use += source.in_use;
             time_wait += source.time_wait;
             (source.in_use, source.time_wait) = (0, 0);
+            source.seen.clear();
         }
         ports.in_use_max = ports.in_use_max.max(in_use);
         ports.time_wait_max = ports.time_wait_max.max(time_wait);
@@ -303,6 +312,15 @@ mod tests {
         let expected =
             Ports { range: 100, sources: 2, in_use_max: 40, time_wait_max: 30, headroom: 70 };
         assert_eq!(count.ports(), Some(expected));
+    }
+
+    #[test]
+    fn a_socket_that_is_listed_twice_counts_once() {
+        let mut count = counting("127.0.0.1:80", &["127.0.0.1"]);
+        let twice = ("127.0.0.1:32768", "127.0.0.1:80", "01");
+        let text = list(&[twice, ("127.0.0.1:32769", "127.0.0.1:80", "01"), twice]);
+        look(&mut count, &text);
+        assert_eq!(count.ports().map(|ports| ports.in_use_max), Some(2));
     }
 
     #[test]
