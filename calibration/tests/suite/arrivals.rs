@@ -62,7 +62,7 @@ struct Counted {
 /// or the target stood still and then read late. `None` if too little is left to judge.
 ///
 /// # Panics
-/// If most of an undisturbed run consists of stops.
+/// If much of the undisturbed runs consists of stops, though few runs were disturbed.
 fn count(arrivals: Arrivals, attempt: u64, run_ms: u64, kept_ms: usize) -> Option<Counted> {
     let mut counted = Counted { per_ms: Vec::new(), disturbances: Vec::new() };
     let (mut disturbed, mut undisturbed_ms) = (0, 0);
@@ -72,8 +72,9 @@ fn count(arrivals: Arrivals, attempt: u64, run_ms: u64, kept_ms: usize) -> Optio
         let report = &run.observed.report;
         if is_disturbed(report) || AWAY_MAX * run_ms as f64 / 1e3 < run.target_delay_s {
             disturbed += 1;
+            // On such a machine a run that looks undisturbed is no evidence either.
             if disturbed == DISTURBED_MAX {
-                break;
+                return None;
             }
             continue;
         }
