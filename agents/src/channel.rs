@@ -189,11 +189,6 @@ impl Channel {
         std::mem::take(&mut self.outgoing)
     }
 
-    /// Bytes that are to be sent.
-    pub fn outgoing_len(&self) -> usize {
-        self.outgoing.len()
-    }
-
     /// The next frame, whether it lies within records or not.
     fn next(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, ChannelError> {
         let Stage::Open(Some(records)) = &mut self.stage else {

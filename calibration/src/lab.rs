@@ -305,7 +305,7 @@ impl<'a> Lab<'a> {
         Ok(network)
     }
 
-    /// Makes a run: starts its target, what is beside it and its agents, and ends them after it.
+    /// Makes a run: starts its target, other servers and its agents, and ends them after it.
     fn make(
         &mut self,
         name: &str,
@@ -326,9 +326,9 @@ impl<'a> Lab<'a> {
         };
         let before = time_wait()?;
         let target = self.target_at(&run.target, at)?;
-        let mut beside = Vec::new();
-        for other in &run.beside {
-            beside.push((other, self.target_at(other, At::here(other))?));
+        let mut others = Vec::new();
+        for other in &run.also_start {
+            others.push((other, self.target_at(other, At::here(other))?));
         }
         let mut agents = Vec::new();
         for agent in &run.agents {
@@ -353,7 +353,7 @@ impl<'a> Lab<'a> {
         for agent in agents {
             agent.stop()?;
         }
-        for (other, server) in beside {
+        for (other, server) in others {
             let left = json!({ "ledger": server.stop()? });
             self.expressions.learn("servers", other, &left);
         }

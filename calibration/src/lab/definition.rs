@@ -83,7 +83,7 @@ pub struct RunDefinition {
     pub target: String,
     /// Other servers, started after that.
     #[serde(default)]
-    pub beside: Vec<String>,
+    pub also_start: Vec<String>,
     /// The URL, if it isn't the server's.
     pub url: Option<String>,
     /// Whether server and run are on machines of their own.
@@ -283,7 +283,7 @@ impl Definition {
             let unknown = |what: &str, which: &str| {
                 Err(LabError::Definition(format!("run `{name}` names no {what}: `{which}`")))
             };
-            let mut targets = run.beside.iter().chain([&run.target]);
+            let mut targets = run.also_start.iter().chain([&run.target]);
             if let Some(target) = targets.find(|of| !definition.targets.contains_key(*of)) {
                 return unknown("target", target);
             }

@@ -17,7 +17,7 @@ pub struct Thresholds {
     /// Share of the intended requests that may be missing among the sent ones.
     pub unsent: f64,
     /// What the generator may add to the requests at p90 and above whatever their latency is, µs.
-    /// The gaps between sends may be off by as much as this explains.
+    /// The sends may be as much burstier than planned as this explains.
     pub lateness_floor_us: f64,
     /// What the generator added to the requests at corrected p50, or at p90, p99 or p99.9 if it is
     /// above [`Thresholds::lateness_floor_us`], as a share of their latency; and receive lateness

@@ -13,7 +13,7 @@ use crate::figures::time;
 use crate::{AgentPart, Report};
 
 /// An agent whose corrected p99 is above so many times another's sees another target, or shows
-/// itself.
+/// itself. Paths within one network differ by less; machines of different kinds differ by more.
 const DIFFERENT: f64 = 1.2;
 /// Other agents of which the evidence tells beside the one that it names.
 pub(super) const OTHERS_SHOWN: usize = 3;

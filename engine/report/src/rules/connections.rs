@@ -22,10 +22,10 @@ const POOL_GREW: f64 = 0.001;
 /// count as blocked too.
 const SLOW_SHARE: f64 = 0.1;
 /// Share of pipelined responses that may be noticed as unsolicited before the run is invalid, or
-/// may be another request's before it is suspect.
+/// may be another request's before it is suspect: more of them would reach p99.9.
 const MISTAKEN_MAX: f64 = 0.001;
-/// Share of the responses that others may follow at once before the run is invalid: with one
-/// request at a time too, nobody knows which of the two answers it.
+/// Share of the responses that others may follow at once before the run is invalid: even with one
+/// request at a time, either of the two may be its answer, and more of them would reach p99.
 const TRAILING_MAX: f64 = 0.01;
 
 pub(super) fn starved(report: &Report) -> Option<Found> {
