@@ -1,5 +1,8 @@
 //! The load generator's own machine: checks before a run, the environment in its report, and what
 //! the machine did during it.
+//!
+//! [`examine()`] makes the checks of `truetail doctor`; a run makes those without which it can't
+//! start, in the same words. [`watch`] follows the machine during a run, from a thread of its own.
 
 mod cgroup;
 pub mod check;

@@ -1,9 +1,9 @@
 //! The kernel's stamps of what arrives and of what leaves: whether this machine has them, and
 //! switched on for a run.
 //!
-//! The kernel stamps what arrives only while a socket asks for it, and it switches that on in the
-//! background, which takes a busy machine up to half a second. So a run asks before its shards do,
-//! and waits until it sees a stamp.
+//! The kernel stamps what arrives only while a socket asks for it, and switches that on in the
+//! background when the first one asks, which takes a busy machine up to half a second. So a run
+//! asks before its shards do, and waits until it sees a stamp.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -2,8 +2,15 @@
 //!
 //! A curve is a row of segments, in each of which the rate is constant or changes evenly. Its
 //! integral, the number of requests expected since the epoch, is what all else follows from: the
-//! counts of a Poisson schedule have it as their mean, and constant arrival k is due when it reaches
-//! k. That moment is computed in integers, so every machine finds the same one.
+//! counts of a Poisson schedule have it as their mean, and constant arrival k is due when it
+//! reaches k. That moment is computed in integers, on a ramp too, so every machine finds the same
+//! nanosecond: doubles guess the moment, and integers correct the guess.
+//!
+//! This is the one type for rate over time: the schedule, the setup (which offers the peak), an
+//! agent's admission and the verdict all ask it. A plan's rate is a curve of one segment, each of
+//! its stages is one segment, and `Curve::of_plan` is the one place that decides this. Before the
+//! stages, the warm-up has the rate that the first stage begins with: the window begins with what
+//! it asks for, and the setup has opened connections for the highest rate.
 
 use std::ops::Range;
 

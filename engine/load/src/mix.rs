@@ -1,4 +1,7 @@
 //! Which step a request takes: a function of the seed and of its number.
+//!
+//! So any number of shards and agents sends the same mix, and neither memory nor a message is spent
+//! on it. A table of one step is a single request, at the same cost.
 
 use plan::Plan;
 

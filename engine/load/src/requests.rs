@@ -1,6 +1,9 @@
 //! How long a window is that ends after a number of requests: of a schedule, and of paced users.
 //!
-//! Both follow from the plan alone, so a run that is to have that many has a window like any other.
+//! Both follow from the plan alone, so a run with a given number of requests has a window like any
+//! other, and `verify` finds the same moment: the window ends when the request after its last would
+//! be due. Blocks of the schedule before the last are counted without being drawn. If two arrivals
+//! coincide in one nanosecond, no window ends between them, and the plan is refused.
 
 use plan::{DURATION_MAX, Plan, PlanError};
 use units::Nanos;

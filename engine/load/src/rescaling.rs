@@ -2,8 +2,9 @@
 //!
 //! Where time is measured by how many arrivals are expected up to a moment, Λ, a Poisson process of
 //! any rate is one of rate 1 (Brown et al., "The time-rescaling theorem", Neural Computation 14,
-//! 2002). A Poisson schedule's rate is constant within each block, so within a block Λ is a
-//! straight line, and the theorem holds exactly.
+//! 2002). So one set of tests holds for any curve and for any part of the load. A Poisson
+//! schedule's rate is constant within each block, so within a block Λ is a straight line, and the
+//! theorem holds exactly.
 
 use super::curve::Curve;
 use super::schedule::mix;

@@ -6,14 +6,23 @@
 //! takes its units of every `of` requests in a row, and its shards take turns at these.
 //!
 //! Poisson arrivals: time is cut into blocks of 1 ms, each of which has as many as are expected in
-//! it on average, evenly spread: a rate that changes does so in steps of 1 ms. A tree divides a
-//! block's arrivals among the shares. Their union is the same for any number of shards and any shares, each share is
-//! itself a Poisson process, and of the blocks before it a block needs only how many arrivals they
-//! have.
+//! it on average, evenly spread: a rate that changes does so in steps of 1 ms. A tree (`tree.rs`)
+//! divides a block's arrivals among the shares. Their union is the same for any number of shards
+//! and any shares, and each share is itself a Poisson process. Of the blocks before it, a block
+//! needs only how many arrivals they have.
 //!
-//! Arrivals are numbered 0, 1, 2, … over the whole, whoever owns them: constant ones in order,
-//! Poisson ones block by block, and within a block as they stand in its tree. So whatever differs
-//! between requests can be a function of seed and number.
+//! Arrivals are numbered 0, 1, 2, … over the whole, whichever shard owns them: constant ones in
+//! order, Poisson ones block by block, and within a block by their rank in its tree. So numbers
+//! follow time from block to block, and not within one. A block that the end cuts short has its
+//! numbers without gaps as well: its arrivals beyond the end are found when the schedule is made.
+//!
+//! A shard draws the next block before it waits, after what is queued has left, so that no drawing
+//! lies between noticing an arrival and sending it.
+//!
+//! The schedule has a version, [`VERSION`], which stands in the report beside the schedule's
+//! digest. A change to any arrival of any plan needs a new version, and `verify` refuses a report
+//! of another one. The digest is a sum of hashes, so the shards' digests add up to that of the
+//! whole, in any order.
 
 use std::mem;
 use std::ops::{Range, RangeInclusive};

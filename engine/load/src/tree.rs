@@ -6,12 +6,13 @@
 //! arrivals is the block's; of its n arrivals, a node gives Binomial(n, ½) to its left half. A node
 //! with few arrivals is a leaf: it draws the offset of each and the rest of its coordinate. Whether
 //! a node is a leaf depends on its number of arrivals alone, and what it draws comes from a
-//! generator seeded by the block and the node, so it is the same for whoever asks. A share descends
+//! generator seeded by schedule, block and node, so every share draws the same. A share descends
 //! only to nodes that hold some of its coordinates; where its border cuts through a leaf, both
 //! neighbours draw the whole leaf and each keeps its own arrivals.
 //!
 //! A coordinate thus has fair and independent bits, and offset and coordinate don't depend on each
 //! other: each share is a Poisson process of its part of the rate, and shares are independent.
+//! Dealing the arrivals of one process out in turn would give neither.
 //!
 //! An arrival's rank is the number of those to its left: of whole nodes, whose numbers are known
 //! without drawing what is in them, and of its own leaf.

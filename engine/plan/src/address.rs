@@ -1,4 +1,8 @@
 //! Where a target listens: on a port of an address, or on a socket in the file system.
+//!
+//! A Unix-domain socket is only another kind of address, not another request path: connects, sends
+//! and receives are the same operations of the ring. What such a socket lacks (stamps, ports, a
+//! route) is absent because its address has no IP, and is refused where a flag asks for it.
 
 use std::fmt;
 use std::io;

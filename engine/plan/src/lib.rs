@@ -1,4 +1,10 @@
-//! What to do: the plan, its defaults and contradictions, and the request that it makes.
+//! What to do: the plan, its defaults and contradictions, and the requests that it makes.
+//!
+//! Start at [`Plan`], whose fields are named like the flags. [`Plan::complete`] fills in what was
+//! left open and refuses every contradiction before anything runs.
+//!
+//! This room reads no clock and opens no socket. The only file it reads is that of a request's
+//! body.
 
 pub mod address;
 pub mod body;

@@ -1,9 +1,23 @@
 //! What the generator added to corrected latencies, by how long these were.
 //!
-//! The quantile of a lateness says nothing of the requests at the same quantile of a latency: those
-//! that were late may be the fastest. So the lateness is summed up by corrected latency, in buckets
-//! of a sixteenth of an octave, and the mean is taken of the requests at a latency. So are those
-//! that waited for a connection that wasn't there yet.
+//! The quantile of a lateness belongs to other requests than the same quantile of a latency: those
+//! that were late may be the fastest, and then a p99 caused by the target's queue would count as
+//! the generator's. So the lateness is summed up by corrected latency, in buckets of a sixteenth of
+//! an octave, and the mean is taken of the requests at a latency. A request that was given up
+//! before the generator noticed it adds its whole age.
+//!
+//! Requests that a connection was added to the pool for are counted in the same buckets: their
+//! share, times what opening one takes here, is added too, without what a lost segment or a
+//! stalling target takes. The verdict counts no more of it than a percentile is above naive's,
+//! since other causes may have taken as long.
+//!
+//! A request's wait on a busy connection isn't counted here, although the response ahead of it may
+//! have arrived and not been handled yet: how much earlier it would have left otherwise can't be
+//! known. The last response's lateness alone would be exact for the first in the queue, and next to
+//! nothing for those behind it; passed on from each to the next, it would assume that the target
+//! answers as fast as it is asked. What is measured instead is for what share of their time in
+//! flight responses waited for the generator; the verdict reports it if requests did wait
+//! (`report/rules/client.rs`).
 
 use std::ops::AddAssign;
 

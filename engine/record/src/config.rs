@@ -1,4 +1,7 @@
 //! What a recorder needs to know of the plan.
+//!
+//! A request's stage is that of its intended time, so it is a function of the plan, as its step is
+//! one of its number: neither a connection nor a raw sample keeps it, and `verify` derives it.
 
 use plan::status::StatusSet;
 use plan::{Model, Plan};

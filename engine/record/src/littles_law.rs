@@ -4,14 +4,17 @@
 //! L = λ·W (Little, "A proof for the queuing formula L = λW", 1961). Over a finite window it is
 //! exact when each stay counts with the part of it inside the window (Little and Graves, "Little's
 //! Law", 2008). The two sides come from different places: the shard's live count of requests on the
-//! wire, read each time it changes, and the stamps that the requests were recorded with. A request
-//! that was lost or counted twice shows as a residual, and so does one that was recorded with other
-//! times of its sending and handling than the count knew.
+//! wire, read each time it changes, and the stamps that the requests were recorded with. So it
+//! checks the bookkeeping: a request that was lost or counted twice shows as a residual, and so
+//! does one that was recorded as sent or handled at another time than the count knew.
 //!
-//! For this check a stay lasts until the program has handled the response, so it can't see a wrong
-//! stamp of the response's arrival. Beside it stands the mean number at the target, whose stays end when the response arrived. In a closed loop, what is
-//! between the two is users who wait for the generator, and so are those whose next request is
-//! ready and not sent.
+//! For this check a stay lasts until the program has handled the response, so a wrong stamp of the
+//! response's arrival leaves no residual. A stamp that can't be right, before the sending or after
+//! the handling, is replaced by the nearest moment that can be, and counted (`stamps_clamped`).
+//!
+//! Beside it stands the mean number at the target, whose stays end when the response arrived. In a
+//! closed loop, what is between the two is users who wait for the generator, and so are those whose
+//! next request is ready and not sent.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,17 @@
-//! What a calibration of this machine says of a run: how near it came to the generator's own
+//! What a calibration of this machine shows about a run: how near it came to the generator's own
 //! capacity, and how much of its latency is the generator's own floor.
+//!
+//! The command line finds the calibration and hands over what it knows as [`Calibrated`], which is
+//! added to the report after the run, as a profile is. So the engine reads no calibration files,
+//! and `verify` computes what follows for the run from the report alone. A calibration is no part
+//! of the plan: it changes nothing that is offered.
+//!
+//! A run at several rates isn't held against a calibration, since its mean rate was never offered.
+//! The calibrated capacity is for small responses over the loopback, where a send does the
+//! receiver's work as well; over an interface a core may get further, so a run near its capacity is
+//! one only if a core was busy too. A floor is taken between the rates that were measured: on a
+//! virtual machine, cores that sleep between requests triple it from 20,000 to 1,000 requests per
+//! second.
 
 use plan::{Model, Plan, StampSource, Wait};
 use schemars::JsonSchema;

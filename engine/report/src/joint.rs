@@ -1,5 +1,9 @@
 //! A report of several agents: what follows of it for all of them, and each agent's part as a
 //! report of its own.
+//!
+//! Nothing is scaled up for a lost agent. The planned rate stays in the report as it was, and the
+//! run is invalid: no number includes what the agent sent, and the target saw less load from then
+//! on.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! Where the processor time of a run's window went: what a profiler's samples of its stacks say.
+//! Where the processor time of a run's window went, by a profiler's samples of its stacks.
 //!
-//! The time itself is the kernel's account of the process; samples only say how it was spent. So
-//! figures per request don't depend on how many samples were taken, or lost.
+//! The time itself is the kernel's account of the process; samples only divide it. So figures per
+//! request don't depend on how many samples were taken, or lost.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,17 @@
 //! Whether a run can be trusted: a pure function of its report.
 //!
-//! The level is that of the worst reason. A **reason** is an effect on a number of the report, as it
-//! was measured, or what may hide one from being measured. What only causes such effects is a
-//! **note**: a generator may have waited for its core without any number being wrong. Both come from
-//! one closed list; each gives its evidence, what it means for the numbers, and the cure. The
-//! thresholds that a plan may change are in one table, [`plan::thresholds::Thresholds`]; what
-//! no plan may change is a constant beside the rule that uses it.
+//! The level is that of the worst reason. A **reason** is an effect on a number of the report, as
+//! it was measured, or what may hide one from being measured. What only causes such effects is a
+//! **note**, listed below the effect that it may explain: a generator may have waited for its core
+//! without any number being wrong. On a virtual machine a pool grows, a core is shared and some
+//! requests are late in nearly every run, most often beside 0.0 % added at p99, and a warning that
+//! is always there stops being read. What can hide an effect stays a reason: time that the
+//! hypervisor took, in which the kernel's stamps come late too, a wall clock that was set, and the
+//! program's stamps.
+//!
+//! Both come from one closed list; each gives its evidence, what it means for the numbers, and the
+//! cure. The thresholds that a plan may change are in one table, [`plan::thresholds::Thresholds`];
+//! what no plan may change is a constant beside the rule that uses it.
 
 use std::fmt;
 

@@ -1,4 +1,12 @@
-//! How the generator itself does while a run goes on: what the verdict may say of it at the end.
+//! How the generator itself does while a run goes on: what the verdict may come to at the end.
+//!
+//! It is judged every second, by the verdict's own thresholds on the coarse figures that shards
+//! publish, and isn't part of the report.
+//!
+//! A second is as long as the shards' own stamps make it. A summary has the time at which it was
+//! made, and may be 50 ms old when it is read: rates by the reader's clock would be off by 5 %. A
+//! shard whose summary is 250 ms old has stalled since then, and has done nothing up to the time of
+//! reading.
 
 use plan::{Model, Plan};
 use report::{GENERATOR_BOUND_MAX, STOPPED_MAX};

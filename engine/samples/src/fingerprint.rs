@@ -1,4 +1,4 @@
-//! The plan's digest, which tells whether samples and a report belong to the same plan.
+//! The plan's digest, by which samples and a report are known to belong to the same plan.
 //!
 //! The plan is written out through serde, so that every field is in it without being named here,
 //! and hashed with FNV-1a of 64 bits. It tells plans apart; it doesn't stop a forger.

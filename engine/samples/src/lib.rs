@@ -11,7 +11,7 @@
 //! Numbers are little endian, offsets are in bytes, times are ns since the epoch of the run. A
 //! checksum is CRC-32 (IEEE 802.3, as in zlib and PNG). The file is a header, then the shards'
 //! blocks in any order, then one end block; nothing follows it. A file without its end block is
-//! incomplete, and every reader says so.
+//! incomplete, and every reader reports that.
 //!
 //! The header, 64 bytes:
 //!

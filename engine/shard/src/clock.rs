@@ -1,5 +1,8 @@
-//! A shard's time: its epoch, when it handles what, and the wall clock, of which the kernel's
+//! A shard's time: its epoch, when it handles what, and the wall clock, in which the kernel's
 //! stamps are.
+//!
+//! All that one system call brought is handled at one time, read once, with one look at the wall
+//! clock.
 
 use sys::clock;
 use sys::wall_clock::{ClockLook, WallClock};

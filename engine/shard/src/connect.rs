@@ -1,5 +1,9 @@
 //! Connections for a shard's requests: opened when requests wait for one, replaced when they end,
 //! retried when that fails.
+//!
+//! With TLS, a connection is connecting until its handshake is done and has left, so a failed
+//! handshake is counted where a refused connection is. The time to connect ends where the
+//! handshake's begins.
 
 use load::{DueRequest, Load};
 use record::outcome::{Cause, Outcome};

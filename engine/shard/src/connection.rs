@@ -1,4 +1,10 @@
 //! One connection: its socket, the protocol that it speaks, the requests on it and what leaves.
+//!
+//! Each of the four has a file: the socket (how far it has come, and what went wrong on it), the
+//! exchanges (the requests that it has begun), the protocol (what bytes mean, and for which
+//! request), and the output (what leaves). What a request touches of these, where connections don't
+//! pipeline, lies in two cache lines, which the compiler checks; what else is known of each slot
+//! lies in arrays, eight slots and more to a line.
 
 use std::mem::offset_of;
 use std::os::fd::RawFd;

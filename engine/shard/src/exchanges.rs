@@ -1,8 +1,9 @@
 //! The requests that a connection has begun and that haven't ended, in the order of their
 //! beginnings.
 //!
-//! Each has an identity, its number. HTTP/1 answers the oldest first, so that one lies in place and
-//! the others queue behind it; a protocol that answers in any order names the number.
+//! Each is named by its number: every event, outcome and stamp refers to slot and number. HTTP/1
+//! answers the oldest first, so that one lies in place and the others queue behind it, and looking
+//! it up is one comparison; a protocol that answers in any order finds the others by their number.
 
 use std::collections::VecDeque;
 use std::mem::offset_of;

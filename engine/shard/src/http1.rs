@@ -1,6 +1,18 @@
 //! HTTP/1.1 on a connection: a first in, first out queue of requests, each answered whole.
 //!
-//! It does no I/O, reads no clock and records nothing: it says what bytes mean, and the shard acts.
+//! It does no I/O, reads no clock and records nothing: it finds out what bytes mean, and the shard
+//! acts. A response whose stamp is before its request was sent can't be the answer to it.
+//!
+//! Each step has the head of its last response, on any connection (`http1::response::KnownHead`):
+//! with one head for all, two steps that alternate would be parsed anew each time, at eleven times
+//! the instructions.
+//!
+//! A missing response is known only when its connection ends. Pipelined responses belong to
+//! requests by their order alone, so one that the target leaves out gives every later request on
+//! its connection the latency of another, and no answer shows it. But from then on one request too
+//! many is in flight: the connection is never empty again, and ends by a timeout, in the drain at
+//! the latest. So each connection counts the answers since it was last empty, and they are in doubt
+//! where it ends by a timeout or with a response too many.
 
 use http1::response::{KnownHead, Progress, Response, ResponseParser, Violation};
 use record::outcome::Cause;

@@ -1,4 +1,10 @@
 //! A shard's life: set up, wait for the other shards, run turns until the drain is over, report.
+//!
+//! In the drain, queued requests are still sent, and responses awaited for at most the timeout.
+//! Requests in flight then are abandoned, and requests never sent are unsent. Unsent requests
+//! beyond 4 million per shard are counted by rate, along the curve, since counting a schedule
+//! beyond any machine's capacity one by one took a minute. The report then states how many were
+//! estimated, and has no digest.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! Measures a shard while it runs: processor time, turns and the gaps between them.
 //!
 //! Turns are counted as they happen; the thread's times are read from the kernel at the edges of
-//! the window only.
+//! the window only. Polling isn't work: a shard's busy share is its thread's CPU time less the time
+//! that it polled with nothing due.
 
 use std::fs;
 use std::ops::Range;

@@ -1,8 +1,18 @@
 //! What leaves a connection in sends that report back: in what pieces, and how far it has left.
 //!
-//! A request that was rendered before the run leaves from where it lies. All else is made as it
-//! leaves: requests of several steps behind each other, and records of TLS. Those bytes lie in the
-//! ring's outbox until they have left, and there is one send at a time.
+//! Requests that are the same, and were rendered before the run, leave from where they lie in one
+//! silent send: that is the fast path, and it doesn't come here. All else does: requests above 16
+//! KiB, since their response may overtake them; requests of several steps, put behind each other in
+//! the ring's outbox; and records of TLS, its handshake's included, which are made there. One such
+//! send of a connection is under way at a time, and what leaves next is made when it has reported
+//! back. Meanwhile the connection has no room for another request, whatever `--pipeline` asks for,
+//! since two sends at once on one socket would mix their bytes.
+//!
+//! A long request leaves in sends of 256 KiB: one of 1 GiB would keep the shard in the kernel for
+//! as long as the target can take it.
+//!
+//! The output knows how many bytes of requests are in what was made, so neither ring nor TLS needs
+//! to know requests.
 
 use std::collections::VecDeque;
 use std::io::Write;

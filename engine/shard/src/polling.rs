@@ -1,4 +1,11 @@
 //! Polling: spinning while nothing is due, and fetching all that has come before requests time out.
+//!
+//! By default a shard sleeps until 50 µs before an arrival is due and then polls, since the
+//! kernel's wake-up alone is 5 to 30 µs late.
+//!
+//! Before a timeout is believed, the kernel is asked: a thread that stalled finds deadlines passed
+//! and completions not yet posted. Completions go first, so a response that came in time isn't a
+//! timeout.
 
 use super::shard::Shard;
 

@@ -1,8 +1,8 @@
 //! A running shard's progress: a small summary that it publishes in a cache line of its own.
 //!
-//! Nobody reads a running shard's counters. Twenty times a second it copies a few numbers, with
-//! plain stores, to memory that no other shard writes; readers see only that copy. Numbers only
-//! grow, so what a second brought is the difference of two looks.
+//! No other thread reads a running shard's counters. Twenty times a second the shard copies a few
+//! numbers, with plain stores, to memory that no other shard writes; readers see only that copy.
+//! Numbers only grow, so what a second brought is the difference of two looks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,8 @@
 //! What a connection speaks: what each protocol has to answer, and which there are.
 //!
 //! A protocol is a file with a type that has these methods, a variant, and an arm in each method.
+//! The enum has one variant so far, which costs nothing, neither a tag nor a branch. It isn't a
+//! trait, so no call is dynamic and nothing of it is public.
 
 use http1::response::KnownHead;
 

@@ -1,4 +1,4 @@
-//! Which of the kernel's stamps of what was received say when it was all there.
+//! Which of the kernel's stamps of what was received show when it was all there.
 //!
 //! A receive has the stamp of its last byte's segment. Segments that wait for one before them, lost
 //! or overtaken, keep the stamps of their own arrival.

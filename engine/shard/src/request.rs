@@ -5,6 +5,17 @@
 //! answered or fails, and ends in exactly one outcome. That outcome is decided here, and in `life`
 //! for what the end of the run leaves over. `wire` hands requests to the kernel; the recorder turns
 //! outcomes into numbers.
+//!
+//! A full batch of requests costs a system call more than the turn's own, and so does a connection
+//! that was just opened; drawing the schedule's next block while requests are queued costs one too,
+//! since they leave first.
+//!
+//! If a send fails because the peer is gone, its request hasn't failed yet: the peer may have
+//! answered before it closed, and that response is still to be received, so the receive decides.
+//!
+//! Arrivals noticed more than 1 ms late come in a burst, and connections must be opened for them.
+//! That isn't the target's backlog: below the cap, their wait counts as pacer lateness, not as
+//! connection wait.
 
 use load::{DueRequest, Load};
 use plan::{HYBRID_SPIN_NS, StampSource, Wait};

@@ -1,9 +1,20 @@
 //! TLS between the ring and a shard's requests: handshake, encryption, decryption, close_notify.
 //!
-//! A connection counts as connecting until its handshake is done and all of it has left. From then
-//! on a request is encrypted when it leaves, and what was received reaches the parser as the target
-//! said it. A send of TLS lies in the ring's outbox until it has left, so each tells when it has,
-//! and the connection takes no other request before.
+//! A request's life calls this file where a socket is connected, where what leaves next is made,
+//! where bytes or their end arrived, and where a socket is about to be closed.
+//!
+//! - A connection counts as connecting until its handshake is done and all of it has left.
+//! - Requests are encrypted as they leave, into the ring's outbox: at most one record per send.
+//!   Each send reports back, since its bytes are there only once, and the connection takes no other
+//!   request before.
+//! - Encryption comes before `sent`, in the connection wait, and decryption after `received`: naive
+//!   latency includes neither, except for the later records of an upload of more than one.
+//! - `received` is the stamp of the receive that completed the response's last record. Only then is
+//!   anything of the record known, and what a receive returns has the stamp of its last segment.
+//! - There are no send stamps: the kernel would count bytes of records, whose number isn't that of
+//!   the requests' bytes.
+//! - A close without close_notify ends no response that has no length of its own: the connection
+//!   may have been cut by others.
 
 use std::io::Write;
 

@@ -1,8 +1,8 @@
-//! The sample of requests for which the kernel says when they left the host.
+//! The sample of requests for which the kernel stamps when they left the host.
 //!
 //! Each shard takes the first request and then every so many; where several leave in one send, the
 //! last of them. The stamp waits in the socket's error queue and is read when its request ends: a
-//! response can't come before its request has left.
+//! response can't come before its request has left. These stamps show how early `sent` is.
 
 use std::num::NonZeroU32;
 

@@ -2,9 +2,12 @@
 //!
 //! `sent` is stamped just before the system call that carries the request. A call carries at most
 //! `flush` sends, because one stamp for a long batch is wrong for its last members; while the shard
-//! is behind its schedule it carries more, since calls are what it falls behind by. Requests on the
-//! same connection leave in one send. A send is handed to the ring only once its requests are
-//! stamped, so that a full ring never submits unstamped requests.
+//! is behind its schedule it carries four times as many, since calls are what makes it fall behind.
+//! Requests on the same connection leave in one send. A send is handed to the ring only once its
+//! requests are stamped, so that a full ring never submits unstamped requests.
+//!
+//! In an agent's run, each call that sends is preceded by a fresh look at the clock: if the lease
+//! has ended, what was queued is taken back. A run without a controller has no such look.
 
 use load::DueRequest;
 use plan::StampSource;

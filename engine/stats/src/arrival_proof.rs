@@ -1,11 +1,12 @@
 //! The proof of arrivals: were requests sent as planned, by their number and their dispersion, with
-//! one line that says so.
+//! one line for the report.
 //!
 //! That the schedule is the planned one is shown by its digest. The **sends** are held against the
-//! intended times of the same requests, whatever chance made of these, so chance excuses nothing,
-//! and are bounded by the size of the effect: a generator that batches and wakes up late does shift
-//! them, by amounts that follow from its lateness, and with enough requests any shift is
-//! significant.
+//! intended times of the same requests, whatever chance made of these, so chance excuses nothing.
+//! They are counted per millisecond, and their dispersion is taken about what the curve expects, so
+//! that a ramp adds none. They are bounded by the size of the effect: a generator that batches and
+//! wakes up late does shift them, by amounts that follow from its lateness, and with enough
+//! requests any shift is significant.
 
 use std::fmt::Write as _;
 

@@ -5,8 +5,9 @@
 //! and r the ratio, what the piece has beyond its share is S_b − r·n_b, whose sum over the run is
 //! as uncertain as [`super::pieces`] finds; no interval is narrower than independent values would
 //! make it. That of a share is Clopper and Pearson's (*Biometrika* 26, 1934), which holds for any
-//! number of errors, one among them: Wilson's (*JASA* 22, 1927) lies above the truth too often
-//! there. It is taken of as many independent values as would leave the sum as uncertain, by
+//! number of errors, one among them. Wilson's (*JASA* 22, 1927) lies above the truth too often
+//! there: it called one error in 170 a miss of 0.1 %, which happens to one such run in six. The
+//! interval is taken of as many independent values as would leave the sum as uncertain, by
 //! Student's t (Korn and Graubard, *Survey Methodology* 24, 1998).
 
 use hdrhistogram::Histogram;

@@ -1,4 +1,8 @@
 //! Stationarity: whether latency drifted between the first and the last quarter of a run.
+//!
+//! It is looked for only where the rate stays the same: latency follows the rate, so the quarters
+//! of a ramp differ with any target. A plan with several rates is judged by the stage of one rate
+//! that drifted most (`report/steady.rs`).
 
 use std::ops::RangeInclusive;
 

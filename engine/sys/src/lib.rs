@@ -1,4 +1,7 @@
-//! The floor of the engine: units, the clocks, CPU placement, and what a run's threads share.
+//! The floor of the engine: the clocks, CPU placement, and what a run's threads share.
+//!
+//! Only a shard with its meter, the run and the watch over the machine read a clock ([`clock`]);
+//! all other code takes time as an argument.
 
 pub mod clock;
 pub mod control;

@@ -1,8 +1,16 @@
-//! The machine's topology as the kernel's files tell it: which hardware threads share a physical
-//! core, their memory nodes and kinds, and where a network interface is; and the cores that a run
-//! takes by default.
+//! The machine's topology by the kernel's files: which hardware threads share a physical core,
+//! their memory nodes and kinds, and where a network interface is; and the cores that a run takes
+//! by default.
 //!
-//! All of it is read below a root folder, so a recorded tree can stand in for a machine.
+//! By default a run has one shard on each physical core, near the interface. Two hardware threads
+//! of one physical core slow each other down, an efficiency core makes its shard the slow one, and
+//! interrupts stop a shard: the default cores avoid all three where they can. The first allowed
+//! core is left free, since a local target runs there by default.
+//!
+//! All of it is read below a root folder, so a recorded tree can stand in for a machine. The crate
+//! `procfs` isn't used here or in `host`: it numbers the cores of `/proc/stat` and `/proc/cpuinfo`
+//! by position, which is wrong once a core is offline, reads `/proc/net/tcp` into a list of all
+//! sockets, and refuses a whole file if one unrelated field is missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
 //! The kernel's stamps on the one clock: CLOCK_REALTIME converted to CLOCK_MONOTONIC.
 //!
-//! Adjustments of the rate change both clocks alike, so their difference is constant until somebody
-//! sets the wall clock. Each look at both clocks bounds it; a look that contradicts the difference
-//! known so far is a step.
+//! Adjustments of the rate change both clocks alike, so their difference is constant until the wall
+//! clock is set. Each look at both clocks bounds it, and each batch of completions takes one. A
+//! look that contradicts the difference known so far is a step, and for a second the program's
+//! stamps are used.
 
 use rustix::time::ClockId;
 use units::SECOND_NS;

@@ -1,9 +1,9 @@
 //! Files that appear under their name whole or not at all.
 //!
 //! A file is written under a temporary name beside its own, `FILE.RANDOM.tmp`, and renamed when it
-//! is complete. The temporary name is nobody else's, so two runs that write one file never mix. Its
-//! writer holds a lock on it, which the kernel releases when the writer ends, however it ends: what
-//! a crashed run left is known by that and removed by the next run that writes the same file.
+//! is complete. No other run has that name, so two runs that write one file never mix. The writer
+//! holds a lock on it, which the kernel releases when the writer ends, however it ends: by that
+//! lock, the next run that writes the same file recognises what a crashed run left, and removes it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};

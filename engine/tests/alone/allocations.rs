@@ -116,8 +116,8 @@ fn the_request_loop_allocates_nothing() {
 }
 
 /// What rustls allocates for a request and its response of one record each, on a connection whose
-/// handshake was done before: two, and what a ticket of the target's costs now and then. ARCHITECTURE
-/// states it.
+/// handshake was done before: two, and what a ticket of the target's costs now and then:
+/// see `tls/src/sessions.rs`.
 const RUSTLS_PER_REQUEST: f64 = 2.1;
 
 #[test]

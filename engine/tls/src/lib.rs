@@ -2,7 +2,9 @@
 //! the sessions of connections, as bytes in and bytes out.
 //!
 //! rustls does no I/O, so a session knows neither socket nor ring: the shard hands it what was
-//! received, and sends what it writes. Only the probe before a run has a socket.
+//! received, and sends what it writes (`shard/secure.rs`). Only the probe before a run has a
+//! socket. The HTTP parser knows nothing of TLS. The cryptography is that of `ring`, which builds
+//! with cargo and gcc alone.
 
 mod accept_any;
 mod client;

@@ -1,5 +1,8 @@
-//! One handshake before a run: a target that isn't trusted, or that speaks no TLS, is refused before
-//! anything is sent to it.
+//! One handshake before a run: a target that isn't trusted, or that speaks no TLS, is refused
+//! before anything is sent to it.
+//!
+//! A certificate that isn't trusted fails every connection, so it is refused here, with its
+//! issuer's name. What fails later is counted.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,8 +1,9 @@
 //! What a shard keeps to resume sessions: as many tickets as it has connections, newest first.
 //!
-//! rustls's own store keeps eight of a server, fewer than connections that begin at the same time:
-//! the others would shake hands in full although there was a ticket for them. All connections of a
-//! run go to one server, so its name tells nothing.
+//! Each shard resumes its own sessions. rustls's own store keeps eight of a server, fewer than
+//! connections that begin at the same time: the others would shake hands in full although there was
+//! a ticket for them. All connections of a run go to one server, so the server's name isn't needed
+//! to find a ticket.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,9 @@
-//! Trusts what issuers that are trusted have signed, and a certificate that is one of the user's
-//! own, byte for byte, whoever signed it and whatever name it has.
+//! Trusts what trusted issuers have signed, and a certificate that is one of the user's own, byte
+//! for byte and within its dates, whatever its issuer and its name.
 //!
-//! `openssl req -x509` makes a server's certificate that says that it is an issuer's and has no
-//! name that is looked at. Whoever names that very file has said which certificate is meant.
+//! `openssl req -x509` makes a server's certificate that claims to be an issuer's and has no name
+//! that is checked. A user who names that very file in `--cacert` has identified the certificate
+//! better than a chain or a name would. The system's store is a store of issuers alone.
 
 use std::sync::Arc;
 

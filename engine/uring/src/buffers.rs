@@ -1,8 +1,8 @@
 //! The provided-buffer ring: receive buffers that the kernel picks from, the longest unused first.
 //!
-//! Few of them keep what is received in the processor's cache, so the kernel gets a few, and one
-//! more whenever it found none for a short response. For long ones there are enough: the kernel
-//! fills a buffer that has left the cache slower than a receive is armed again.
+//! Few of them keep what is received in the processor's cache, so the kernel begins with 64 and
+//! gets one more whenever it found none for a short response. While responses are long it gets
+//! none: copying into a buffer that has left the cache costs more than arming a receive again.
 #![expect(
     unsafe_code,
     reason = "the kernel writes into these pages; every block says why it is sound"

@@ -1,5 +1,5 @@
-//! Bytes to send that are made as they leave: room for each socket, which the kernel reads until the
-//! send has completed.
+//! Bytes to send that are made as they leave, such as records of TLS: room for each socket, which
+//! the kernel reads until the send has completed.
 #![expect(unsafe_code, reason = "bytes are laid out in pages; every block says why it is sound")]
 
 use std::io::{self, Write};

@@ -1,9 +1,11 @@
 //! The bytes that rings send: a head and, right behind it, a body in memory or in a mapped file,
 //! once or several times in a row.
 //!
-//! Head and body have one range of addresses, so that any part of them is one send. Only the kernel
-//! reads a mapped file's pages: where the file was cut short, a send fails, and no signal comes.
-//! What TLS is to encrypt is read into memory for that reason.
+//! The head lies right before the first page of the body, so both have one range of addresses and
+//! any part of them is one send: a request of 1 GiB is sent like one of 100 bytes, from the same
+//! pages on every connection of every shard. Only the kernel reads a mapped file's pages, so where
+//! the file was cut short, a send fails (`body_unreadable`) and no signal is raised. A body that
+//! TLS is to encrypt is read into memory instead, since encryption reads it in this process.
 #![expect(unsafe_code, reason = "bytes are laid out in pages; every block says why it is sound")]
 
 use std::fs::File;

@@ -1,7 +1,8 @@
 //! Receive stamps: when the kernel took in the last segment of what a receive returns.
 //!
-//! `SO_TIMESTAMPING` on the socket, and a multishot `recvmsg` with room for one control message:
-//! each buffer then begins with a header and that message. See the kernel's
+//! Latencies that end at this stamp contain neither the generator's wake-up nor its queue.
+//! `SO_TIMESTAMPING` is set on the socket, and a multishot `recvmsg` has room for one control
+//! message: each buffer then begins with a header and that message. See the kernel's
 //! Documentation/networking/timestamping.rst.
 #![expect(unsafe_code, reason = "recvmsg has no safe form that gives receive stamps")]
 

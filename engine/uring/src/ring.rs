@@ -4,6 +4,11 @@
 //! touch: the bytes to send, the address to connect to and the receive buffers, so no operation can
 //! outlive what it points to. It knows nothing about HTTP or requests; each operation carries a
 //! token chosen by the caller.
+//!
+//! Receives are multishot, from one ring of buffers that all sockets share. Sends of short requests
+//! are silent: `MSG_WAITALL` turns a short send into a failure, so `CQE_SKIP_SUCCESS` hides
+//! nothing. Sockets are plain descriptors: registered ones gain nothing beyond noise
+//! (`perf/README.md`), and cost a registration for every connect.
 #![expect(
     unsafe_code,
     reason = "the kernel shares memory with us; every block says why it is sound"

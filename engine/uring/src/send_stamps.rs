@@ -2,8 +2,15 @@
 //! requests.
 //!
 //! A send that carries a control message makes the kernel put a stamp into the socket's error queue
-//! as the driver takes its last byte. On a socket that counts its bytes, the stamp says which byte
-//! that was. See the kernel's Documentation/networking/timestamping.rst.
+//! as the driver takes its last byte. On a socket that counts its bytes, the stamp identifies that
+//! byte. See the kernel's Documentation/networking/timestamping.rst.
+//!
+//! The stamp is there when the response is, and is read then, by a system call of its own, which
+//! one request in a thousand pays for by default. The ring's command for it
+//! (`SOCKET_URING_OP_TX_TIMESTAMP`, Linux 6.16) needs completions of 32 bytes, and the `io-uring`
+//! crate mixes no sizes: every completion would pay, and a ring of its own would cost a system call
+//! again. A stamp that waits in the error queue wakes a poll of the socket, but leaves a multishot
+//! receive armed, which a test checks.
 #![expect(unsafe_code, reason = "the error queue is read by recvmsg, which has no safe form")]
 
 use std::io;

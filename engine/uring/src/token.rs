@@ -1,4 +1,7 @@
 //! The user data of a ring operation: its kind, its connection's slot and that slot's generation.
+//!
+//! The generation tells apart the sockets that a slot has had: a completion of an earlier one only
+//! returns its buffer.
 
 /// Bits that tell the generations of a slot apart.
 pub const GENERATION_BITS: u32 = 24;

@@ -1,10 +1,19 @@
 //! Verifies a report: against itself, and against the raw samples of its run.
 //!
 //! Whatever can be recomputed is: percentiles, intervals and stationarity from its histograms, sums
-//! from their parts, the schedule, the test of its times and the step of each request from the plan,
-//! the verdict from all of it; and with samples, everything that a shard derives from the stamps of
-//! its requests, by the same code. A check is a [`Finding`]; the caller shows them. A document that
-//! was tampered with, or never came from a run, yields findings; it never makes the program fail.
+//! from their parts, the schedule, the test of its times and the step of each request from the
+//! plan, the verdict from all of it; and with samples, everything that a shard derives from the
+//! stamps of its requests, by the same code. The result is compared with the report value by value,
+//! so a number that a report gains is checked without being named here. Errors in that code itself
+//! show up in the quantiles, which are also computed from the sorted values.
+//!
+//! The report of several agents is taken apart as it was merged, and its schedule is computed
+//! twice: dealt to the agents, and as one process would offer it.
+//!
+//! A check is a [`Finding`]; the caller shows them. A document that was tampered with, or never
+//! came from a run, yields findings; it never makes the program fail. Before a report is used for
+//! something else, [`report_in_brief`] checks the same, but doesn't draw a schedule of over a
+//! million arrivals again, which would take seconds.
 //!
 //! [`UNCHECKED`] names what neither a report nor its samples can show. Without samples these are
 //! not checked either: how many requests ended how in one interval, beyond the sums; which requests

@@ -1,5 +1,9 @@
 //! Rules about agents beside each other: whether one was lost, began late, or saw other latencies
 //! than the rest.
+//!
+//! Agents differ if chance can't explain it: a p99 above 1.2 times the lowest counts only where the
+//! two confidence intervals are apart, at 5 % divided by the number of agents, since the lowest of
+//! many is compared with all.
 
 use load::share;
 use record::series::INTERVAL_FIRST_NS;

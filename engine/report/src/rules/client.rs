@@ -1,5 +1,12 @@
 //! Rules about the generator's own part of the latencies: before the send, and after the response
 //! has arrived.
+//!
+//! Requests that waited for a connection may have waited for responses that had arrived and weren't
+//! handled yet (see `record/added.rs` for why that isn't in the client share). The verdict reports
+//! it if requests did wait: for a paced loop as `client_share`; for an open load beside the cap, or
+//! as `client_share` alone where it is over half, since then the generator keeps the connections
+//! busy and another cap is no cure. A request that joins another by pipelining doesn't wait for the
+//! generator before it is sent.
 
 use plan::StampSource;
 use stats::percentiles::Quantile;

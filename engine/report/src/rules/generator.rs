@@ -1,4 +1,10 @@
 //! Rules about the generator: whether its shards stalled, or had no time to spare.
+//!
+//! A closed loop's generator is judged by its users' time, not by its core's. A core may be full
+//! although the target keeps the users waiting, and half idle while it is stopped. With the
+//! kernel's stamps, users who wait for the generator distort the throughput alone. If they do so
+//! for a share s of their time, a generator without these waits gets at most 1/(1 − s) times as
+//! much: the same number of users then loads the target more, and it answers no faster.
 
 use plan::Model;
 use record::shard_stats::ShardStats;

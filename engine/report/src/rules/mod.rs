@@ -1,5 +1,9 @@
 //! The rules of the verdict: each checks one thing in the report, and adds a reason or a note if it
 //! crosses its threshold.
+//!
+//! `table.rs` has a row for each rule, `rule.rs` what a row holds. A check returns what it found in
+//! the report, with another meaning or cure than the row's only where these depend on the run. Code
+//! that needs to know more about a reason than its code asks the row.
 
 mod agents;
 mod calibration;

@@ -1,5 +1,9 @@
-//! The table of the rules of the verdict, and what it says of a code. A new reason is a code, a row
-//! here, and the check that the row names.
+//! The table of the rules of the verdict. A row has what its reason is about, whose doing it is,
+//! whether it is an effect or a cause, which numbers it touches, its unit and thresholds, what it
+//! means, the cure, and the checks that look for it.
+//!
+//! A new reason is a variant of `Code`, a row here, and the check that the row names. Tests hold
+//! the rows against the codes, and the table of reasons in the user's documents against the rows.
 
 use super::rule::{Effect, Follows, More, NO_MORE, Of, Rule};
 use super::{agents, calibration, client, connections, generator, load, machine, numbers};
