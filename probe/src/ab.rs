@@ -1,11 +1,21 @@
 //! Compares two targets that are measured in turn, slice by slice: what the slices are, and what
 //! follows from them.
 //!
-//! Slices alternate, A B B A A B …, so that what drifts on the machine hits both sides alike. By
-//! arrival rate, the two slices of a pair have the same arrivals. Each percentile is compared by
-//! the ratios of its values in the pairs, errors by the differences of their shares
-//! ([`engine::stats::paired`]). What is called follows the rules of [`crate::compare`], whose
-//! document this one extends.
+//! Each slice is a run of its own, with a report, a verdict and raw counts as any other, so the
+//! engine knows nothing of slices. They alternate, A B B A A B …, which cancels a drift that is
+//! linear over two pairs. By arrival rate, the two slices of a pair have the same arrivals, so
+//! chance gives neither more bursts. Each percentile is compared by the ratios of its values in the
+//! pairs, errors by the differences of their shares ([`engine::stats::paired`]). What is called
+//! follows the rules of [`crate::compare`], whose document this one extends.
+//!
+//! - A percentile of a slice takes as many requests as one of a report. With fewer, its ratio would
+//!   still be right if nothing changed, but would belong to another percentile if something did.
+//! - A pair's latencies are left out only if the generator is to blame, the target's errors never:
+//!   a target that is down makes its slices invalid, and leaving them out would hide that. What was
+//!   never sent, or failed for lack of something on the generator's machine, counts in no slice,
+//!   neither as an error nor as a request.
+//! - Half of the pairs have to count, and half have to have a percentile. Which ones do depends on
+//!   what was measured, so a few don't speak for the rest.
 
 use engine::plan::Plan;
 use engine::report::Report;

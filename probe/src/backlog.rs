@@ -1,13 +1,20 @@
 //! Whether answers kept up with arrivals, by the second half of a window.
 //!
-//! Arrivals at random differ from their rate: of 250 that were due, 16 more or fewer come by chance.
-//! A target may fall behind in a window for that alone, or keep up although it couldn't for long. So
-//! the growth of the backlog has two bounds that allow for it. A target can't answer faster than it
-//! serves, whatever came: the rate offered, less the answers, is the most that it can be too slow
-//! by. And where the answers follow the arrivals' ups and downs, it has room for them, so that the
-//! backlog itself says how much it grew; where they don't, and are regular, it is full, so that the
-//! answers are all that it can do. Each bound allows for chance by what the batches of the half
-//! differ by. `simulated.rs` says how often it is wrong.
+//! A step passes if the upper end of its growth's interval is below twice the limit, fails if the
+//! lower end is above it, and is undecided in between. Growth is that of the line through the half,
+//! not the difference of its two ends, since a stall that ends a window is no growth. A window in
+//! whose first half nothing could be answered yet is undecided.
+//!
+//! Arrivals at random differ from their rate: of 250 that were due, 16 more or fewer come by
+//! chance. A target may fall behind in a window for that alone, or keep up although it couldn't for
+//! long; the backlog itself would take 10,000 arrivals to show 2 %. So its growth has two bounds
+//! that allow for chance. A target can't answer faster than it serves, whatever came: the rate
+//! offered, less the answers, is the most that it can be too slow by. And where the answers follow
+//! the arrivals' ups and downs, it has room for them, so that the backlog itself shows how much it
+//! grew; where they don't, and are regular, it is full, so that the answers are all that it can do.
+//! Each bound allows for chance by what the batches of the half differ by. So windows of 10 to 20 s
+//! find the capacity of a server of 50/s to 2 %. `simulated.rs` and the study in `probe/README.md`
+//! show how often this is wrong.
 
 use serde::{Deserialize, Serialize};
 

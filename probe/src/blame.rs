@@ -1,8 +1,18 @@
 //! Which side a step was bounded by: the target, or the generator that measures it.
 //!
 //! A verdict's reason of the generator's own is no proof that it was the bound: on a virtual
-//! machine few runs are without one. It was, if its core was full, or if its lateness alone
-//! explains what went wrong.
+//! machine few runs are without one. The generator was the bound if its core was full, or if its
+//! lateness alone explains what went wrong: what it added to the requests at the percentile that
+//! missed. The same percentile of its lateness would be of other requests.
+//!
+//! A target that stops answering keeps every connection busy, as a cap that is too low does, so it
+//! is judged first: no more answers came, and nothing that was due since then was ever answered.
+//! Otherwise, all connections busy points at the target only if responses take longer than they did
+//! while connections were left.
+//!
+//! A step that met its objectives while others used the machine passes if each request had a good
+//! answer: what others take only adds to the latencies that are there. It may take requests away,
+//! and hide errors.
 
 use engine::report::slo::{JudgedObjective, Judgement};
 use engine::report::verdict::{Code, Level};

@@ -1,11 +1,19 @@
 //! Compares the runs of two sides: their latencies percentile by percentile, and their errors.
 //!
-//! All intervals of a comparison hold together with a probability of [`CONFIDENCE`]: each has an
-//! equal part of the rest (Bonferroni). A percentile is called slower or faster if its whole
-//! interval lies beyond a margin, and the same if it lies within. A side of at least [`RUNS_MIN`]
-//! runs is known by the spread between them, which holds whatever makes runs of one target differ;
-//! fewer runs are known by the pieces within them, and the margin is then at least what the runs of
-//! one side differ by.
+//! All intervals of a comparison hold together with a probability of [`CONFIDENCE`], since a user
+//! who compares with every commit looks at eight figures each time: each has an equal part of the
+//! rest (Bonferroni). A percentile is called slower or faster if its whole interval lies beyond a
+//! margin, and the same if it lies within: two runs of one target on one machine differ by some of
+//! that margin, and no interval from within the runs includes it.
+//!
+//! A side of at least [`RUNS_MIN`] runs is known by the spread between them, so its interval
+//! includes whatever makes runs of one target differ. With fewer, that would rest on a Student's t
+//! of a few degrees of freedom and call nothing, so each run is cut into pieces, and the margin is
+//! then at least what the runs of one side differ by. For the same reason a gate (`--fail-on
+//! regression`) on one run a side has to be asked for twice (`--accept-one-run`).
+//!
+//! No raw samples are needed: reports hold a histogram for each eighth of a second or longer
+//! interval.
 
 use engine::plan::Plan;
 use engine::report::Report;

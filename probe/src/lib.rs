@@ -1,9 +1,24 @@
 //! Many runs from one plan: a sweep over rates, the search for the highest rate that holds, the
-//! ceiling with its proof, and two targets measured in turn.
+//! ceiling with its proof; the comparison of runs, and of two targets measured in turn.
 //!
 //! What to run next is decided here, from the steps so far; a closure of the caller makes the run.
-//! So a decision is tested against servers that exist as arithmetic only, without a socket or a
-//! clock. Nothing is printed here.
+//! So a decision is tested, in milliseconds, against servers that exist as arithmetic only
+//! (`queues.rs`) and against the formula for M/D/1, without a socket or a clock, and `verify` can
+//! decide it again. Nothing is printed here.
+//!
+//! Start at [`sweep`], [`search`], [`ceiling`], [`compare`] or [`ab`]. A search and a ceiling are
+//! one loop with two rules: `search.rs` has brackets, longer windows, contradicting runs and the
+//! time left; `rule.rs` what a run means for its rate, and where that sends the next one.
+//!
+//! # Decisions that several files follow
+//!
+//! - **What isn't shown to fail hasn't passed.** A step passes, fails or is undecided, and an
+//!   undecided one gets a longer window.
+//! - **Errors are no backlog.** A target that refuses at once keeps up, and does no work: both are
+//!   reported, and neither stands in for the other.
+//! - **Only lateness is excused,** since others on the machine make the generator late, and only
+//!   where they took some of its time. A backlog at a target that requests reached in time is the
+//!   target's, however busy the generator's core was.
 #![forbid(unsafe_code)]
 
 pub mod ab;

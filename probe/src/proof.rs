@@ -1,4 +1,18 @@
 //! What moves the ceiling: runs above it that differ in one thing from the first of them.
+//!
+//! What bounds a ceiling is tried, not only read. Busy shares and latencies of one run name a
+//! suspect, but a full core in front of a full target looks like a full core. So each run changes
+//! one thing, and whatever moves the throughput was the bound.
+//!
+//! - The runs are overloaded by a quarter, so that a change shows beyond the scatter of runs; a
+//!   change that couldn't show proves nothing.
+//! - Whatever had room in the unchanged run can't have been the bound, whatever chance made of the
+//!   others. If the generator woke up late, trials in which it didn't can't speak for another
+//!   bound.
+//! - A trial's best run counts. Others on the machine only take throughput away, so a disturbed
+//!   trial is made again, and the higher of the two is what the path can do.
+//! - On agents no other number of shards is tried, since cores are the agents'. The proof then
+//!   rests on the trials with other numbers of connections.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,12 @@
-//! The search for the highest rate that holds, by a rule that says what holding means.
+//! The search for the highest rate that holds, by a rule that decides what holding means.
 //!
 //! The rate grows by a factor until it fails, then the bracket of the highest rate that passed and
 //! the lowest that failed is halved, as factors, until it is narrow. Where what a step delivered
-//! says where the limit is, the next steps go there at once. A step that decides nothing is
-//! repeated, with a longer window where it had too few samples. The ends of the bracket are
-//! measured again, with other arrivals: a rate whose runs contradict each other is undecided, and
-//! the bracket widens around it. A step that the time left has no room for isn't made.
+//! shows where the limit is, the next steps go there at once. A step that decides nothing is
+//! repeated, with a longer window where it had too few samples; one that failed while others used
+//! the machine is made again. The ends of the bracket are measured again, with other arrivals. Runs
+//! that contradict each other aren't averaged: the rate is undecided, and the bracket widens around
+//! it. It widens as well around a rate that passed once and then decided nothing.
 
 use std::cmp::Ordering;
 

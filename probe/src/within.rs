@@ -1,4 +1,8 @@
 //! How long a series may take, and whether another run fits.
+//!
+//! Each step reports how long it took in all, so what fits is decided from the steps alone, as all
+//! else is, and `verify` decides it again. A step that the time left has no room for isn't made. A
+//! ceiling keeps a part of the time for its trials.
 
 use engine::record::outcome::Cause;
 use engine::sys::units::{Nanos, SECOND_NS};
