@@ -1,4 +1,7 @@
-//! How a profile was taken, as its file says in a line of its own, and in what two differ.
+//! How a profile was taken, and in what two profiles differ.
+//!
+//! A `.folded` file has it as JSON in a line of its own, a comment to other tools, which this file
+//! alone reads and writes.
 
 use engine::plan::{StampSource, Wait};
 use engine::report::Report;

@@ -1,4 +1,8 @@
 //! What differs between two profiles, per request.
+//!
+//! All functions are judged at once: the ten largest of hundreds of changes lie outside of most
+//! single intervals by chance alone. Samples are counts, mostly small, so their intervals are exact
+//! (Garwood), and a change's interval is made from those of both sides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};

@@ -5,6 +5,13 @@
 //! turn into the kernel; or, where perf can't be used, a signal handler in the run's own threads,
 //! which sees user space only. [`Recording`] is what it returns, [`Format`] the files that it can
 //! be written to, and [`Difference`] what two such files differ in.
+//!
+//! **Samples are shares, and the time is the kernel's account of the process.** So a profile's
+//! figures per request hold for any event and any number of lost samples.
+//!
+//! **Polling has a function of its own,** kept from being inlined (`engine/shard/src/polling.rs`),
+//! and a profile knows it by name (`names.rs`): `--wait hybrid` at 1,000/s polls for most of its
+//! processor time, which divided by requests would be a cost that falls as the rate rises.
 #![forbid(unsafe_code)]
 
 mod conditions;

@@ -1,8 +1,17 @@
 //! `perf record` as a child process that samples the stacks of this process.
 //!
-//! It is started before the run, disabled, and told over its standard input when to take samples.
-//! It answers on its standard error and writes to a file without a name, so nothing is left behind
-//! however the program ends: perf ends with the process that it watches.
+//! It is started before the run, which takes 0.2 s, with its events disabled, and gets a command
+//! over its standard input when the window begins and when it ends. It answers on its standard
+//! error and writes to a file without a name, so nothing is left behind however the program ends:
+//! perf ends with the process that it watches.
+//!
+//! Stacks are unwound by the tables that every build has (`--call-graph dwarf`), so the build that
+//! is profiled is the one that is used. By frame pointers, which it doesn't keep, 1,196 of 1,390
+//! stacks ended in libc's `syscall`. 8 KiB of stack are enough for a shard's own calls; the frame
+//! that holds the shard itself is larger, so graphs begin there, all in the same function.
+//!
+//! `perf_event_open` in the process would be no gain: the kernel takes the samples either way, but
+//! perf unwinds and names them, and it runs on another core.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

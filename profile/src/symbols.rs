@@ -1,9 +1,10 @@
 //! What perf can't know of this process: the names of its threads, and which functions were inlined
 //! where.
 //!
-//! perf isn't told of threads that begin before it takes samples. Of inlined functions it can tell,
-//! but by a program of the binutils, which it may not find, and which gives the innermost the name
-//! of the function that all were inlined into.
+//! perf doesn't see threads that begin before it takes samples, so their names are read from
+//! `/proc` when the window ends. Inlined functions it can name, but by the binutils' `addr2line`,
+//! which it may not find, and which gives the innermost function the name of the one that all were
+//! inlined into. So they are looked up here, in the process that was profiled.
 
 use std::collections::HashMap;
 use std::fs;
