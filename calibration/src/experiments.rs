@@ -1,5 +1,12 @@
-//! The experiments: each is a definition with its runs and its figures, its section of the findings,
-//! and code where it computes what no path into a report can say.
+//! The experiments: each is a definition, its section of the findings, and code where something is
+//! computed that no path into a document can express.
+//!
+//! An experiment is two files side by side in `calibration/src/experiments`: its definition (TOML:
+//! servers, agents and runs as flags, seeds, figures, plots, and what is judged of which figure),
+//! and its section of the findings, a template over its result. A third has the code, such as what
+//! users of a queue wait, or what raw samples and a ledger show together.
+//!
+//! To add one: these files, and a row in [`ALL`].
 
 mod ceiling;
 mod coordinated_omission;

@@ -1,4 +1,9 @@
 //! The findings: one page from the results of all experiments, and from nothing else.
+//!
+//! The page is a function of the results, so its words can change without a run, and the test of
+//! the committed page is an equality. It is checked word by word: every word that begins with a
+//! digit must be a number of its section's result, rounded, so no number can be typed into a
+//! template.
 
 mod numbers;
 

@@ -2,7 +2,7 @@
 //! features cost, what it adds to a latency, and how much load it can offer at most.
 //!
 //! All of it is measured at the null target on other cores, but for the proof of the overhead,
-//! which takes the sample target and its ledger. The plans are made here; somebody else runs them.
+//! which takes the sample target and its ledger. The plans are made here, and the caller runs them.
 
 mod bracket;
 mod capacity;

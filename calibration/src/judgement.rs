@@ -1,5 +1,9 @@
-//! How something came out that was held against what it must be: there are three ways, since on a
-//! machine that others use a measurement may be off by their doing.
+//! How a figure fared against its limits: there are three ways, since on a machine that others use
+//! a measurement may be off by their doing.
+//!
+//! Others excuse a figure only in the direction that they can have moved it, which the definition
+//! gives; a count that must be exact has no excuse. A judgement names the runs that it rests on, so
+//! only what happened in those excuses it, and their worst verdict stands beside it.
 
 use serde::{Deserialize, Serialize};
 

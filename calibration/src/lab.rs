@@ -1,7 +1,23 @@
 //! The lab: starts the processes of an experiment, keeps what they wrote, and judges the figures.
 //!
-//! Everything runs as child processes of the program itself, so what is shown is what anyone can
-//! type: the commands stand in the result, and each run leaves a report that `verify` recomputes.
+//! It performs all experiments in one way: it starts each run's target, makes the run, ends the
+//! target, and looks the figures up.
+//!
+//! - **Everything runs as child processes of the program itself,** so what is shown is what anyone
+//!   can type: the commands stand in `result.json`, and each run leaves a report that `verify`
+//!   recomputes. What is compared comes from documents alone.
+//! - **A figure is an expression over the documents of its runs,** as `"kept.p99_us" =
+//!   "runs.kept.corrected.p99"`, in the language of the templates (`expressions.rs` lists the
+//!   functions). A path that leads nowhere ends the experiment, so a renamed key of the report is
+//!   noticed; one that leads to `null` is a figure that wasn't measured, and isn't judged. Flags
+//!   may have expressions too: the open loop's rate is what the closed loop achieved. So runs are
+//!   made and figures found in the order of the file, for which `toml` has `preserve_order`.
+//! - **A judgement is data:** a figure, and limits that are numbers or other figures, so a result
+//!   can be judged again without its runs. Limits that depend on the number of requests are
+//!   computed by functions that know neither processes nor clocks.
+//! - **Agents with targets of their own need no network namespace:** Linux routes a connection to
+//!   0.0.0.0 to the address that it comes from, so two servers share a port, and
+//!   `--source-addresses` chooses between them.
 
 mod declared;
 pub mod definition;

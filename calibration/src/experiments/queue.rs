@@ -1,7 +1,8 @@
 //! Arithmetic of queues: when each request of a known schedule is served, by a target that stalls
 //! or pauses, over so many connections.
 //!
-//! Pure: no clock, no chance. Users come at equal gaps; what they wait follows.
+//! Pure: no clock, no chance. Users come at equal gaps; what they wait follows, request by request,
+//! over all phases that the stalls can have. The closed form beside it counts a connection's turns.
 
 use crate::lab::latencies::quantile;
 
