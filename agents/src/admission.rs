@@ -1,8 +1,10 @@
 //! Admission: what a controller may make this agent send, and where to.
 //!
-//! The agent's operator decides, by flags that no controller can lift. Without any, an agent sends
-//! to loopback alone; with targets that are named, to these alone. What is checked is the address
-//! that is then connected to: the name is resolved once, so it can't stand for another address later.
+//! The agent's operator decides, by flags that no controller can override. Without any, an agent
+//! sends to loopback alone; with targets that are named, to these alone. An agent trusts the
+//! address, not the name, unless its operator allowed that name. What is checked is the address
+//! that is then connected to: the name is resolved once, so it can't stand for another address
+//! later.
 //!
 //! A plan also names things of the machine that runs it: cores, local addresses, files. Here these
 //! are the agent's own, and a plan that names them is refused.

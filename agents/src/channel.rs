@@ -3,13 +3,14 @@
 //! 1. The controller opens and the agent accepts, in plain frames. With a key, each frame has that
 //!    side's part of a Noise handshake; the controller's can't be made without the key, so a
 //!    stranger gets nothing to try keys on.
-//! 2. The controller confirms that its part was no recording. Until then the agent tells it nothing
+//! 2. The controller confirms that its part was no recording. Until then the agent sends it nothing
 //!    else.
-//! 3. From then on all frames lie within encrypted records, see `noise.rs`. One that is
-//!    repeated, reordered, left out, altered, of another session or sent back to its sender ends
-//!    the session.
+//! 3. From then on all frames lie within encrypted records, see `noise.rs`. One that is repeated,
+//!    reordered, left out, altered, of another session or sent back to its sender ends the session.
 //!
-//! A side without a key only talks to one without, in plain frames from first to last.
+//! A side without a key only talks to one without, in plain frames from first to last: each refuses
+//! a peer that differs, so no peer can talk the other into doing without. An agent without a key
+//! listens on loopback alone.
 //!
 //! Nothing here reads a socket or a clock.
 

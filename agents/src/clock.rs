@@ -4,8 +4,12 @@
 //! controller's clock, received and answered by the agent's. What lies between sent and received
 //! isn't known, only that it isn't negative, and neither is the way back. So the agent's clock is
 //! ahead by (received − sent + answered − returned) / 2, and wrong by half the round trip at most,
-//! however unequal the two ways are. The ping with the smallest round trip says the most, and
-//! averaging it with others would only add their queues.
+//! however unequal the two ways are. The ping with the smallest round trip is the most exact, and
+//! averaging it with others would only add their queues. Of the drift, too, the ping that bounds it
+//! best counts.
+//!
+//! Clocks are read when all agents are set up, right before the start: setup may take minutes, and
+//! an offset goes stale as the clock drifts.
 
 use engine::sys::units::Nanos;
 

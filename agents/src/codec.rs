@@ -1,7 +1,8 @@
 //! The encoding of payloads: the one file that knows bincode.
 //!
 //! Integers have variable length, little endian; a sequence of bytes follows its length; an enum is
-//! the number of its variant and what that holds.
+//! the number of its variant and what that holds. bincode's project has ended (RUSTSEC-2025-0141),
+//! so its version is pinned, and a test holds its bytes.
 
 use bincode::config;
 use bincode::error::DecodeError;

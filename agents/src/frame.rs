@@ -9,9 +9,14 @@
 //! | 11 | n bytes | payload: the message |
 //!
 //! Numbers are little endian. Magic and version stay where they are in every version, so that two
-//! sides of different versions can say so. The type stands before the payload, though the payload
-//! repeats it, because it decides how long the payload may be: a length beyond that is refused
-//! before any memory is taken for it.
+//! sides of different versions can report that they differ. The type stands before the payload,
+//! though the payload repeats it, because it decides how long the payload may be: a length beyond
+//! that is refused before any memory is taken for it. No claimed length is believed: a reader holds
+//! what has come, and payloads are decoded by borrowing (`agents/tests/alone` counts).
+//!
+//! Each shard's results have a frame of their own, since those of an agent with many cores wouldn't
+//! fit into one of 16 MiB. The agent's own report doesn't travel: the controller makes each agent's
+//! report from the same results as the report of all.
 
 use std::fmt;
 

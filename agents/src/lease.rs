@@ -1,8 +1,10 @@
-//! The lease: who holds an agent, and when its run has to stop because nobody does any more.
+//! The lease: which controller holds an agent, and when its run has to stop because none does any
+//! more.
 //!
-//! A controller that prepares a run holds the agent until the run is over. It says each second that
-//! it is alive; an agent that hears nothing for [`SILENCE_MAX_NS`], or whose session ends, stops
-//! sending by itself. It is then still held, until its run has drained and its report is kept.
+//! It begins with a plan, so a second controller may look, and learns which one holds the agent. A
+//! controller that prepares a run holds the agent until the run is over. It sends a heartbeat each
+//! second; an agent that receives none for [`SILENCE_MAX_NS`], or whose session ends, stops sending
+//! by itself. It is then still held, until its run has drained and its report is kept.
 //!
 //! Only heartbeats count: a controller whose network still delivers what it sent long ago may be
 //! gone. Time is an argument, ns of the agent's CLOCK_MONOTONIC.

@@ -1,13 +1,18 @@
 //! Controller and agents: the wire between them, and what an agent permits.
 //!
+//! (Where to start in the workspace: the pages of [`engine`] and of the binary, `truetail`.)
+//!
 //! A controller gives one plan to many agents and merges what they report. Both ends of a
 //! connection are state machines: bytes and times go in, messages and bytes come out, and but for
 //! [`session`], [`listener`], [`agent`] and [`controller`], nothing here reads a socket or a clock.
-//! Each of these lines uses only the ones above it:
+//! So replays, cuts at every byte and asymmetric delays are tests without a network.
+//!
+//! Start at [`message`] for what the two exchange, at [`agent`] for an agent's life, and at
+//! [`controller`] for a run on many. Each of these lines uses only the ones above it:
 //!
 //! - [`key`] is what both sides share, [`versions`] lists what else must be the same, [`lease`]
-//!   decides when an agent has to stop, and [`refusal`] says why something isn't done;
-//! - [`message`] lists what may be said; `codec` encodes it, with [`bytes`] and `json` for its
+//!   decides when an agent has to stop, and [`refusal`] gives the reason why something isn't done;
+//! - [`message`] lists the messages; `codec` encodes them, with [`bytes`] and `json` for their
 //!   fields;
 //! - [`frame`] cuts a stream into frames of one message each, and bounds them;
 //! - `noise` authenticates and encrypts with the key, and [`channel`] is one side of a session;

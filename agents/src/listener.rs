@@ -1,11 +1,14 @@
 //! Where an agent listens: accepts connections, and bounds how many there are.
 //!
-//! A stranger costs a connection, one frame of memory and [`AUTHENTICATION_MAX`] at most, and
-//! only so many may be there at once. Beyond that, one more takes the place of one from the machine
-//! that has the most of them here, so a crowd displaces itself and no controller elsewhere. Of that
+//! A stranger costs a connection, one frame of memory and [`AUTHENTICATION_MAX`] at most, and only
+//! so many may be there at once. Beyond that, one more takes the place of one from the machine that
+//! has the most of them here, so a crowd displaces itself and no controller elsewhere. Of that
 //! machine's, the place is taken from one that hasn't opened with a proper frame, if there is any,
-//! and then from the oldest: who has the key needs two round trips, and who hasn't may wait for
-//! ever. None of them delays a session that is open.
+//! and then from the oldest: a peer with the key needs two round trips, and one without may wait
+//! for ever. None of them delays a session that is open.
+//!
+//! An agent's address is tried before glommio listens on it, since glommio's listeners share
+//! theirs: a second agent would get half of the first one's connections.
 //!
 //! [`AUTHENTICATION_MAX`]: crate::session::AUTHENTICATION_MAX
 

@@ -1,4 +1,4 @@
-//! Messages: what controller and agent say to each other.
+//! Messages: what controller and agent send each other.
 //!
 //! ```text
 //! controller                      agent

@@ -1,7 +1,8 @@
-//! Noise with a pre-shared key: authenticates both sides of a session and encrypts what they say.
+//! Noise with a pre-shared key: authenticates both sides of a session and encrypts what they send.
 //!
 //! The pattern is `NNpsk0`, of the Noise Protocol Framework: both sides have the key, and know
-//! nothing else of each other. Each makes a pair of keys for the session alone.
+//! nothing else of each other, so there are no certificates to hand out. Each makes a pair of keys
+//! for the session alone.
 //!
 //! ```text
 //! controller to agent   psk, e    can only be made with the key, and could be a recording

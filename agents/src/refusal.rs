@@ -1,4 +1,4 @@
-//! Why one side doesn't do what the other asks: what the peer is told, and what its user reads.
+//! Why one side doesn't do what the other asks: the words for the peer and for its user.
 
 use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! A session over TCP: messages in order, within limits of time and memory.
 //!
 //! There is no queue. A message that is received makes room for the next one to be read, and one
-//! that is sent is with the kernel when [`Session::send`] returns; so a peer that sends too much or
-//! reads too little holds nothing here but one frame.
+//! that is sent is with the kernel when [`Session::send`] returns, for which a peer has at most 3 s
+//! without progress. So a flood, or a peer that reads nothing, costs no more than one frame.
 
 use std::cell::Cell;
 use std::fmt;

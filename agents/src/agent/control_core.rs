@@ -1,4 +1,8 @@
-//! The core of the control plane: one that carries no shard, where there is one.
+//! The core of the control plane: one that carries no shard, where there is one, and otherwise the
+//! last of those that do.
+//!
+//! The report names it (`environment.control_core`). Threads inherit their cores, so the run's
+//! thread isn't started from there.
 
 use engine::host::check::Severity;
 use engine::sys::placement;

@@ -1,9 +1,10 @@
-//! Files of an agent: its raw samples while a run has them, and reports that nobody collected.
+//! Files of an agent: its raw samples while a run has them, and reports that no controller
+//! collected.
 //!
-//! The samples of the run at hand have one name per port, so that what a crashed agent left is
-//! replaced by the next one's. Two agents of one port, in containers that share a folder, would mix
-//! theirs: a lock keeps the second out. What is kept gets a name of its own, with the time, and is
-//! never touched again.
+//! The samples of the run at hand have one name per port, so that the next run removes what a
+//! killed agent left. Two agents of one port, in containers that share a folder, would mix theirs:
+//! a lock keeps the second out. What is kept gets a name of its own, with the time, and is never
+//! touched again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};

@@ -1,4 +1,4 @@
-//! The agent: offers load on its machine as a controller says, within what its operator permits.
+//! The agent: offers load on its machine for a controller, within what its operator permits.
 //!
 //! It lives in a few threads, so that none waits for what another does:
 //!
@@ -8,9 +8,22 @@
 //! - a thread that prepares the run, and may wait for a name server (`prepare`);
 //! - the *watcher*: ends the load when the lease is lost or the agent is asked to end (`serve`);
 //! - the shards, which know of none of these;
-//! - the caller of [`serve`], which is told what happens.
+//! - the caller of [`serve()`], which receives the agent's events.
 //!
 //! What they share is the `Agent` with its lease, and the `Job`, which is one run.
+//!
+//! **Nothing leaves an agent after its lease,** although its process may stand still at any moment
+//! and go on later. Its shards look at a fresh clock before each system call that sends, and take
+//! back what was queued for it.
+//!
+//! **What ends an agent's load waits for nothing.** The watcher looks at the lease every 50 ms and
+//! stops the run; the control plane, which reads and sends, the run's thread, which writes files,
+//! and the operator's terminal may all be stuck meanwhile. No lock is held while waiting for
+//! anything.
+//!
+//! **A run's report ends up in one place.** It is delivered when the controller confirms it, with a
+//! goodbye or the next plan: bytes that the kernel has taken may never arrive. What isn't delivered
+//! is kept on the agent's disk, and its field `uncollected` has the reason.
 
 mod agent;
 mod config;

@@ -2,7 +2,8 @@
 //! permits.
 //!
 //! It resolves the target's name and connects to it once. A name server or a target that is silent
-//! takes half a minute of it, so the caller doesn't wait: see `Job::unless_called_off`.
+//! takes half a minute of it, so this has a thread of its own, which a run that is called off
+//! leaves behind: see `Job::unless_called_off`.
 
 use engine::host;
 use engine::load::requests;

@@ -1,4 +1,4 @@
-//! The agent's threads: starts them, and ends when it is told to.
+//! The agent's threads: starts them, and ends when asked to.
 
 use std::fs::File;
 use std::io;

@@ -1,6 +1,10 @@
 //! A run's thread: prepares it, holds it until its start, and brings home what it measured.
 //!
 //! Everything here may block, for as long as a disk takes.
+//!
+//! Shards learn of the start half a second before it: until then a run is called off as if it had
+//! never been. One that is stopped between start and epoch ends with an empty report, so that a
+//! controller that has started a run can always collect.
 
 use std::fs::File;
 use std::path::PathBuf;

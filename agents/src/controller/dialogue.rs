@@ -1,4 +1,4 @@
-//! What a controller says to one agent, and what it makes of the answers.
+//! What a controller sends to one agent, and what it makes of the answers.
 //!
 //! A state machine: goals, messages and times go in, messages come out. All times are ns of the
 //! controller's CLOCK_MONOTONIC.

@@ -1,7 +1,10 @@
 //! How far the agents are, to be shown while they run.
 //!
-//! Of each agent there is one total, to which each of its frames adds, and the last second. So
-//! neither memory nor work grows with the length of the run or its rate.
+//! Progress comes as differences of what the local progress line shows, except for the generator's
+//! health, which is judged for each agent at the end. Of each agent there is one total, to which
+//! each of its frames adds, and the last second. So neither memory nor work grows with the length
+//! of the run or its rate. Of a lost agent, that total is all that is left: the report has it in
+//! `agent_lost[].reported`, and in no other number.
 
 use std::collections::VecDeque;
 

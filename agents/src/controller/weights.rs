@@ -1,4 +1,7 @@
 //! Shares by weights: unequal agents take unequal parts of the load, which add up to all of it.
+//!
+//! Weights are divided by whatever divides all of them, because what is dealt in turn goes to an
+//! agent in runs as long as its weight.
 
 use engine::load::share::Share;
 
