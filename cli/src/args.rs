@@ -1,6 +1,7 @@
 //! The command line: one definition feeds the parser, the help, the man pages and the completions.
 //!
-//! The flags of a run, and of what makes runs, are a table: `flags`.
+//! The flags of the commands that load a URL are a table, `flags`; `flag` is what a row of it can
+//! have. No other list names all flags.
 
 mod ab_flags;
 mod agent_flags;

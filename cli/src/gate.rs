@@ -1,4 +1,4 @@
-//! What a run passes or fails by, and the exit code that says so.
+//! What a run passes or fails by, and the exit code for it.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! JSON documents. No other file of this crate knows JSON.
+//! JSON documents. No other file of this crate knows JSON, and the engine neither reads nor writes
+//! it.
 
 use std::io::{self, Read, Write};
 

@@ -1,7 +1,10 @@
 //! The full-screen view of a run (`--live`): its terminal, its keys, and the core that draws it.
 //!
-//! It is drawn on standard error by the thread that follows the run. That thread leaves the shards'
-//! cores while the view is open. Whatever ends the program leaves the terminal as it was.
+//! It is drawn on standard error by the thread that follows the run. That thread moves to a core
+//! without a shard once all other threads have been started, since these would follow it, and back
+//! when the view closes. For the size of the screen it asks the terminal that it draws on, not the
+//! one that controls the process, which may be a different one or none. Whatever ends the program
+//! leaves the terminal as it was.
 
 mod history;
 mod screen;

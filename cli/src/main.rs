@@ -1,5 +1,40 @@
 //! The binary `truetail`: arguments in, report out. It turns arguments into a plan, has the engine
 //! run it, and renders the report.
+//!
+//! # Where to start
+//!
+//! `main` below parses the command line and calls the file of the command. Start with [`run`]: all
+//! commands that load a URL go the same way.
+//!
+//! 1. [`args`] reads the command line; the flags of the commands that load a URL are the table
+//!    `args/flags.rs`.
+//! 2. [`planning`] lays flags over the plan file, and that over the defaults: the result is an
+//!    `engine::plan::Plan`.
+//! 3. [`sink`] opens the files of the results before anything runs.
+//! 4. [`drive`] has `engine::run` make the run, to its end or to the first signal, while
+//!    [`progress`] or [`live`] shows it. [`agent_group`] does the same for a run on agents.
+//! 5. [`sink`] writes the files, [`text`] renders the summary, and [`gate`] decides the exit code.
+//!
+//! # The modules
+//!
+//! - **One run:** [`run`] here, [`controller`] on agents, [`demo`] as a demonstration.
+//! - **Many runs from one plan,** which the crate `probe` decides: [`sweep`], [`search`] and
+//!   [`ceiling`] over [`series`], and [`ab`].
+//! - **A run while it goes on:** [`drive`], [`agent_group`], [`progress`], [`live`], [`recent`],
+//!   [`signals`].
+//! - **Files of results:** [`sink`], [`output`]; one for each format: [`csv`], [`hgrm`], [`hlog`],
+//!   [`junit`], [`ndjson`], [`prom`], [`flamegraph`].
+//! - **Documents that were written, read again:** [`report`], [`compare`], [`verify`], [`samples`],
+//!   [`flamediff`], [`page`].
+//! - **Whether the numbers are true,** by the crate `calibration`: [`calibrate`], [`truth`],
+//!   [`experiment`], [`saved`].
+//! - **Beside a run:** [`agent`], the servers [`target_server`] and [`null_target`], and [`doctor`]
+//!   for this machine.
+//! - **For all of them:** [`text`] alone lays out text, [`json`] alone knows JSON, and [`failure`]
+//!   is the one error, a whole line with an exit code.
+//!
+//! The engine's errors are values, and it prints nothing: what users read is this crate's.
+//! ARCHITECTURE.md, in the repository's root, shows where to add a flag or a file of results.
 #![forbid(unsafe_code)]
 
 mod ab;

@@ -1,4 +1,7 @@
 //! The command `report`: reports that were written, to be read again, as a page or as plots.
+//!
+//! Every command that reads a report comes here for it, and refuses one in which `verify` finds
+//! something.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -1,7 +1,8 @@
 //! Calibrations of this machine: saved in the user's cache folder, and found there by a run.
 //!
-//! Each has a file of its own, named by what it is of, so a new one replaces the last of its kind.
-//! A run takes the one that fits it, or one that the user names.
+//! Each has a file of its own, named by a digest of what it is of, so a new one replaces the last
+//! of its kind. A run takes the one that fits it, or one that the user names. The folder is
+//! `$XDG_CACHE_HOME`, or `.cache` in the home folder.
 
 use std::collections::BTreeSet;
 use std::env;

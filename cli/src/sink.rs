@@ -1,5 +1,9 @@
 //! A file of a run's results: opened before the run, shown the run as it goes on, and written after
-//! it. Which there are stands in the table of flags, each beside the flag that names it.
+//! it.
+//!
+//! The table of flags has each beside the flag that names it, with what fills it: at the end
+//! (`Content::OfEnd`) or as the run goes on (`Content::OfRun`). No command names the formats, so a
+//! new one is its file and a row.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
