@@ -53,8 +53,8 @@
 //! | 36 | u16 | step, 0 where there is one |
 //! | 38 | u16 | status of the response; without one, the cause, see [`cause_name`] |
 //!
-//! The stage that a request belongs to isn't in its record: it is the one of the plan that `intended`
-//! lies in, by the stages' lengths from the start of the window on.
+//! The stage that a request belongs to isn't in its record: it is the one of the plan that
+//! `intended` lies in, by the stages' lengths from the start of the window on.
 //!
 //! Flags, from the lowest bit: three of the outcome (1 answered, 2 timed out, 3 failed,
 //! 4 abandoned, 5 unsent), two of the stamp of `received` (0 the program's, 1 the kernel's, 2 the

@@ -15,7 +15,7 @@
 //! | `connection` | one of them: a `socket`, its `exchanges`, its `protocol` and its `output` |
 //! | `secure` | TLS, between the ring and the requests |
 //! | `setup`, `life` | what happens before the turns, and after them |
-//! | `recording`, `meter`, `progress` | what a shard has done, what it used, what others see of it |
+//! | `recording`, `meter`, `progress` | what it has done, what it used, what others see of it |
 //!
 //! # Decisions
 //!
