@@ -6,6 +6,7 @@
 mod ab_flags;
 mod agent_flags;
 mod agents;
+mod commands;
 mod flag;
 mod flags;
 mod foreign;
@@ -38,7 +39,7 @@ pub(crate) use agent_flags::AgentArgs;
 pub(crate) use agents::{AgentGroupArgs, ControllerArgs};
 pub(crate) use flag::{Flag, Settings};
 pub(crate) use given::{Given, files, flag_of, result_files};
-use headings::{LATENCY, PLAN, STALLS};
+use headings::{LATENCY, STALLS};
 pub(crate) use series_flags::{
     CeilingArgs, FIRST_RATE, FIRST_RATE_OF_CEILING, SearchArgs, SweepArgs,
 };
@@ -53,55 +54,53 @@ use values::{
 /// The commands that load a URL.
 const LOADING: [&str; 6] = ["run", "controller", "sweep", "search", "ceiling", "ab"];
 
-const FIRST_STEPS: &str = "\
-First steps:
-  truetail demo
-  truetail run http://127.0.0.1:8080/ --rate 5k --duration 10s";
-
 const CALIBRATE: &str = "\
-Measure the limits and the overhead of the generator on this machine, in little more than a
-minute, against the null target on the cores that the generator leaves free: the clocks, how late
-it wakes up, the highest rate it can offer, the latency it shows of a target that costs nothing,
-the CPU time of a request and of features, and its share of a latency that is known.
+Measure the generator's own limits and overhead on this machine, in little more than a minute.
 
-With --truth, measure targets whose latency follows by arithmetic instead, and compare.";
+It loads the null target, on the cores that the generator leaves free, and measures the clocks, how
+late the generator wakes up, the highest rate it can offer, the latency of a target that does no
+work, the CPU time of a request and of optional features, and the generator's share of a known
+latency. The result is saved, and later runs are checked against it.
+
+With --truth, load targets whose latency follows from arithmetic instead, and compare.";
 
 const CEILING: &str = "\
-Find the highest rate that generator and target keep up with, and which of them is the bound.
+Find the highest rate that generator and target sustain, and what limits it.
 
-The rate doubles until a step sends less than 98 % of what is due, its backlog grows by more than
-1 % of the arrivals, half of its requests are noticed more than 1 ms late, more than 1 % of them have
-no good answer, or answers stop; then the bracket is halved. Runs above the ceiling with other
-numbers of shards and connections show what moves it.
+The rate doubles until a step fails: it sends less than 98 % of what is due, its backlog grows by
+more than 1 % of the arrivals, the generator is more than 1 ms late for half of the requests, more
+than 1 % of them have no good answer, or answers stop. The interval in between is then halved, step
+by step. Runs above the ceiling with other numbers of shards and connections show what limits it.
 
 The bound is one of generator_core, target, cap (--conns), ports, files, link, none_reached.";
 
 const AB: &str = "\
-Load two URLs in turn, slice by slice, and compare their latencies percentile by percentile.
+Load two URLs in alternating slices, and compare their latencies percentile by percentile.
 
-Each slice is a run with the plan's flags, warm-up included. Slices alternate, A B B A A B, behind
-one of each that isn't compared, so that what drifts on the machine hits both sides alike. By
-arrival rate, the two slices of a pair have the same arrivals; the next pair has others.
+Each slice is a run of its own, warm-up included. The first slice of each side isn't compared; then
+slices follow in the order A B B A A B, so that drift on the machine affects both sides alike. With
+--rate, the two slices of a pair have the same arrivals, and the next pair has different ones.
 
-The target's errors count in every pair; what was never sent, or failed for lack of ports, files or
-memory here, is shown apart. A pair's latencies are left out if the generator or its machine makes
-one of its slices invalid; if fewer than 5 pairs are left, or fewer than half, they aren't judged.
-If the target may be what makes a slice invalid, nothing is called but that B is worse.";
+The target's errors count in every pair; requests that were never sent, or that failed because this
+machine lacked ports, files or memory, are shown separately. A pair's latencies are left out if the
+generator or its machine made one of its slices invalid; if fewer than 5 pairs are left, or fewer
+than half, latencies aren't judged. If the target may have made a slice invalid, the only change
+reported is that B is worse.";
 
 const EXPERIMENT: &str = "\
-Repeat an experiment about measuring latency, or all of them, and write what it found.
+Repeat one of the project's experiments on measuring latency, or all of them.
 
-An experiment starts its own servers, agents and runs, computes its figures and judges them. It
-writes a folder of its name with the reports, result.json and its plots; FINDINGS.md is the page of
-all results there. `page` runs nothing: it judges those results anew, by the limits of this version,
-and writes the page.
+An experiment starts its own servers, agents and runs, and judges the figures that it computes. It
+writes its reports, plots and result.json to a folder of its name; FINDINGS.md beside these folders
+presents all results. `page` runs nothing: it judges the existing results again, by the limits of
+this version, and rewrites FINDINGS.md.
 
-Exits 1 if a figure is not what it must be, and 3 if others on the machine may be the cause or it
-wasn't measured; `page` exits 0.";
+Exits 1 if a figure is outside its limits, and 3 if other load on the machine may be the cause or
+the figure wasn't measured; `page` exits 0.";
 
-/// What stands for every experiment.
+/// The argument that stands for all experiments.
 pub(crate) const ALL_EXPERIMENTS: &str = "all";
-/// What stands for none: the page of their results is written anew.
+/// The argument that runs no experiment and rewrites the page of their results.
 pub(crate) const PAGE: &str = "page";
 
 /// The experiments, for the help.
@@ -115,43 +114,27 @@ fn experiments() -> String {
 }
 
 const AGENT: &str = "\
-Without flags it serves this machine's users, without a key, and loads loopback targets only.
-A run whose controller isn't heard for 3s is stopped, and its report kept in --state-dir.
+By default an agent listens on loopback, needs no key and loads loopback targets only. If its
+controller is silent for 3s, it stops the run and keeps the report in --state-dir.
 
-Exits 0 when a signal ends it, 130 if that cut a run short; with --once 0 if the run's report was
-collected, else 1.";
+Exits 0 if a signal stops it, or 130 if that cut a run short. With --once, exits 0 if the run's
+report was collected, else 1.";
 
 const CONTROLLER: &str = "\
-Load a URL from many machines, each with an agent, and report one distribution.
+Load a URL from many machines, each with an agent, and report one distribution of latencies.
 
-The flags are those of `truetail run`, and mean all agents together: --rate 9k on three equal agents
-is 3,000 a second of each. The arrivals are those of a single machine with the same seed, dealt over
-the agents. Once all are set up, they begin at one moment, and their histograms are added up.
+The flags are those of `truetail run` and apply to all agents together: with --rate 9k, three equal
+agents send 3,000 requests per second each. The arrivals are those of a single machine with the same
+seed, dealt out to the agents. Once all agents are ready, they begin at the same moment; afterwards
+their histograms are merged.
 
-Cores, source addresses and what may be loaded are an agent's own: see `truetail agent --help`.";
+Cores, source addresses and permitted targets are set on each agent: see `truetail agent --help`.";
 
 const COMPARE: &str = "\
-The sides may differ in target, seed, objectives, thresholds and what is kept. Runs differ even if
-nothing changed; several of each side, taken in turn, show by how much, and with five a side the
-intervals have it in them. With one run a side that is unknown, so --fail-on exits 3 there unless
---accept-one-run is added.";
-
-const EXIT_CODES: &str = "\
-Exit codes:
-  0    success
-  1    the run could not start, a result could not be written, verify found a difference, or
-       calibrate or experiment a figure out of its band
-  2    usage error
-  3    don't trust the numbers: the verdict is invalid, or with --fail-on suspect
-       suspect; of `sweep`, `search` and `ceiling`: that of every step that
-       decided something; of `ab`: too few pairs of slices count; of `compare`
-       with --fail-on regression: one run a side; or others used the machine, so
-       that `ceiling`, `calibrate` or `experiment` could not judge a figure
-  4    an objective of --slo is missed, or with --fail-on undecided not decided;
-       of `search` and `ceiling`: no rate passed; of `compare` and `ab` with
-       --fail-on regression: side B is worse
-  5    an agent could not be used
-  130  interrupted; what was measured so far is written and marked";
+The sides may differ in target, seed, objectives, thresholds and the results that they keep.
+Runs differ even if nothing has changed. Several runs of each side, taken in turn, show by how much,
+and from five a side on the intervals include it. With one run a side it is unknown, so --fail-on
+exits 3 unless --accept-one-run is given.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -160,10 +143,10 @@ Exit codes:
     version,
     max_term_width = 110,
     about = "Measures HTTP latency from when a request was due, not from when it was sent",
-    long_about = "Measures HTTP latency from when a request was due, not from when it was sent: \
-        load by arrival rate from pinned cores over io_uring, and a report that can be verified.",
-    after_help = FIRST_STEPS,
-    after_long_help = format!("{EXIT_CODES}\n\n{FIRST_STEPS}")
+    long_about = "Measures HTTP latency from when a request was due, not from when it was sent. \
+        Load comes at a set rate from pinned cores over io_uring, and every report can be verified.",
+    after_help = commands::EXAMPLES,
+    after_long_help = format!("{}\n\n{}", commands::EXIT_CODES, commands::EXAMPLES)
 )]
 pub(crate) struct Cli {
     /// What to do.
@@ -175,36 +158,37 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Load a URL and report its latency
-    #[command(after_help = "\
-Durations: 30 (seconds), 250us, 5ms, 1.5s, 2m, 1m30s
-Rates: 500, 20k, 1.5M, 1e4 (per second), 6000/m (per minute)
-Cores: 0,1 or 0-3")]
     Run(Box<RunArgs>),
-    /// Load a URL from many machines, each with an agent, and report one distribution
-    #[command(long_about = CONTROLLER, after_help = "\
-Durations: 30 (seconds), 250us, 5ms, 1.5s, 2m, 1m30s
-Rates: 500, 20k, 1.5M, 1e4 (per second), 6000/m (per minute)
-Agents: host1:7070,10.0.0.2:7070")]
-    Controller(Box<ControllerArgs>),
-    /// Load a URL at many rates: latency against throughput, and where the knee is
+    /// Show what coordinated omission hides, on a server that stalls
+    ///
+    /// Loads one stalling server twice, in a closed loop and by arrival rate, and compares the
+    /// percentiles.
+    Demo(DemoArgs),
+    /// Check whether this machine is fit for load tests, and what to fix
+    Doctor(DoctorArgs),
+    /// Find the highest rate that meets the objectives of --slo
     #[command(after_help = "\
-Each step is an open run with the plan's flags.
-Rates, per second: 500, 20k, 1.5M")]
-    Sweep(Box<SweepArgs>),
-    /// Find the highest rate at which the objectives of --slo hold
-    #[command(after_help = "\
-Each step is an open run with the plan's flags, and passes if it met the objectives.
-Exits 0 with a rate that passed, 4 without one, and 3 if no valid step decided anything.")]
+Each step is an open run, and passes if it meets the objectives.
+Exits 0 if a rate passed, 4 if none did, and 3 if no valid step decided anything.")]
     Search(Box<SearchArgs>),
-    /// Find the highest rate that generator and target keep up with, and which of them is the bound
+    /// Compare reports of two or more runs: which percentiles changed
+    #[command(
+        override_usage = "truetail compare [OPTIONS] <A.json> <B.json>\n       \
+            truetail compare [OPTIONS] <A.json>... --with <B.json>...",
+        after_help = COMPARE
+    )]
+    Compare(CompareArgs),
+    /// Load a URL at many rates, and find the knee of its latency
+    #[command(after_help = "Each step is an open run.")]
+    Sweep(Box<SweepArgs>),
+    /// Find the highest rate possible, and what limits it
     #[command(
         override_usage = "truetail ceiling [OPTIONS] <URL|--null>",
         long_about = CEILING,
-        after_help = "\
-Each step is an open run with the plan's flags."
+        after_help = "Each step is an open run."
     )]
     Ceiling(Box<CeilingArgs>),
-    /// Load two URLs in turn, slice by slice, and compare their latencies
+    /// Load two URLs in alternating slices, and compare their latencies
     #[command(
         override_usage = "truetail ab [OPTIONS] <URL-A> <URL-B>",
         long_about = AB,
@@ -212,47 +196,37 @@ Each step is an open run with the plan's flags."
 Exits 0 whatever changed, 4 with --fail-on regression if B is worse, and 3 if too few pairs count."
     )]
     Ab(Box<AbArgs>),
-    /// Print a run's raw samples as CSV or JSON Lines
-    Samples(SamplesArgs),
-    /// Recompute the numbers of a report from itself and from raw samples, and those of a sweep, a
-    /// search or a ceiling from its steps
-    Verify(VerifyArgs),
-    /// Read reports again: as a page with charts, as plots, or as text
+    /// Load a URL from many machines, each with an agent
+    #[command(long_about = CONTROLLER)]
+    Controller(Box<ControllerArgs>),
+    /// Generate load for a controller, within limits set here
+    #[command(after_help = AGENT)]
+    Agent(Box<AgentArgs>),
+    /// Show saved reports again: as text, as a page or as charts
     #[command(after_help = "\
 Without --html and --svg it prints the summary that the run printed.")]
     Report(ReportArgs),
-    /// Compare the reports of two runs, or of several a side: which percentiles changed
-    #[command(
-        override_usage = "truetail compare [OPTIONS] <A.json> <B.json>\n       \
-            truetail compare [OPTIONS] <A.json>... --with <B.json>...",
-        after_help = COMPARE
-    )]
-    Compare(CompareArgs),
-    /// Compare the profiles of two runs: what a request costs, function by function
+    /// Recompute a report's figures and check that they agree
+    ///
+    /// Recomputes the figures of a report from the report itself and from its raw samples, and those
+    /// of a sweep, a search or a ceiling from its steps.
+    Verify(VerifyArgs),
+    /// Print a run's raw samples as CSV or JSON Lines
+    Samples(SamplesArgs),
+    /// Compare the CPU profiles of two runs, function by function
     Flamediff(FlamediffArgs),
-    /// Check whether this machine is fit for load tests, and say how to fix what isn't
-    Doctor(DoctorArgs),
-    /// Run a server with known latency that keeps a ledger of what it did
+    /// Run a server with known latency, which keeps a ledger
+    ///
+    /// The ledger records how many requests came, and how long the server held them.
     Target(TargetArgs),
-    /// Run the cheapest possible server, to find the limits of the generator itself
+    /// Run the cheapest possible server, to test the generator's limits
     NullTarget(NullTargetArgs),
-    /// Offer load as a controller says, within limits that it can't lift
-    #[command(after_help = AGENT)]
-    Agent(Box<AgentArgs>),
-    /// Measure the limits and the overhead of the generator here, or with --truth check what it
-    /// measures against arithmetic
+    /// Measure the generator's own limits and overhead on this machine
     #[command(long_about = CALIBRATE)]
     Calibrate(CalibrateArgs),
-    /// Repeat an experiment about measuring latency, or all of them, and write what it found
+    /// Repeat one of the project's experiments on measuring latency
     #[command(long_about = EXPERIMENT, after_help = experiments())]
     Experiment(ExperimentArgs),
-    /// Show coordinated omission: measure one stalling target in a closed loop and by arrival rate
-    Demo(DemoArgs),
-    /// Print shell completions
-    Completions {
-        /// The shell
-        shell: clap_complete::Shell,
-    },
     /// Print the man page of truetail or of one of its commands
     Man {
         /// The command [default: truetail itself]
@@ -262,6 +236,11 @@ Without --html and --svg it prints the summary that the run printed.")]
         #[arg(long, value_name = "FOLDER")]
         out: Option<PathBuf>,
     },
+    /// Print shell completions
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
 }
 
 /// Arguments of `run`.
@@ -270,24 +249,24 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) flags: Given,
 
-    /// Read the plan from a TOML file; flags override it
+    /// Read flags from a TOML file; typed flags override it
     #[arg(
         long,
         value_name = "FILE.toml",
         value_parser = file(),
-        help_heading = PLAN,
-        long_help = "Read the plan from a TOML file; flags override it. Its keys are the \
+        long_help = "Read flags from a TOML file; typed flags override it. Its keys are the \
             flags' names, with - or _ between words, and take the same values: \
             target = \"http://127.0.0.1:8080/\", rate = \"20k\", queue-max = \"5ms\", \
-            quiet = true. A flag that can be repeated takes a list, also under its plural: \
+            quiet = true. A repeatable flag takes a list, and its name may be a plural: \
             headers = [\"A: b\"]. Thresholds are a table: [thresholds] busy = 0.9. A flag that \
-            selects the other model drops the file's keys for the first: --period drops its rate. \
+            selects one model drops the file's keys of the other: --period drops its rate. \
             Paths are relative to the working directory"
     )]
     pub(crate) plan: Option<PathBuf>,
 }
 
-/// What a run is held against, where its results go, and its exit code: no part of the plan.
+/// What isn't part of the plan: what a run is checked against, where its results go, and what decides
+/// its exit code.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ResultArgs {
     /// The calibration; by default the one that was saved.
@@ -296,11 +275,11 @@ pub(crate) struct ResultArgs {
     pub(crate) files: BTreeMap<String, PathBuf>,
     /// What the report calls the run.
     pub(crate) label: Option<String>,
-    /// What else it notes of it.
+    /// The report's notes on the run.
     pub(crate) tags: BTreeMap<String, String>,
-    /// What the plan has that nobody asked for, to be said with the results.
+    /// What the plan assumes without a flag, shown with the results.
     pub(crate) assumed: Option<String>,
-    /// What fails the run beside missed objectives and an invalid verdict.
+    /// What fails the run besides missed objectives and an invalid verdict.
     pub(crate) fail_on: Vec<FailOn>,
     /// Whether to exit with 0 even if the verdict is invalid.
     pub(crate) allow_invalid: bool,
@@ -308,15 +287,15 @@ pub(crate) struct ResultArgs {
     pub(crate) progress: Option<Progress>,
     /// Whether the run is shown on the whole screen.
     pub(crate) live: bool,
-    /// Whether to hide what is said before the results.
+    /// Whether to print nothing before the results.
     pub(crate) quiet: bool,
 }
 
 /// How the progress of a command is shown.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ProgressArgs {
-    /// How progress is shown, on stderr: a bar, a line every 10 s, or not at all [default: bar on a
-    /// terminal, else lines]
+    /// How to show progress, on stderr: as a bar, as a line every 10 s, or not at all [default: bar
+    /// on a terminal, else lines]
     #[arg(
         long,
         value_name = "HOW",
@@ -346,8 +325,8 @@ pub(crate) struct SamplesArgs {
     /// The file written by `run --raw`
     pub(crate) file: PathBuf,
 
-    /// Print CSV, the default: a header, then one line per request; times are ns since the start of
-    /// the run
+    /// Print CSV (the default): a header, then one line per request; times are in ns since the start
+    /// of the run
     #[arg(long, group = "format")]
     pub(crate) csv: bool,
 
@@ -368,7 +347,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub(crate) raw: Vec<PathBuf>,
 
-    /// Print only what differs: nothing, if nothing does
+    /// Print only differences
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -376,11 +355,11 @@ pub(crate) struct VerifyArgs {
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Reports written by `run --out`; several stand side by side, with the same axes
+    /// Reports written by `run --out`; several are shown side by side, on the same axes
     #[arg(required = true, value_name = "REPORT")]
     pub(crate) reports: Vec<PathBuf>,
 
-    /// Write a page: one file that loads nothing, with tables and charts
+    /// Write a self-contained HTML page with tables and charts
     #[arg(long, value_name = "FILE.html", value_parser = file())]
     pub(crate) html: Option<PathBuf>,
 
@@ -400,11 +379,11 @@ pub(crate) struct DoctorArgs {
 /// Arguments of `compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The reports of side A, written by `run --out`; the last of two is side B
+    /// Reports of side A, written by `run --out`; without --with, the second of two is side B
     #[arg(value_name = "A.json", required = true, hide_possible_values = true)]
     pub(crate) reports: Vec<PathBuf>,
 
-    /// The reports of side B, where a side has several
+    /// Reports of side B, if a side has more than one
     #[arg(long, value_name = "B.json", num_args = 1..)]
     pub(crate) with: Vec<PathBuf>,
 
@@ -412,19 +391,19 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) change: ChangeArgs,
 
-    /// Let --fail-on decide by one run a side, though two runs of one target differ
+    /// Let --fail-on decide from one run a side, although runs of the same target differ
     #[arg(long, requires = "fail_on")]
     pub(crate) accept_one_run: bool,
 
-    /// Compare runs of different plans
+    /// Compare runs even if their plans differ
     #[arg(long)]
     pub(crate) allow_different_plans: bool,
 
-    /// Compare runs whose verdict is invalid, or that were cut short
+    /// Compare runs even if their verdict is invalid or they were interrupted
     #[arg(long)]
     pub(crate) allow_invalid: bool,
 
-    /// Write the comparison as JSON; - for standard output, and the text goes to stderr
+    /// Write the comparison as JSON; with -, to standard output, and the text to stderr
     #[arg(long, short = 'o', value_name = "FILE|-", value_parser = path(name_or_stdout))]
     pub(crate) out: Option<PathBuf>,
 }
@@ -435,10 +414,10 @@ pub(crate) struct FlamediffArgs {
     /// The first profile, a .folded or .pb.gz file written by `run --flamegraph`
     pub(crate) before: PathBuf,
 
-    /// The second
+    /// The second profile
     pub(crate) after: PathBuf,
 
-    /// Draw the second with what only the first had; red costs more than before, blue less
+    /// Draw the second profile, and what only the first had; red costs more than before, blue less
     #[arg(long, value_name = "FILE.svg", value_parser = file())]
     pub(crate) out: Option<PathBuf>,
 
@@ -459,7 +438,7 @@ pub(crate) struct Place {
     )]
     pub(crate) listen: SocketAddr,
 
-    /// Cores to serve from, such as 0 or 0-3 [default: the first allowed, which a run leaves free]
+    /// Cores to serve from, e.g. 0 or 0-3 [default: the first one allowed, which a run leaves free]
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<CoreList>,
 }
@@ -477,11 +456,11 @@ impl Place {
 /// Whether a server speaks TLS.
 #[derive(Debug, Args)]
 pub(crate) struct TlsServer {
-    /// Serve https, with a certificate made at the start
+    /// Serve HTTPS, with a certificate generated at the start
     #[arg(long)]
     pub(crate) tls: bool,
 
-    /// Write the certificate that signed the server's, as PEM, for clients to trust
+    /// Write the certificate of the server's issuer, as PEM, for clients to trust
     #[arg(long, value_name = "FILE", value_parser = file(), requires = "tls")]
     pub(crate) write_cacert: Option<PathBuf>,
 }
@@ -571,7 +550,7 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "DURATION", requires = "pause_every_requests", help_heading = STALLS)]
     pub(crate) pause_for: Option<Nanos>,
 
-    /// Requests after the start that take --cold-latency longer [default: no cold start]
+    /// How many of the first requests take --cold-latency longer [default: no cold start]
     #[arg(
         long,
         value_name = "N",
@@ -581,16 +560,16 @@ pub(crate) struct TargetArgs {
     )]
     pub(crate) cold_requests: Option<u64>,
 
-    /// What each of the cold requests takes longer
+    /// How much longer each of these requests takes
     #[arg(long, value_name = "DURATION", requires = "cold_requests", help_heading = LATENCY)]
     pub(crate) cold_latency: Option<Nanos>,
 
-    /// End when the process that started this one does
+    /// Exit when the parent process exits
     #[arg(long, hide = true)]
     pub(crate) end_with_parent: bool,
 }
 
-/// Connections that a core of the null target takes if no flag says more.
+/// Connections that a core of the null target accepts by default.
 pub(crate) const NULL_CONNS: &str = "4096";
 
 /// Arguments of `null-target`.
@@ -613,7 +592,7 @@ pub(crate) struct NullTargetArgs {
     )]
     pub(crate) conns: usize,
 
-    /// End when the process that started this one does
+    /// Exit when the parent process exits
     #[arg(long, hide = true)]
     pub(crate) end_with_parent: bool,
 }
@@ -621,8 +600,8 @@ pub(crate) struct NullTargetArgs {
 /// Arguments of `calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
-    /// Compare with arithmetic each latency that this machine measures of targets that stall, pause
-    /// and queue, in about five minutes
+    /// Load targets that stall, pause and queue, and compare each measured latency with the one that
+    /// arithmetic gives, in about five minutes
     #[arg(long)]
     pub(crate) truth: bool,
 
@@ -630,8 +609,8 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "LIST", conflicts_with = "truth")]
     pub(crate) cores: Option<CoreList>,
 
-    /// Take a fraction of the time: figures scatter more, bands are wider, and a calibration that
-    /// took its whole time isn't replaced
+    /// Take a fraction of the time: figures scatter more, bands are wider, and the result doesn't
+    /// replace a full calibration
     #[arg(long)]
     pub(crate) quick: bool,
 
@@ -643,7 +622,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "FILE", value_parser = file())]
     pub(crate) out: Option<PathBuf>,
 
-    /// Profile the best closed loop, in a run of its own, and write where the CPU time went:
+    /// Profile the best closed loop in a run of its own, and write where its CPU time went:
     /// FILE.svg, FILE.folded or FILE.pb.gz
     #[arg(long, value_name = "FILE", value_parser = path(profile_name), conflicts_with = "truth")]
     pub(crate) flamegraph: Option<PathBuf>,
@@ -655,7 +634,7 @@ pub(crate) struct CalibrateArgs {
 /// Arguments of `experiment`.
 #[derive(Debug, Args)]
 pub(crate) struct ExperimentArgs {
-    /// The experiment, all, or page
+    /// The experiment's name, `all` or `page`
     #[arg(value_parser = experiment_name())]
     pub(crate) name: String,
 
@@ -673,11 +652,11 @@ pub(crate) struct ExperimentArgs {
     )]
     pub(crate) out: PathBuf,
 
-    /// File for the page of all results in DIR [default: DIR/FINDINGS.md]
+    /// File for the page with all results in DIR [default: DIR/FINDINGS.md]
     #[arg(long, value_name = "FILE", value_parser = file())]
     pub(crate) page: Option<PathBuf>,
 
-    /// Hide the commands as they run
+    /// Don't print the commands as they run
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -703,7 +682,7 @@ pub(crate) struct DemoArgs {
     pub(crate) progress: ProgressArgs,
 }
 
-/// The arguments, with the command `run` where they begin with its flags or its URL.
+/// The arguments, with the command `run` in front if they begin with one of its flags or a URL.
 pub(crate) fn completed(mut args: Vec<OsString>) -> Vec<OsString> {
     let about_all = ["-h", "--help", "-V", "--version"];
     let first = args.get(1).and_then(|first| first.to_str()).unwrap_or_default();
@@ -718,7 +697,7 @@ pub(crate) fn completed(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// What these arguments mean here if they are another load generator's, and the line to type.
+/// If these arguments are another load generator's: what they mean here, and the line to type.
 pub(crate) fn answer(args: &[OsString]) -> Option<String> {
     let words: Option<Vec<String>> =
         args.iter().skip(1).map(|word| word.to_str().map(str::to_owned)).collect();
@@ -733,8 +712,7 @@ pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&command(args).try_get_matches_from(args)?)
 }
 
-/// Why these arguments aren't read: a variable of the environment that stands for no flag, or two
-/// of which only one can hold.
+/// Refuses a variable of the environment that stands for no flag, and two that exclude each other.
 ///
 /// # Errors
 /// The line that names them.
@@ -755,11 +733,13 @@ pub(crate) fn check_variables(args: &[OsString]) -> Result<(), String> {
     let own = plain.find_subcommand(name).expect("one of the commands");
     match variables::at_odds(own, &typed, &names) {
         None => Ok(()),
-        Some([one, other]) => Err(format!("{one} and {other}: only one can hold; unset the other")),
+        Some([one, other]) => {
+            Err(format!("{one} and {other}: they exclude each other; unset one of them"))
+        }
     }
 }
 
-/// The definition for these arguments, with the variables that may give what they don't.
+/// The definition for these arguments, with the variables that may stand in for missing flags.
 fn command(args: &[OsString]) -> clap::Command {
     let typed = variables::typed(plain(), args);
     plain().mut_subcommands(|command| match LOADING.contains(&command.get_name()) {
@@ -782,13 +762,16 @@ fn plain() -> clap::Command {
 
 /// The definition.
 pub(crate) fn definition() -> clap::Command {
-    Cli::command()
+    let program = Cli::command()
         .mut_subcommand("sweep", series_flags::of_series)
         .mut_subcommand("search", series_flags::of_series)
         .mut_subcommand("ceiling", series_flags::of_ceiling)
+        .mut_subcommands(commands::with_short_help);
+    let template = commands::template(&program);
+    program.help_template(template)
 }
 
-/// The plan of a command where neither flags nor a file say more: of many runs, each is short.
+/// The plan of a command before flags and plan file change it: each of many runs is short.
 pub(crate) fn defaults(command: &str) -> Plan {
     let (duration_s, warmup_s) = match command {
         "sweep" | "search" => (10, 2),

@@ -13,13 +13,13 @@ use engine::run::{PrepareError, RunError};
 pub(crate) const EXIT_COULD_NOT_RUN: u8 = 1;
 /// Exit code of a usage error: a bad flag or value.
 pub(crate) const EXIT_USAGE: u8 = 2;
-/// Exit code of what can't be trusted: a run with an invalid verdict, a series of which no valid
-/// step decided anything, or a ceiling or a calibration that others on the machine kept from being
-/// judged.
+/// Exit code of a result that can't be trusted: a run with an invalid verdict, a series in which no
+/// valid step decided anything, or a ceiling or a calibration that can't be judged because of other
+/// load on the machine.
 pub(crate) const EXIT_INVALID: u8 = 3;
 /// Exit code of a run that missed an objective.
 pub(crate) const EXIT_MISSED: u8 = 4;
-/// Exit code of a run that an agent could not be used for.
+/// Exit code of a run for which an agent could not be used.
 pub(crate) const EXIT_AGENT: u8 = 5;
 /// Exit code of an interrupted run: 128 + SIGINT, as shells count it.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
@@ -30,10 +30,10 @@ pub(crate) enum Failure {
     /// The request makes no sense: the flag, its value and the cure.
     #[error("{0}")]
     Usage(String),
-    /// The request can't be met here and now: the cause and the cure.
+    /// The request can't be met on this machine now: the cause and the cure.
     #[error("{0}")]
     CouldNotRun(String),
-    /// This machine has none left of what a run takes.
+    /// This machine has run out of something that a run needs.
     #[error("{1}")]
     Lacks(Lack, String),
     /// An agent can't be used: its name, the cause and the cure.
@@ -44,7 +44,7 @@ pub(crate) enum Failure {
     Interrupted,
 }
 
-/// The exit code of a calibration that was judged, or wasn't.
+/// The exit code of a calibration, by its judgement.
 pub(crate) fn judged(judgement: Judgement) -> ExitCode {
     match judgement {
         Judgement::Passed => ExitCode::SUCCESS,
@@ -53,7 +53,7 @@ pub(crate) fn judged(judgement: Judgement) -> ExitCode {
     }
 }
 
-/// What a machine may have none left of.
+/// What a machine may run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
     /// Local ports.
@@ -75,12 +75,12 @@ impl Failure {
     }
 }
 
-/// Prints what isn't amiss on stderr, in a line.
+/// Prints a note on stderr, in one line.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Prints a line on stderr. If that fails too, there is nobody left to tell.
+/// Prints a problem on stderr, in one line. An error in that can't be reported anywhere.
 pub(crate) fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "truetail: {line}");
 }
@@ -97,8 +97,8 @@ impl From<PrepareError> for Failure {
     }
 }
 
-/// A server that the machine refused: in the words of `doctor` where it finds the cause, else in
-/// those of the error.
+/// The failure of a server that could not start: in the words of `doctor` if it finds the cause,
+/// else in those of the error.
 pub(crate) fn refused(cores: usize, error: &dyn fmt::Display) -> Failure {
     let lacking = host::require_executor().and_then(|()| host::require(1, cores));
     Failure::CouldNotRun(match lacking {

@@ -1,4 +1,4 @@
-//! From plan file and flags to the plan: flags override the file, and the file the plan's defaults.
+//! Makes the plan from a plan file and flags: flags override the file, which overrides the defaults.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,12 +15,12 @@ use crate::failure::{Failure, complain};
 /// The type of a posted body if no header names one, as of curl and wget.
 const BODY_TYPE: &str = "application/x-www-form-urlencoded";
 
-/// The plan of these commands, and where its results go. The first is the one that was typed; what
-/// any of them has no use for is refused.
+/// The plan of these commands, and where its results go. The first command is the one that was
+/// typed; a flag that any of them can't use is refused.
 ///
 /// # Errors
-/// A plan file that can't be read, or with what no flag takes, or a flag that a command refuses, as
-/// a usage error.
+/// A usage error: the plan file can't be read, it has a key or value that no flag takes, or a command
+/// refuses a flag.
 pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
     let plan = args::defaults(commands.first().copied().unwrap_or_default());
     let mut settings = Settings { plan, ..Settings::default() };
@@ -29,13 +29,13 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
     for given in [&file, flags] {
         let authorizes = |line: &OsString| is_named(&line.to_string_lossy(), "Authorization");
         if given.has("user") && given.words("header").iter().any(authorizes) {
-            let problem = "--user: --header has an Authorization too; give one of them";
+            let problem = "--user: --header sets Authorization too; give one of them";
             return Err(Failure::Usage(problem.to_owned()));
         }
     }
     let is_given = |name| file.has(name) || flags.has(name);
     if is_given("requests") && !flags.has("stages") {
-        // Their number ends the window, and the target gets no others.
+        // Their number ends the window, and the target gets no other requests.
         (settings.plan.duration, settings.plan.warmup) = (DURATION_MAX, Nanos(0));
     }
     file.lay_over(&mut settings);
@@ -45,7 +45,7 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
     flags.lay_over(&mut settings);
     if flags.has("duration") && !settings.plan.stage.is_empty() {
         let given = settings.plan.duration;
-        let problem = "the stages of the plan file say how long the window is";
+        let problem = "the stages of the plan file set the length of the window";
         return Err(Failure::Usage(format!("--duration {given}: {problem}; omit one of them")));
     }
     for command in commands {
@@ -61,9 +61,7 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
         }
     }
     if let Some(flag) = with_templates(&plan) {
-        complain(&format!(
-            "{flag}: `{{{{…}}}}` is sent as it stands, since there are no templates"
-        ));
+        complain(&format!("{flag}: `{{{{…}}}}` is sent literally, since there are no templates"));
     }
     if plan.body.is_some() && !is_given("method") {
         results.assumed = Some(post(&mut plan));
@@ -71,7 +69,7 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
     Ok((plan, results))
 }
 
-/// The flag of a plan whose value looks as if another value belonged into it.
+/// The flag whose value looks like a template.
 fn with_templates(plan: &Plan) -> Option<&'static str> {
     let has = |text: &str| text.split_once("{{").is_some_and(|(_, rest)| rest.contains("}}"));
     let body = plan.body.iter().filter(|body| !body.starts_with('@'));
@@ -84,18 +82,18 @@ fn with_templates(plan: &Plan) -> Option<&'static str> {
     named.find_map(|(flag, text)| has(text).then_some(flag))
 }
 
-/// Has a body be posted, of the usual type unless a header names another; returns what says so.
+/// Makes the request a POST, of the usual type unless a header names another; returns a note on it.
 fn post(plan: &mut Plan) -> String {
     plan.method = "POST".to_owned();
-    let mut said = "--body: the method is POST (--method)".to_owned();
+    let mut note = "--body: the method is POST (--method)".to_owned();
     if !plan.headers.iter().any(|line| is_named(line, "Content-Type")) {
         plan.headers.push(format!("Content-Type: {BODY_TYPE}"));
-        said.push_str(&format!(", the type {BODY_TYPE} (--header 'Content-Type: …')"));
+        note.push_str(&format!(", the type {BODY_TYPE} (--header 'Content-Type: …')"));
     }
-    said
+    note
 }
 
-/// The flags that a plan file stands for.
+/// The flags in a plan file.
 fn read(path: &Path) -> Result<Given, Failure> {
     let refuse = |problem: String| Failure::Usage(format!("--plan {}: {problem}", path.display()));
     let text = fs::read_to_string(path)
@@ -107,7 +105,7 @@ fn read(path: &Path) -> Result<Given, Failure> {
         let cure = "write each line as KEY = VALUE, e.g. rate = \"20k\"";
         refuse(format!("line {}: {problem}; {cure}", line(at)))
     })?;
-    // In the file's order: the line of a repeated key is that of its second place.
+    // In the file's order, so that the error about a repeated key names the line of the second.
     let place = |key: &Spanned<_>, value: &Spanned<_>| key.span().start.min(value.span().start);
     let mut entries: Vec<_> = table.into_inner().into_iter().collect();
     entries.sort_by_key(|(key, value)| place(key, value));
@@ -118,7 +116,7 @@ fn read(path: &Path) -> Result<Given, Failure> {
         let key = key.get_ref();
         let wrong = |problem| refuse(format!("line {at}: {problem}; see `truetail run --help`"));
         let Some(flag) = args::flag_of(key) else {
-            // A header in the place of a key may hold a secret.
+            // A header written as a key may hold a secret.
             let shown = if args::is_bare(key) { format!(" `{key}`") } else { String::new() };
             return Err(wrong(format!("unknown key{shown}: keys are the names of flags")));
         };
@@ -178,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_without_a_scheme_is_one_of_http() {
+    fn a_url_without_a_scheme_is_http() {
         for (given, url) in [
             ("localhost:8080", "http://localhost:8080"),
             ("example.test/a?b=c://d", "http://example.test/a?b=c://d"),
@@ -199,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_things_are_written_like_rates() {
+    fn counts_may_be_written_like_rates() {
         for (given, conns) in [("10k", 10_000), ("1e3", 1_000), ("1.5k", 1_500), ("7", 7)] {
             assert_eq!(plan_of(&["http://x/", "-c", given], None).expect(given).conns, Some(conns));
             let file = format!("conns = '{given}'\n");
@@ -263,13 +261,13 @@ mod tests {
             (bounds["busy"].as_float(), bounds["errors"].as_float()),
             (Some(0.5), Some(0.0))
         );
-        // Nothing that a plan holds is missing above.
+        // The list above has every field of the plan.
         let missing: Vec<_> = words.keys().filter(|key| !want.contains_key(*key)).collect();
         assert_eq!(missing, ["thresholds"]);
     }
 
     #[test]
-    fn flags_override_the_file_and_leave_the_rest() {
+    fn flags_override_the_file_and_keep_the_rest() {
         let file = "target = \"http://file/\"\nrate = \"5k\"\nseed = 4\nheaders = [\"A: b\"]\n";
         let plan = plan_of(&["--rate", "20k"], Some(file)).expect("a plan");
         assert_eq!(plan.rate.map(Rate::per_second), Some(20_000.0));
@@ -280,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_of_the_verdict_leaves_the_files_others() {
+    fn a_threshold_by_flag_keeps_the_files_other_thresholds() {
         let file = "[thresholds]\nbusy = 0.5\nerrors = 0.25\n";
         let plan = plan_of(&["--threshold", "errors=0.5"], Some(file)).expect("a plan");
         assert_eq!((plan.thresholds.busy, plan.thresholds.errors), (0.5, 0.5));
@@ -325,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_where_the_results_go_and_flags_override() {
+    fn a_file_sets_where_the_results_go_and_flags_override_it() {
         let file = "calibration = 'k'\nout = 'a'\nhdr = 'b'\nflamegraph = 'f.svg'\ncsv = 'c'\nraw = 'd'\nquiet = true\n\
             allow_invalid = true\njunit = 'j'\nndjson = 'n'\nprom = 'p.prom'\nfail-on = ['undecided', 'suspect']\nlabel = 'nightly'\n\
             tags = ['commit=1a2b3c', 'by=me=you']\n";
@@ -366,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_drops_what_the_file_says_against_it() {
+    fn a_flag_drops_the_keys_that_contradict_it() {
         let open = "rate = '5k'\nmodel = 'open'\noverload = 'drop'\nqueue_max = '5ms'\n\
             prewarm = 3\n";
         let closed = "model = \"closed\"\nperiod = \"5ms\"\n";
@@ -389,7 +387,7 @@ mod tests {
             let plan = plan_of(&flags, Some(file)).expect("a plan");
             plan.complete(&[0]).unwrap_or_else(|error| panic!("{flags:?}: {error}"));
         }
-        // What contradicts itself by flags alone, or in the file alone, stays refused.
+        // Contradictions among flags alone, or within the file, are still refused.
         let plan = plan_of(&["--model", "closed", "--rate", "5"], None).expect("a plan");
         assert_eq!(plan.complete(&[0]).expect_err("refused").flag, "--rate");
         let file = "rate = 5\nperiod = \"1ms\"\n";
@@ -398,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_file_is_told_with_its_line() {
+    fn an_error_in_a_file_is_reported_with_its_line() {
         let headers = "header = \"A: b\"\nheaders = [\"C: d\"]";
         for (file, words) in [
             (
@@ -460,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_value() {
+    fn an_empty_value_is_refused() {
         for file in [
             "rate = []",
             "rate = \"\"",
@@ -493,7 +491,7 @@ mod tests {
             let failure = plan_of(&["http://x/"], Some(file)).expect_err(file).to_string();
             assert!(failure.contains(": line "), "{file}: {failure}");
         }
-        // These are refused with the request; an empty body is one.
+        // Target and method are refused later, with the request; an empty body is a body.
         let plan = plan_of(&[], Some("target = \"\"\nmethod = \"\"\nbody = \"\"")).expect("a plan");
         assert_eq!((plan.target.as_str(), plan.method.as_str()), ("", ""));
         assert_eq!(plan.body.as_deref(), Some(""));

@@ -1,4 +1,4 @@
-//! The flags of `ab` that are no part of the plan, and those that it has in common with `compare`.
+//! The flags of `ab` that are no part of the plan, and those that it shares with `compare`.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use clap::Args;
 use probe::ab::PAIRS_MIN;
 
 use super::RunArgs;
-use super::headings::{COMPARISON, RESULTS};
+use super::headings::{COMPARISON, REQUEST, RESULTS};
 use super::series_flags::percentage;
 use super::values::{file, url, whole_number};
 
-/// The most slices of either side.
+/// The most slices of each side.
 pub(crate) const SLICES_MAX: usize = 1_000;
 
 /// Arguments of `ab`.
@@ -21,10 +21,12 @@ pub(crate) struct AbArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
 
-    /// The URL of side B; all else of the plan is the same
+    /// The URL of side B; all else is the same
     #[arg(
         value_name = "URL-B",
         index = 2,
+        display_order = 0,
+        help_heading = REQUEST,
         value_parser = |given: &str| Ok::<_, Infallible>(url(given)),
     )]
     pub(crate) url_b: String,
@@ -33,7 +35,7 @@ pub(crate) struct AbArgs {
     #[command(flatten)]
     pub(crate) change: ChangeArgs,
 
-    /// Slices of either side, 5 to 1000
+    /// Slices of each side, 5 to 1000
     #[arg(
         long,
         value_name = "N",
@@ -43,7 +45,7 @@ pub(crate) struct AbArgs {
     )]
     pub(crate) slices: usize,
 
-    /// Write the report of each slice in this folder: a-01.json, b-01.json and so on
+    /// Write each slice's report to this folder: a-01.json, …
     #[arg(long, value_name = "DIR", value_parser = file(), help_heading = RESULTS)]
     pub(crate) reports: Option<PathBuf>,
 }
@@ -51,16 +53,17 @@ pub(crate) struct AbArgs {
 /// What counts as a change, of `ab` and of `compare`.
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArgs {
-    /// Exit 4 if a percentile is slower, or there are more errors
+    /// Exit 4 if a percentile is slower or errors rise
     #[arg(
         long,
-        value_name = "WHAT",
+        value_name = "regression",
         value_parser = ["regression"],
+        hide_possible_values = true,
         help_heading = COMPARISON
     )]
     pub(crate) fail_on: Option<String>,
 
-    /// The least change that counts
+    /// Smallest change that counts
     #[arg(
         long,
         value_name = "PERCENT",

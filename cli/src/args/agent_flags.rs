@@ -1,4 +1,4 @@
-//! The flags of `agent`: what its operator decides, and no controller can lift.
+//! The flags of `agent`: where it listens, and the limits that no controller can exceed.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::values::{file, ip_address, socket_address, whole_number};
 /// Arguments of `agent`.
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
-    /// Address to listen on, IP:PORT; port 0 picks a free port. Beyond loopback it needs a key
+    /// Address to listen on, IP:PORT; port 0 picks a free port. Any but loopback needs a key
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -23,22 +23,22 @@ pub(crate) struct AgentArgs {
     )]
     pub(crate) listen: SocketAddr,
 
-    /// File with the key that controllers need, 32 to 1,024 bytes [default: the environment's
-    /// TRUETAIL_KEY; without either, no key]
+    /// File with the key that controllers need, 32 to 1,024 bytes [default: $TRUETAIL_KEY; without
+    /// either, no key]
     #[arg(long, value_name = "FILE", value_parser = file())]
     pub(crate) key_file: Option<PathBuf>,
 
-    /// Folder for the reports of runs whose controller went away [default: truetail in
+    /// Folder for the reports of runs whose controller disappeared [default: truetail in
     /// $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "FOLDER", value_parser = file())]
     pub(crate) state_dir: Option<PathBuf>,
 
-    /// End after one run
+    /// Exit after one run
     #[arg(long)]
     pub(crate) once: bool,
 
-    /// A target that controllers may load, HOST:PORT or a network such as 10.1.0.0/16; repeatable
-    /// [default: loopback; beside other targets only if it is named as well]
+    /// Target that controllers may load, HOST:PORT or a network such as 10.1.0.0/16; repeatable
+    /// [default: loopback, which has to be named too if others are]
     #[arg(
         long = "allow-target",
         value_name = "TARGET",
@@ -47,11 +47,11 @@ pub(crate) struct AgentArgs {
     )]
     pub(crate) allow_targets: Vec<AllowedTarget>,
 
-    /// The most requests per second of this agent, e.g. 20k [default: no limit]
+    /// Most requests per second of this agent, e.g. 20k [default: no limit]
     #[arg(long, value_name = "PER_SECOND", help_heading = LIMITS)]
     pub(crate) max_rate: Option<Rate>,
 
-    /// The most connections of this agent [default: no limit]
+    /// Most connections of this agent [default: no limit]
     #[arg(
         long,
         value_name = "N",
@@ -60,7 +60,7 @@ pub(crate) struct AgentArgs {
     )]
     pub(crate) max_conns: Option<usize>,
 
-    /// The longest load, setup and warm-up included [default: no limit]
+    /// Longest load, setup and warm-up included [default: no limit]
     #[arg(long, value_name = "DURATION", help_heading = LIMITS)]
     pub(crate) max_duration: Option<Nanos>,
 
@@ -78,7 +78,7 @@ pub(crate) struct AgentArgs {
     )]
     pub(crate) source_addresses: Vec<IpAddr>,
 
-    /// End when the process that started this one does
+    /// Exit when the parent process exits
     #[arg(long, hide = true)]
     pub(crate) end_with_parent: bool,
 }

@@ -25,10 +25,10 @@ pub(crate) struct ControllerArgs {
     pub(crate) agents: AgentGroupArgs,
 }
 
-/// Which agents offer the load.
+/// Which agents generate the load.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct AgentGroupArgs {
-    /// The agents that offer the load, e.g. host1:7070,host2:7070
+    /// Agents to load from, e.g. host1:7070,host2:7070
     #[arg(
         long,
         value_name = "HOST:PORT,…",
@@ -38,26 +38,27 @@ pub(crate) struct AgentGroupArgs {
     )]
     pub(crate) agents: Vec<AgentAddress>,
 
-    /// All addresses behind this name are agents
-    #[arg(long, value_name = "NAME:PORT", help_heading = AGENTS)]
+    /// Use every address of this name as an agent
+    #[arg(long, value_name = "NAME:PORT", hide_short_help = true, help_heading = AGENTS)]
     pub(crate) agents_dns: Option<AgentAddress>,
 
-    /// Read that name again until it has so many addresses, for up to 5 minutes [default: 1]
+    /// Wait for up to 5 minutes until the name of --agents-dns has this many addresses [default: 1]
     #[arg(
         long,
         value_name = "N",
         value_parser = whole_number::<usize>(1..=AGENTS_MAX),
+        hide_short_help = true,
         help_heading = AGENTS
     )]
     pub(crate) expect: Option<usize>,
 
-    /// Parts of the load that each agent takes, in the order of the agents, e.g. 2,1,1 [default:
-    /// equal parts]
+    /// Parts of the load that the agents take, in their order, e.g. 2,1,1 [default: equal parts]
     #[arg(
         long,
         value_name = "N,…",
         value_delimiter = ',',
         value_parser = whole_number::<u32>(1..=WEIGHT_MAX),
+        hide_short_help = true,
         help_heading = AGENTS
     )]
     pub(crate) weights: Vec<u32>,
@@ -67,18 +68,17 @@ pub(crate) struct AgentGroupArgs {
         value_name = "FILE",
         value_parser = file(),
         help_heading = AGENTS,
-        help = format!("File with the key that the agents have [default: ${KEY_VARIABLE}]")
+        help = format!("File with the agents' key [default: ${KEY_VARIABLE}]")
     )]
     pub(crate) key_file: Option<PathBuf>,
 
-    /// When an agent is lost while the load runs: stop the others, or go on without it [default:
-    /// abort]
-    #[arg(long, value_parser = on_loss(), help_heading = AGENTS)]
+    /// If an agent is lost during the load: stop the others, or go on without it [default: abort]
+    #[arg(long, value_parser = on_loss(), hide_short_help = true, help_heading = AGENTS)]
     pub(crate) on_agent_loss: Option<OnLoss>,
 }
 
 impl AgentGroupArgs {
-    /// Whether agents are to offer the load.
+    /// Whether agents are to generate the load.
     pub(crate) fn are_named(&self) -> bool {
         !self.agents.is_empty() || self.agents_dns.is_some()
     }

@@ -1,5 +1,5 @@
-//! What a flag of the commands that load a URL is: how it is typed, how its value is read and what
-//! it sets, and where it is something else than for `run`. `super::flags` has a row for each.
+//! A flag of the commands that load a URL: how it is typed, how its value is read, what it sets, and
+//! on which commands it differs from `run`. `super::flags` has a row for each.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -24,7 +24,7 @@ use crate::sink::Content;
 pub(crate) struct Settings {
     /// What to do.
     pub(crate) plan: Plan,
-    /// What to do with what it finds.
+    /// Where the results go.
     pub(crate) results: ResultArgs,
     /// The file of what the plan requests, or the tables that spell it out.
     pub(crate) targets: Option<String>,
@@ -34,29 +34,31 @@ pub(crate) struct Settings {
 pub(super) type Set = fn(&mut Settings, &[OsString]) -> Result<(), String>;
 /// Reads the name of a file.
 pub(super) type ReadPath = fn(&OsStr) -> Result<PathBuf, String>;
-/// Where the name of a file stands.
+/// Where the settings keep the name of a file.
 pub(super) type Place = fn(&mut Settings) -> &mut Option<PathBuf>;
 
-/// A flag of the commands that load a URL, which is a key of the plan file and a variable of the
-/// environment too: everything about it.
+/// Everything about a flag of the commands that load a URL, which is also a key of the plan file and
+/// a variable of the environment.
 pub(crate) struct Flag {
     arg: Arg,
     value: Value,
+    /// Whether `-h` shows it, beside `--help`.
+    is_usual: bool,
     choices: &'static [&'static str],
-    /// Its name in a plan file where it has several values.
+    /// Its name in a plan file that gives it several values.
     plural: Option<&'static str>,
-    /// Whether its values are NAME=VALUE, so that a table can say them.
+    /// Whether its values are NAME=VALUE, so that a table can hold them.
     is_pairs: bool,
-    /// Whether its plural is a list of tables, whose text is its value then.
+    /// Whether its plural is a list of tables, whose text is then its value.
     is_tables: bool,
     is_free_text: bool,
     excludes: &'static [&'static str],
-    /// Files of results that are written with it.
+    /// The files of results that it asks for.
     contents: Vec<(ContentPath, Content)>,
     elsewhere: Vec<(&'static [&'static str], Elsewhere)>,
 }
 
-/// The name of a file of results, given what its flag names; `None` if it isn't written then.
+/// The name of a file of results, given the name behind its flag; `None` if it isn't written then.
 type ContentPath = fn(&Path) -> Option<PathBuf>;
 
 /// What a flag's value is.
@@ -68,20 +70,20 @@ enum Value {
     Results(ReadPath),
 }
 
-/// What a flag is to a command to which it isn't what it is to `run`.
+/// How a flag differs on some command from what it is on `run`.
 enum Elsewhere {
-    /// The same, but shown otherwise in the help of this command.
+    /// The help of this command describes it differently.
     Shown(fn(Arg, &str) -> Arg),
-    /// The same, but of so little use that its help doesn't show it.
+    /// It is of so little use here that the help doesn't show it.
     Hidden,
-    /// Refused, and not in its help.
+    /// It is refused, and the help doesn't show it.
     Refused {
-        /// The only value that is; `None` for all.
+        /// The only value that is refused; `None` for all.
         value: Option<&'static str>,
         problem: &'static str,
         cure: &'static str,
     },
-    /// Nothing on its command line, where another flag has the name.
+    /// Another flag of this command has its name.
     Replaced,
 }
 
@@ -90,6 +92,7 @@ impl Flag {
         Flag {
             arg,
             value,
+            is_usual: false,
             choices: &[],
             plural: None,
             is_pairs: false,
@@ -99,6 +102,11 @@ impl Flag {
             contents: Vec::new(),
             elsewhere: Vec::new(),
         }
+    }
+
+    /// Most users need it: `-h` shows it, in one line.
+    pub(super) fn usual(self) -> Flag {
+        Flag { is_usual: true, ..self }
     }
 
     /// Its value is one of these.
@@ -111,17 +119,17 @@ impl Flag {
         self.choices
     }
 
-    /// A plan file may have it under this name.
+    /// A plan file may call it by this name.
     pub(super) fn plural(self, plural: &'static str) -> Flag {
         Flag { plural: Some(plural), ..self }
     }
 
-    /// A plan file may have it under this name, also as a table of NAME = VALUE.
+    /// A plan file may call it by this name, and write it as a table of NAME = VALUE.
     pub(super) fn table(self, plural: &'static str) -> Flag {
         Flag { plural: Some(plural), is_pairs: true, ..self }
     }
 
-    /// A plan file may have it under this name as a list of tables.
+    /// A plan file may call it by this name, and write it as a list of tables.
     pub(super) fn tables(self, plural: &'static str) -> Flag {
         Flag { plural: Some(plural), is_tables: true, ..self }
     }
@@ -131,19 +139,19 @@ impl Flag {
         Flag { is_free_text: true, ..self }
     }
 
-    /// It can't be given together with these.
+    /// It can't be given together with these flags.
     pub(super) fn excludes(mut self, others: &'static [&'static str]) -> Flag {
         self.arg = self.arg.conflicts_with_all(others);
         Flag { excludes: others, ..self }
     }
 
-    /// Another file of results is written beside the one that it names.
+    /// Another file of results is written beside the named one.
     pub(super) fn also_writes(mut self, path: ContentPath, content: Content) -> Flag {
         self.contents.push((path, content));
         self
     }
 
-    /// The help of these commands shows it otherwise.
+    /// The help of these commands describes it differently. A long text is to be given anew.
     pub(super) fn shown(
         mut self,
         on: &'static [&'static str],
@@ -182,7 +190,7 @@ impl Flag {
         self
     }
 
-    /// These commands have another flag of the name, and refuse what a plan file says.
+    /// These commands have another flag of this name, and refuse the key of a plan file.
     pub(super) fn replaced(
         mut self,
         on: &'static [&'static str],
@@ -193,7 +201,7 @@ impl Flag {
         self.refused(on, problem, cure)
     }
 
-    /// Its name, as a plan file has it.
+    /// Its name, as a plan file writes it.
     pub(crate) fn name(&self) -> &str {
         self.arg.get_id().as_str()
     }
@@ -213,7 +221,7 @@ impl Flag {
         self.excludes
     }
 
-    /// Whether a plan file may have it under this key: its name with - or _ between words, or its
+    /// Whether this key of a plan file stands for it: its name with - or _ between words, or its
     /// plural.
     pub(super) fn has_key(&self, key: &str) -> bool {
         let is_its_name = self.name() == key.replace('_', "-");
@@ -226,7 +234,7 @@ impl Flag {
 
     /// The argument of this command; `None` if it has another of that name.
     pub(super) fn of(&'static self, command: &str) -> Option<Arg> {
-        let mut arg = self.arg.clone();
+        let mut arg = self.arg.clone().hide_short_help(!self.is_usual);
         if !self.choices.is_empty() {
             arg = arg.value_parser(PossibleValuesParser::new(self.choices));
         } else if arg.get_action().takes_values() {
@@ -235,7 +243,7 @@ impl Flag {
         }
         for elsewhere in self.elsewhere(command) {
             arg = match elsewhere {
-                Elsewhere::Shown(change) => change(arg, command),
+                Elsewhere::Shown(change) => change(arg.long_help(None::<&str>), command),
                 Elsewhere::Hidden | Elsewhere::Refused { .. } => arg.hide(true),
                 Elsewhere::Replaced => return None,
             };
@@ -243,7 +251,7 @@ impl Flag {
         Some(arg)
     }
 
-    /// Its values on a command line, if it stands there.
+    /// Its values on a command line, if it was typed there.
     pub(super) fn typed_in(&self, matches: &ArgMatches) -> Option<Vec<OsString>> {
         let id = self.name();
         if !matches.try_contains_id(id).unwrap_or(false) {
@@ -255,10 +263,10 @@ impl Flag {
         Some(matches.get_raw(id)?.map(OsStr::to_owned).collect())
     }
 
-    /// Its values in a plan file; `None` if that says that it isn't given.
+    /// Its values in a plan file; `None` if the file turns it off.
     ///
     /// # Errors
-    /// What is wrong with them. Nothing that may be a secret is in it.
+    /// What is wrong with them. It shows nothing that may be a secret.
     pub(crate) fn read(
         &self,
         value: Spanned<DeValue<'_>>,
@@ -282,11 +290,11 @@ impl Flag {
         };
         let texts = texts.ok_or_else(|| match self.is_pairs {
             true => "invalid value: give a table, or a list of NAME=VALUE".to_owned(),
-            false => "invalid value: give a text or a list of texts".to_owned(),
+            false => "invalid value: give a string or a list of strings".to_owned(),
         })?;
         let is_list = matches!(self.arg.get_action(), ArgAction::Append);
         if is_list && (texts.is_empty() || texts.iter().any(String::is_empty)) {
-            return Err("empty value: give one, or omit the key".to_owned());
+            return Err("empty value: give one, or leave the key out".to_owned());
         }
         let words: Vec<OsString> = match self.arg.get_value_delimiter() {
             Some(comma) => {
@@ -297,7 +305,7 @@ impl Flag {
         self.check(&words).map(|()| Some(words))
     }
 
-    /// The texts of a list, or of a table where it may be one.
+    /// The texts of a list, or of a table if it may be one.
     fn list(&self, texts: Texts) -> Option<Vec<String>> {
         match texts {
             Texts::One(Scalar(text)) => Some(vec![text]),
@@ -310,7 +318,7 @@ impl Flag {
         }
     }
 
-    /// The file that it names and a run reads, or writes on its own.
+    /// The named file, if a run reads it or writes it on its own.
     pub(super) fn file(&self, settings: &mut Settings) -> Option<PathBuf> {
         match self.value {
             Value::File(place) => place(settings).clone(),
@@ -318,7 +326,7 @@ impl Flag {
         }
     }
 
-    /// The files of results that are written where it names this one.
+    /// The files of results that are written if it names this one.
     pub(super) fn results(&self, named: &Path) -> Vec<(PathBuf, Content)> {
         let file = |(path, content): &(ContentPath, Content)| Some((path(named)?, *content));
         self.contents.iter().filter_map(file).collect()
@@ -355,7 +363,7 @@ impl Flag {
             _ => None,
         });
         let (problem, cure) = refused?;
-        // What a note says may be a secret, its name isn't.
+        // A note may hold a secret, its name doesn't.
         let shown = match shown.split_once('=') {
             Some((name, _)) if self.is_pairs => name,
             _ => &shown,
@@ -365,17 +373,17 @@ impl Flag {
     }
 }
 
-/// A flag that sets something.
+/// A flag that changes the settings.
 pub(super) fn flag(arg: Arg, set: Set) -> Flag {
     Flag::new(arg, Value::Set(set))
 }
 
-/// One that names a file which a run reads, or writes on its own.
+/// A flag that names a file which a run reads, or writes on its own.
 pub(super) fn file(arg: Arg, place: Place) -> Flag {
     Flag::new(arg, Value::File(place))
 }
 
-/// One that names a file of results.
+/// A flag that names a file of results.
 pub(super) fn results(arg: Arg, read: ReadPath, content: Content) -> Flag {
     Flag::new(arg, Value::Results(read)).also_writes(|path| Some(path.to_owned()), content)
 }
@@ -385,12 +393,12 @@ pub(super) fn option(name: &'static str, heading: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(name.to_uppercase()).help_heading(heading)
 }
 
-/// That of one without.
+/// The argument of a flag without a value.
 pub(super) fn switch(name: &'static str, heading: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help_heading(heading)
 }
 
-/// That of one which may be repeated.
+/// The argument of a flag that may be repeated.
 pub(super) fn list(name: &'static str, heading: &'static str) -> Arg {
     option(name, heading).action(ArgAction::Append)
 }

@@ -1,9 +1,12 @@
 //! The table of flags of the commands that load a URL. A row has everything about its flag: clap's
-//! argument and help, the plan file's key, the variable, what it sets, and on which commands it is
-//! shown otherwise or refused. A file of results is a row too, with what fills it.
+//! argument and help, whether `-h` shows it, the plan file's key, the variable, what it sets, and
+//! which commands describe it differently or refuse it. A file of results is a row too, with what
+//! fills it.
 //!
 //! All are optional, and named like the plan's fields: what isn't given is left to the plan file,
 //! then to the plan's own defaults. So there is no second set of defaults.
+//!
+//! A usual flag has a help of one line, and a long help where there is more to know.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -55,7 +58,6 @@ const NO_RATE: &str = "a closed model has no rate to change";
 const ONE_RUN: &str = "a file holds one run, not many";
 const ONE_SLICE: &str =
     "a file holds one run, not many slices (--reports writes the report of each)";
-const THRESHOLD: &str = "A threshold of the verdict; repeatable. Overrides the plan file's";
 
 /// All flags, in the order of the help.
 pub(super) static FLAGS: LazyLock<Vec<Flag>> = LazyLock::new(table);
@@ -67,25 +69,22 @@ fn table() -> Vec<Flag> {
             Arg::new("url")
                 .conflicts_with("target")
                 .value_name("URL")
-                .help("The URL to request, http://HOST[:PORT]/PATH or https://…"),
+                .help_heading(REQUEST)
+                .display_order(0)
+                .help("The URL, http://HOST[:PORT]/PATH or https://…"),
             |to, given| put(&mut to.plan.target, text(given).map(|given| url(&given))),
         )
-        .shown(&["ab"], |arg, _| {
-            arg.value_name("URL-A")
-                .required(true)
-                .help("The URL of side A, http://HOST[:PORT]/PATH")
-        }),
+        .usual()
+        .shown(&["ab"], |arg, _| arg.value_name("URL-A").required(true).help("The URL of side A")),
         flag(
-            option("target", REQUEST)
-                .value_name("URL")
-                .help("The URL to request, instead of the argument"),
+            option("target", REQUEST).value_name("URL").help("The URL, instead of the argument"),
             |to, given| put(&mut to.plan.target, text(given).map(|given| url(&given))),
         )
         .hidden(&["ab"]),
         flag(
             option("model", LOAD).help(
                 "What triggers requests: a schedule (open) or responses (closed) [default: \
-                    open with --rate, else closed]",
+                    open with --rate or --stages, else closed]",
             ),
             |to, given| put(&mut to.plan.model, choice::<Model>(given)),
         )
@@ -96,9 +95,15 @@ fn table() -> Vec<Flag> {
                 .short('R')
                 .aliases(["rps", "qps"])
                 .value_name("PER_SECOND")
-                .help("Open model: requests per second, e.g. 500, 20k or 1.5M"),
+                .help("Requests per second, e.g. 500 or 20k (open model)")
+                .long_help(
+                    "Requests per second, e.g. 500, 20k or 1.5M. They are sent when they are due, \
+                    whether or not the target keeps up (open model). Without a rate, each \
+                    connection sends its next request once the last is answered (closed model)",
+                ),
             |to, given| put(&mut to.plan.rate, parsed::<Rate>(given)),
         )
+        .usual()
         .refused(
             &["sweep"],
             "a sweep has many rates",
@@ -112,26 +117,24 @@ fn table() -> Vec<Flag> {
         }),
         flag(
             option("stages", LOAD)
-                .value_name("RATE:DURATION,…")
-                .help(
-                    "Open model: the rate as it rises and falls, e.g. \
-                    100:30s,100..1000:2m,1000:30s, instead of --rate and --duration",
-                )
+                .value_name("RATE:TIME,…")
+                .help("Changing rates, e.g. 0..1k:2m,1k:5m (open model)")
                 .long_help(
-                    "Open model: the rate as it rises and falls, instead of --rate and --duration: \
-                    100:30s,100..1000:2m,1000:30s is 100/s for 30s, a ramp to 1,000/s in 2m, and \
-                    that for 30s. The window is as long as they are together, and each has results \
-                    of its own. The warm-up has the rate that the first begins with, and setup \
-                    opens connections for the highest",
+                    "Open model: rates that change over time, instead of --rate and --duration: \
+                    100:30s,100..1000:2m,1000:30s is 100/s for 30s, a ramp to 1,000/s in 2m, then \
+                    1,000/s for 30s. The window is as long as all stages together, and each has \
+                    results of its own. The warm-up runs at the rate with which the first stage \
+                    begins, and setup opens connections for the highest",
                 ),
             |to, given| put(&mut to.plan.stage, text(given).and_then(|given| stages(&given))),
         )
+        .usual()
         .tables("stage")
         .excludes(&["rate", "period", "requests", "duration"])
         .refused(&MANY_RUNS, "each of its runs has one rate", OR_RUN),
         flag(
             option("arrivals", LOAD).help(with_default(
-                "Open model: how arrivals are spaced",
+                "Open model: how arrivals are spaced, at random or evenly",
                 Plan::default().arrivals,
             )),
             |to, given| put(&mut to.plan.arrivals, choice::<Arrivals>(given)),
@@ -145,27 +148,36 @@ fn table() -> Vec<Flag> {
             |to, given| put(&mut to.plan.seed, amount(given, 0..=WHOLE_MAX)),
         )
         .shown(&SERIES, |arg, _| {
-            arg.help("Seed of the first step's schedule; each of the others has the next")
+            arg.help("Seed of the first step's schedule; each later step has the next seed")
         })
         .shown(&["ab"], |arg, _| {
             arg.help(with_default(
-                "Open model: seed of the warm-up's schedule; each pair of slices has the \
-                    next",
+                "Open model: seed of the schedule of the first pair of slices, which isn't \
+                    compared; each later pair has the next seed",
                 Plan::default().seed,
             ))
         }),
         flag(
-            option("conns", LOAD).short('c').alias("connections").value_name("N").help(format!(
-                "Open model: most connections, so most requests in flight; closed model: \
-                    number of users [default: {CONNS_OPEN_DEFAULT} open, \
+            option("conns", LOAD)
+                .short('c')
+                .alias("connections")
+                .value_name("N")
+                .help(format!(
+                    "Most connections [default: {CONNS_OPEN_DEFAULT} open, \
                     {CONNS_CLOSED_DEFAULT} closed]"
-            )),
+                ))
+                .long_help(format!(
+                    "Open model: the most connections, and with them the most requests in flight; \
+                    closed model: the number of users [default: {CONNS_OPEN_DEFAULT} open, \
+                    {CONNS_CLOSED_DEFAULT} closed]"
+                )),
             |to, given| put(&mut to.plan.conns, amount(given, 1..=CONNS_MAX)),
-        ),
+        )
+        .usual(),
         flag(
             option("period", LOAD).value_name("DURATION").help(
                 "Closed model: each user sends one request per period, or as soon as a late \
-                    response arrives [default: as soon as any response arrives]",
+                    response arrives [default: as soon as each response arrives]",
             ),
             |to, given| put(&mut to.plan.period, parsed::<Nanos>(given)),
         )
@@ -176,21 +188,20 @@ fn table() -> Vec<Flag> {
             option("requests", LOAD)
                 .short('n')
                 .value_name("N")
-                .help("End the window after N intended requests [default: after --duration]")
+                .help("End after N requests [default: after --duration]")
                 .long_help(
-                    "End the window after N intended requests, exactly, or after --duration if \
+                    "End the window after exactly N intended requests, or after --duration if \
                     that is given and comes first. The target gets no others: there is no \
-                    warm-up unless --warmup asks for one, which sends more. By arrival rate, \
-                    and with --period, the window ends when the next one would be due; a \
-                    closed loop ends when the last has been answered, each shard with its part \
-                    of N [default: after --duration]",
+                    warm-up, unless --warmup asks for one, which sends more. With --rate or \
+                    --period, the window ends when the next request would be due; a closed loop \
+                    ends when the last one has been answered, each shard with its part of N \
+                    [default: after --duration]",
                 ),
             |to, given| put(&mut to.plan.requests, amount(given, 1..=WHOLE_MAX)),
         )
-        .refused(&SERIES, "the steps of a series are as long as --duration says", OR_RUN)
-        .shown(&["ab"], |arg, _| {
-            arg.help("End each slice's window after N intended requests").long_help(None::<&str>)
-        }),
+        .usual()
+        .refused(&SERIES, "each step of a series lasts for --duration", OR_RUN)
+        .shown(&["ab"], |arg, _| arg.help("End each slice after N intended requests")),
         flag(
             option("duration", LOAD)
                 .short('d')
@@ -198,111 +209,145 @@ fn table() -> Vec<Flag> {
                 .help(with_default("Length of the recorded window", Plan::default().duration)),
             |to, given| put(&mut to.plan.duration, parsed::<Nanos>(given)),
         )
+        .usual()
         .shown(&SERIES, |arg, command| {
-            arg.help(with_default(
-                "Length of each step's recorded window",
-                defaults(command).duration,
-            ))
+            arg.help(with_default("Length of each step", defaults(command).duration)).long_help(
+                with_default("Length of each step's recorded window", defaults(command).duration),
+            )
         })
         .shown(&["ab"], |arg, command| {
-            arg.help(with_default(
-                "Length of each slice's recorded window",
-                defaults(command).duration,
-            ))
+            arg.help(with_default("Length of each slice", defaults(command).duration)).long_help(
+                with_default("Length of each slice's recorded window", defaults(command).duration),
+            )
         }),
         flag(
-            option("warmup", LOAD).value_name("DURATION").help(format!(
-                "Length of the warm-up before the window; it isn't recorded [default: {}, \
+            option("warmup", LOAD)
+                .value_name("DURATION")
+                .help(with_default("Unrecorded load before it", Plan::default().warmup))
+                .long_help(format!(
+                    "Length of the warm-up before the window, which isn't recorded [default: {}, \
                     none with --requests]",
-                Plan::default().warmup
-            )),
+                    Plan::default().warmup
+                )),
             |to, given| put(&mut to.plan.warmup, parsed::<Nanos>(given)),
         )
+        .usual()
         .shown(&SERIES, |arg, command| {
-            arg.help(with_default(
-                "Length of each step's warm-up, which isn't recorded",
-                defaults(command).warmup,
-            ))
+            arg.help(with_default("Unrecorded load before each step", defaults(command).warmup))
+                .long_help(with_default(
+                    "Length of each step's warm-up, which isn't recorded",
+                    defaults(command).warmup,
+                ))
         })
         .shown(&["ab"], |arg, command| {
-            arg.help(format!(
-                "Length of each slice's warm-up, which isn't recorded [default: {}, none \
+            arg.help(with_default("Unrecorded load before each slice", defaults(command).warmup))
+                .long_help(format!(
+                    "Length of each slice's warm-up, which isn't recorded [default: {}, none \
                     with --requests]",
-                defaults(command).warmup
-            ))
+                    defaults(command).warmup
+                ))
         }),
         flag(
-            option("timeout", LOAD).short('t').value_name("DURATION").help(with_default(
-                "Longest time from when a request was sent to the end of its response; one \
+            option("timeout", LOAD)
+                .short('t')
+                .value_name("DURATION")
+                .help(with_default("Longest wait for a response", Plan::default().timeout))
+                .long_help(with_default(
+                    "Longest time from when a request was sent to the end of its response; one \
                     that takes longer counts as timed out, with this latency",
-                Plan::default().timeout,
-            )),
+                    Plan::default().timeout,
+                )),
             |to, given| put(&mut to.plan.timeout, parsed::<Nanos>(given)),
-        ),
+        )
+        .usual(),
         flag(
-            option("method", REQUEST).short('m').visible_short_alias('X').help(
-                "The HTTP method, in capitals whatever is given [default: GET, POST with a \
-                    body]",
-            ),
+            option("method", REQUEST)
+                .short('m')
+                .short_alias('X')
+                .help("HTTP method [default: GET, POST with a body]")
+                .long_help(
+                    "HTTP method; lower case is converted to capitals. -X is the same flag \
+                    [default: GET, POST with a body]",
+                ),
             |to, given| {
                 put(&mut to.plan.method, text(given).map(|given| given.to_ascii_uppercase()))
             },
-        ),
+        )
+        .usual(),
         flag(
             list("header", REQUEST)
                 .short('H')
                 .value_name("NAME: VALUE")
-                .help("A request header; repeatable. Replaces all headers of the plan file"),
+                .help("Request header; repeatable")
+                .long_help("Request header; repeatable. Replaces all headers of the plan file"),
             |to, given| put(&mut to.plan.headers, each(given, str::parse::<String>)),
         )
+        .usual()
         .plural("headers")
         .free_text(),
         flag(
-            option("user", REQUEST).short('u').value_name("USER:PASSWORD").help(
-                "Send this name and password as basic authorization; the report has their \
-                    hash",
-            ),
+            option("user", REQUEST)
+                .short('u')
+                .value_name("USER:PASSWORD")
+                .help("Basic authentication")
+                .long_help(
+                    "Send this name and password as basic authentication; the report has only \
+                    their hash",
+                ),
             |to, given| authorize(&mut to.plan, as_text(last(given))?),
         )
+        .usual()
         .free_text(),
         flag(
-            option("body", REQUEST).short('b').alias("data").value_name("TEXT|@FILE|-").help(
-                format!(
-                    "The request body: literal text, @FILE for a file's content, at most {} \
-                    GiB, or - for standard input; the file must not change during the run. \
-                    Without --method it is posted, as application/x-www-form-urlencoded unless \
-                    a header names another type [default: none]",
+            option("body", REQUEST)
+                .short('b')
+                .alias("data")
+                .value_name("TEXT|@FILE|-")
+                .help("Request body: text, @FILE, or - for stdin")
+                .long_help(format!(
+                    "Request body: literal text, @FILE for a file's content, at most {} GiB, or - \
+                    for standard input; the file must not change during the run. Without --method \
+                    the body is posted, as application/x-www-form-urlencoded unless a header \
+                    names another type [default: none]",
                     BODY_MAX >> 30
-                ),
-            ),
+                )),
             |to, given| put(&mut to.plan.body, text(given).map(from_stdin)),
         )
+        .usual()
         .free_text()
         .shown(&["controller"], |arg, _| {
-            arg.value_name("TEXT").help("The request body: literal text [default: none]")
+            arg.value_name("TEXT").help("Request body: literal text [default: none]")
         }),
         flag(
-            option("targets", REQUEST).value_name("FILE|-").help(
-                "Request what a file lists, each with results of its own: a URL a line, \
-                    vegeta's http format, or its JSON lines, to which \"name\" and \"weight\" \
-                    may be added; all on one host. URL, --method, --header and --body are the \
-                    defaults of all",
-            ),
+            option("targets", REQUEST)
+                .value_name("FILE|-")
+                .help("Load several URLs of one host, listed in a file")
+                .long_help(
+                    "Load the requests that a file lists, each with results of its own: a URL a \
+                    line, vegeta's http format, or its JSON lines, to which \"name\" and \
+                    \"weight\" may be added. All are on one host; URL, --method, --header and \
+                    --body are their defaults",
+                ),
             |to, given| put(&mut to.targets, text(given).and_then(targets::checked)),
         )
+        .usual()
         .tables("scenario"),
         flag(
-            option("cores", MACHINE).value_name("LIST").help(
-                "Cores to run on, one shard each, e.g. 0,1 or 0-3 [default: one hardware \
-                    thread of each physical core but the first, near the interface and not \
-                    those that serve its interrupts]",
-            ),
+            option("cores", MACHINE)
+                .value_name("LIST")
+                .help("Cores, e.g. 0,1 or 0-3 [default: all but the first]")
+                .long_help(
+                    "Cores to run on, one shard each, e.g. 0,1 or 0-3 [default: one hardware \
+                    thread of each physical core but the first, near the network interface, \
+                    without those that serve its interrupts]",
+                ),
             |to, given| put(&mut to.plan.cores, parsed::<CoreList>(given)),
         )
+        .usual()
         .hidden(&["controller"]),
         flag(
             option("wait", MACHINE).help(with_default(
-                "How a shard waits for the next arrival: better timing takes more CPU",
+                "How a shard waits for the next arrival: better timing takes more CPU time",
                 Plan::default().wait,
             )),
             |to, given| put(&mut to.plan.wait, choice::<Wait>(given)),
@@ -310,24 +355,24 @@ fn table() -> Vec<Flag> {
         .choices(&WAITS),
         flag(
             option("stamps", MACHINE).value_name("WHOSE").help(
-                "Whose stamp a response's arrival has: the kernel's keeps the client's \
-                    wake-up and queue out of latencies [default: kernel, or user where the \
-                    kernel stamps nothing]",
+                "Who timestamps the arrival of a response: the kernel's stamps keep the \
+                    client's wake-up and queue out of latencies [default: kernel, or user if the \
+                    kernel has no stamps]",
             ),
             |to, given| put(&mut to.plan.stamps, choice::<StampSource>(given)),
         )
         .choices(&["kernel", "user"]),
         flag(
             option("stamp-sends", MACHINE).value_name("1/N|off").help(format!(
-                "Have the kernel say of one request in N when it left the host: how far the \
-                    send stamps are off. Each costs a system call more [default: \
+                "Have the kernel timestamp one request in N as it leaves the host, to measure \
+                    the error of the send stamps; each costs one more system call [default: \
                     {STAMP_SENDS_DEFAULT}, off with --stamps user and where the kernel can't]"
             )),
             |to, given| put(&mut to.plan.stamp_sends, parsed::<OneIn>(given)),
         ),
         flag(
             option("flush", MACHINE).value_name("N").help(format!(
-                "Most sends per system call: more saves CPU, fewer keep the send stamps \
+                "Most sends per system call: more save CPU time, fewer keep the send stamps \
                     exact [default: {FLUSH_OPEN_DEFAULT} open, {FLUSH_CLOSED_DEFAULT} closed]"
             )),
             |to, given| put(&mut to.plan.flush, amount(given, 1..=FLUSH_MAX)),
@@ -345,7 +390,7 @@ fn table() -> Vec<Flag> {
         flag(
             option("deadline", LOAD).value_name("DURATION").help(
                 "Longest time from when a request was due to the end of its response; one \
-                    that takes longer counts as timed out, apart from --timeout [default: \
+                    that takes longer counts as timed out, separately from --timeout [default: \
                     none]",
             ),
             |to, given| put(&mut to.plan.deadline, parsed::<Nanos>(given)),
@@ -359,7 +404,7 @@ fn table() -> Vec<Flag> {
             )),
             |to, given| {
                 put(&mut to.plan.overload, choice::<Overload>(given))?;
-                // Of a plan file's drop; one that was given with this comes after it.
+                // A plan file's bound goes with its drop; one given with this flag is set after it.
                 to.plan.queue_max =
                     to.plan.queue_max.filter(|_| to.plan.overload == Overload::Drop);
                 Ok(())
@@ -373,7 +418,7 @@ fn table() -> Vec<Flag> {
             )),
             |to, given| put(&mut to.plan.queue_max, parsed::<Nanos>(given)),
         ),
-        // It is named in plan files and scripts of older versions.
+        // Plan files and scripts for older versions have it.
         flag(option("backfill", LOAD), |_, _| Ok(())).refused(
             &LOADING,
             "latencies are corrected by intended times, which back-filling only approximates",
@@ -381,7 +426,7 @@ fn table() -> Vec<Flag> {
         ),
         flag(
             option("keepalive", CONNECTIONS)
-                .help(with_default("Whether connections are reused", Plan::default().keepalive)),
+                .help(with_default("Whether to reuse connections", Plan::default().keepalive)),
             |to, given| put(&mut to.plan.keepalive, choice::<Switch>(given)),
         )
         .choices(&["on", "off"]),
@@ -394,59 +439,53 @@ fn table() -> Vec<Flag> {
         ),
         flag(
             option("connect-to", CONNECTIONS).value_name("HOST:PORT").help(
-                "Connect there instead of to the URL's host and port; requests stay as they \
-                    are",
+                "Connect to this host and port instead of the URL's; the requests stay the same",
             ),
             |to, given| put(&mut to.plan.connect_to, text(given)),
         ),
         flag(
             option("resolve", CONNECTIONS).value_name("HOST:PORT:ADDRESS").help(
-                "The address of the URL's host and port, e.g. api.test:80:10.0.0.2, instead \
-                    of the resolver's",
+                "Connect to this address for the URL's host and port, instead of asking the \
+                    resolver, e.g. api.test:80:10.0.0.2",
             ),
             |to, given| put(&mut to.plan.resolve, text(given)),
         ),
         flag(
-            option("unix", CONNECTIONS)
-                .value_name("PATH")
-                .help(
-                    "Connect to this Unix-domain socket instead of the URL's host and port; \
-                    requests stay as they are",
-                )
-                .long_help(
-                    "Connect to this Unix-domain socket instead of the URL's host and port; \
-                    requests stay as they are. The kernel stamps nothing that passes it: \
-                    latencies end where the response is handled, as with --stamps user, and \
-                    the verdict says so",
-                ),
+            option("unix", CONNECTIONS).value_name("PATH").help(
+                "Connect to this Unix-domain socket instead of the URL's host and port; the \
+                    requests stay the same. The kernel has no timestamps for it: latencies end \
+                    when the response is handled, as with --stamps user, and the verdict notes \
+                    it",
+            ),
             |to, given| put(&mut to.plan.unix, file_name(last(given))),
         )
         .hidden(&["controller"]),
         file(
-            option("cacert", TLS).value_name("FILE").help(
-                "Trust the issuers whose certificates this PEM file has, beside the \
-                    system's",
-            ),
+            option("cacert", TLS)
+                .value_name("FILE")
+                .help("Trust the certificate authorities in this PEM file, besides the system's"),
             |to| &mut to.plan.cacert,
         ),
         file(
             option("cert", TLS).value_name("FILE").help(
-                "The client's certificate and those of its issuers, a PEM file; with --key \
-                    [default: none]",
+                "Client certificate and those of its issuers, a PEM file; needs --key [default: \
+                    none]",
             ),
             |to| &mut to.plan.cert,
         ),
-        file(option("key", TLS).value_name("FILE").help("The key of --cert, a PEM file"), |to| {
-            &mut to.plan.key
-        }),
-        flag(
-            switch("insecure", TLS).short('k').help("Accept any certificate; the report says so"),
-            |to, _| put(&mut to.plan.insecure, Ok(true)),
+        file(
+            option("key", TLS).value_name("FILE").help("Private key of --cert, a PEM file"),
+            |to| &mut to.plan.key,
         ),
         flag(
+            switch("insecure", TLS).short('k').help("Accept any certificate; the report notes it"),
+            |to, _| put(&mut to.plan.insecure, Ok(true)),
+        )
+        .usual(),
+        flag(
             option("tls-session", TLS).value_name("WHICH").help(with_default(
-                "What each connection's handshake is: full, or that of a client who comes \
-                    again and resumes a session",
+                "Handshake of each connection: a full one, or one that resumes the session of \
+                    an earlier connection",
                 Plan::default().tls_session,
             )),
             |to, given| put(&mut to.plan.tls_session, choice::<TlsSession>(given)),
@@ -462,8 +501,7 @@ fn table() -> Vec<Flag> {
         .hidden(&["controller"]),
         flag(
             option("settle", CONNECTIONS).value_name("DURATION").help(with_default(
-                "Open model with a warm-up: start it once no connection has been added for \
-                    this long",
+                "Open model: start the warm-up once no connection has been added for this long",
                 Plan::default().settle,
             )),
             |to, given| put(&mut to.plan.settle, parsed::<Nanos>(given)),
@@ -471,7 +509,7 @@ fn table() -> Vec<Flag> {
         flag(
             option("settle-min", CONNECTIONS)
                 .value_name("DURATION")
-                .help("Open model with a warm-up: start it after at least this long [default: 0s]"),
+                .help("Open model: start the warm-up after at least this long [default: 0s]"),
             |to, given| put(&mut to.plan.settle_min, parsed::<Nanos>(given)),
         ),
         flag(
@@ -487,59 +525,56 @@ fn table() -> Vec<Flag> {
             |to, given| put(&mut to.plan.spare, amount(given, 0..=CONNS_MAX)),
         ),
         flag(
-            option("expect-status", VERDICT).value_name("LIST").help(with_default(
-                "Statuses that count as success: codes and classes, e.g. 200,404 or 2xx",
-                Plan::default().expect_status,
-            )),
+            option("expect-status", VERDICT)
+                .value_name("LIST")
+                .help(with_default("Statuses that are good", Plan::default().expect_status))
+                .long_help(with_default(
+                    "Statuses that count as success: codes and classes, e.g. 200,404 or 2xx",
+                    Plan::default().expect_status,
+                )),
             |to, given| put(&mut to.plan.expect_status, parsed::<StatusSet>(given)),
-        ),
+        )
+        .usual(),
         flag(
             option("slo", VERDICT)
                 .value_name("METRIC<BOUND,…")
-                .help(
-                    "Objectives that the report judges, e.g. \
-                    'p99<20ms,p99.9<100ms,errors<0.1%'; exit 4 if one is missed [default: \
-                    none]",
-                )
+                .help("Objectives, e.g. 'p99<20ms,errors<0.1%'")
                 .long_help(
-                    "Objectives that the report judges, e.g. \
+                    "Objectives that the run must meet, e.g. \
                     'p99<20ms,p99.9<100ms,errors<0.1%': a percentile, mean or max of corrected \
-                    latency; errors, the share of the intended requests without a good \
-                    answer; or rate>=0.99, the share of them that was answered before the \
-                    window's end. Each is judged at a confidence of 95 %, but for max and \
-                    rate, which are exact: met, missed, or undecided. Requests that failed \
-                    have no latency, so add a bound on errors to each bound on latency. Exit 4 \
-                    if an objective is missed; an invalid verdict is 3 all the same. An \
-                    undecided objective doesn't fail the run: nothing speaks against it yet. A \
-                    longer --duration decides, and --fail-on undecided makes it 4 [default: \
-                    none]",
+                    latency; errors, the share of the intended requests without a good answer; \
+                    or rate>=0.99, the share of them that is answered before the window ends. \
+                    Each is met, missed or undecided, at a confidence of 95 %; max and rate are \
+                    exact. Failed requests have no latency, so add a bound on errors to each \
+                    bound on latency. Exits 4 if an objective is missed, but 3 if the verdict is \
+                    invalid. An undecided objective doesn't fail the run, unless --fail-on \
+                    undecided is given; a longer --duration decides it [default: none]",
                 ),
             |to, given| put(&mut to.plan.slo, parsed::<Objectives>(given)),
         )
+        .usual()
         .shown(&SERIES, |arg, _| {
-            arg.help(
-                "Objectives of each step, e.g. 'p99<20ms,errors<0.1%'; see `truetail run \
-                    --help`",
+            arg.help("Objectives of each step: 'p99<20ms,errors<0.1%'").long_help(
+                "Objectives of each step, e.g. 'p99<20ms,errors<0.1%'; see `truetail run --help`",
             )
-            .long_help(None::<&str>)
         })
         .refused(&["ceiling"], "a ceiling has no objectives", "omit it, or use `truetail search`")
         .refused(&["ab"], "a comparison has no objectives", OR_RUN),
         flag(
             list("fail-on", VERDICT).value_name("WHAT,…").value_delimiter(',').help(
-                "Fail a run for more than missed objectives and an invalid verdict: exit 4 \
-                    if an objective is undecided, 3 if the verdict is suspect; repeatable \
-                    [default: neither]",
+                "Also exit 4 if an objective is undecided, or 3 if the verdict is suspect; \
+                    repeatable [default: neither]",
             ),
             |to, given| put(&mut to.results.fail_on, each(given, by_name::<FailOn>)),
         )
         .choices(&["undecided", "suspect"])
-        .refused(&SERIES, "a series judges its steps, and its exit code says what it found", OR_RUN)
-        .replaced(&["ab"], "a comparison fails on `regression` alone", OR_RUN),
+        .refused(&SERIES, "a series judges its steps, and its exit code is their result", OR_RUN)
+        .replaced(&["ab"], "a comparison fails only on `regression`", OR_RUN),
         flag(
-            list("threshold", VERDICT).value_name("NAME=VALUE").help(THRESHOLD).long_help(format!(
-                "{THRESHOLD}. Shares are fractions of 1, names in _us are in microseconds. \
-                    The defaults, and the reasons that each decides on: {}",
+            list("threshold", VERDICT).value_name("NAME=VALUE").help(format!(
+                "A threshold of the verdict; repeatable. Overrides the plan file's. Shares are \
+                    fractions of 1, names in _us are in microseconds. The defaults, and the \
+                    reasons that each decides: {}",
                 default_thresholds()
             )),
             |to, given| {
@@ -553,31 +588,25 @@ fn table() -> Vec<Flag> {
         .table("thresholds")
         .free_text(),
         file(
-            option("calibration", VERDICT)
-                .value_name("FILE")
-                .help(
-                    "A calibration of this machine, written by `truetail calibrate --out`, that \
-                    the run is held against [default: the last that fits]",
-                )
-                .long_help(
-                    "A calibration of this machine, written by `truetail calibrate --out`, that \
-                    the run is held against: near_ceiling and below_floor rest on it. It must \
-                    be of this version, kernel, processor, --cores and --wait [default: the \
-                    last that fits, as `truetail calibrate` saved it in $XDG_CACHE_HOME or \
-                    ~/.cache; without one these two aren't judged]",
-                ),
+            option("calibration", VERDICT).value_name("FILE").help(
+                "Calibration of this machine to check the run against, written by \
+                    `truetail calibrate --out`; the reasons near_ceiling and below_floor need \
+                    it. It must have been made with this version, kernel, processor, --cores and \
+                    --wait [default: the last such one, which `truetail calibrate` saved in \
+                    $XDG_CACHE_HOME or ~/.cache; without one, these two reasons aren't judged]",
+            ),
             |to| &mut to.results.calibration,
         )
         .refused(&["controller"], "a calibration is of one machine", OR_RUN_THERE)
         .refused(
             &["ceiling"],
-            "a ceiling is measured, not held against a calibration",
+            "a ceiling is measured, not checked against a calibration",
             "omit it",
         ),
         file(
             option("raw", RESULTS).value_name("FILE").help(
-                "Write the raw samples: the timestamps of every request in the window, 40 \
-                    bytes each [default: none]",
+                "Write raw samples: the timestamps of every request in the window, 40 bytes \
+                    each [default: none]",
             ),
             |to| &mut to.plan.raw,
         )
@@ -590,32 +619,39 @@ fn table() -> Vec<Flag> {
             )
         }),
         results(
-            option("out", RESULTS).short('o').alias("output").value_name("FILE|-").help(
-                "Write the report as JSON; - for standard output, and the summary goes to \
+            option("out", RESULTS)
+                .short('o')
+                .alias("output")
+                .value_name("FILE|-")
+                .help("Write the report as JSON")
+                .long_help(
+                    "Write the report as JSON; with -, to standard output, and the summary to \
                     stderr",
-            ),
+                ),
             name_or_stdout,
             OfEnd(|ended, writer| json::write(&ended.finished.report, writer)),
         )
+        .usual()
         .shown(&SERIES, |arg, _| arg.help("Write the steps and the answer as JSON"))
-        .shown(&["ab"], |arg, _| arg.help("Write the comparison as JSON; - for standard output")),
+        .shown(&["ab"], |arg, _| {
+            arg.help("Write the comparison as JSON")
+                .long_help("Write the comparison as JSON; with -, to standard output")
+        }),
         results(
             option("csv", RESULTS)
                 .value_name("FILE|-")
-                .help(
-                    "Write the run over time as CSV, one row per interval of the window; - for \
-                    standard output",
-                )
+                .help("Write the run over time as CSV")
                 .long_help(format!(
                     "Write the run over time as CSV: a header, then one row for each of at most \
                     512 intervals of the window. A request counts in the interval in which it \
-                    was due. With -, it goes to standard output, and the summary to stderr. \
+                    was due. With -, the CSV goes to standard output, and the summary to stderr. \
                     Columns: {}",
                     csv::columns()
                 )),
             name_or_stdout,
             OfEnd(|ended, writer| csv::of_run(&ended.finished.report, writer)),
         )
+        .usual()
         .refused(&["ab"], ONE_SLICE, OR_RUN)
         .shown(&SERIES, |arg, _| {
             arg.help("Write the steps as CSV, one row each").long_help(format!(
@@ -625,14 +661,18 @@ fn table() -> Vec<Flag> {
         }),
         of_one_run(
             results(
-                option("hdr", RESULTS).value_name("FILE.hlog").help(
-                    "Write an HdrHistogram interval log in ns, with tags: corrected latency per \
-                    interval, naive latency overall; and beside it the percentiles of \
-                    corrected latency, FILE.hgrm",
-                ),
+                option("hdr", RESULTS)
+                    .value_name("FILE.hlog")
+                    .help("Write the latencies as an HdrHistogram log")
+                    .long_help(
+                        "Write an HdrHistogram interval log in ns, with tags: corrected latency \
+                        per interval, and naive latency overall; beside it FILE.hgrm, the \
+                        percentiles of corrected latency",
+                    ),
                 file_name,
                 OfEnd(|ended, writer| hlog::of_run(ended.finished, ended.began, writer)),
             )
+            .usual()
             .also_writes(
                 hgrm::path,
                 OfEnd(|ended, writer| hgrm::write(writer, &ended.finished.measured.corrected)),
@@ -641,14 +681,12 @@ fn table() -> Vec<Flag> {
         flag(
             option("label", RESULTS)
                 .value_name("TEXT")
-                .help("What to call the run in its report [default: nothing]"),
+                .help("Name of the run in its report [default: none]"),
             |to, given| put(&mut to.results.label, text(given)),
         )
         .refused(&SERIES, ONE_RUN, OR_RUN)
         .free_text()
-        .shown(&["ab"], |arg, _| {
-            arg.help("What to call each slice in its report [default: nothing]")
-        }),
+        .shown(&["ab"], |arg, _| arg.help("Name of each slice in its report [default: none]")),
         flag(
             list("tag", RESULTS).value_name("NAME=VALUE").help(
                 "A note in the report, e.g. commit=1a2b3c; repeatable. Replaces all tags of \
@@ -660,61 +698,45 @@ fn table() -> Vec<Flag> {
         .table("tags")
         .free_text(),
         of_one_run(results(
-            option("junit", RESULTS)
-                .value_name("FILE.xml")
-                .help("Write the verdict and each objective as a test case of a JUnit file")
-                .long_help(
-                    "Write the verdict and each objective as a test case of a JUnit file. A \
-                    missed objective is a failure, an undecided one skipped, or a failure with \
-                    --fail-on undecided; an invalid verdict is an error, unless \
-                    --allow-invalid skips it, and a suspect one a failure with --fail-on \
-                    suspect",
-                ),
+            option("junit", RESULTS).value_name("FILE.xml").help(
+                "Write the verdict and each objective as a test case of a JUnit file. A \
+                    missed objective is a failure; an undecided one is skipped, or a failure \
+                    with --fail-on undecided. An invalid verdict is an error, or skipped with \
+                    --allow-invalid; a suspect one is a failure with --fail-on suspect",
+            ),
             file_name,
             OfEnd(|ended, writer| junit::write(writer, &ended.finished.report, ended.gate)),
         )),
         of_one_run(results(
-            option("ndjson", RESULTS)
-                .value_name("FILE|-")
-                .help(
-                    "Write a line of JSON each second while the run goes on; - for standard \
-                    output",
-                )
-                .long_help(
-                    "Write a line of JSON each second while the run goes on, warm-up included. \
-                    A line has what was added since the line before: the counts of all lines \
-                    add up to the report's, in whose words they are. p50_us and p99_us are \
-                    corrected latencies of the requests that ended, within 6.25 %, null below \
-                    20 and 1,000 of them. With -, lines go to standard output, and the summary \
-                    to stderr",
-                ),
+            option("ndjson", RESULTS).value_name("FILE|-").help(
+                "Write a line of JSON each second during the run, warm-up included. A line \
+                    has what was added since the line before, under the report's names: the \
+                    counts of all lines add up to the report's. p50_us and p99_us are corrected \
+                    latencies of the requests that ended, within 6.25 %, and null below 20 and \
+                    1,000 of them. With -, the lines go to standard output, and the summary to \
+                    stderr",
+            ),
             name_or_stdout,
             OfRun(Ndjson::sink),
         )),
         of_one_run(results(
             option("prom", RESULTS).value_name("FILE.prom").help(
-                "Write the figures for Prometheus, as the node exporter's textfile \
-                    collector reads them",
+                "Write the figures for Prometheus, in the format of the node exporter's textfile \
+                    collector",
             ),
             prom_name,
             OfEnd(|ended, writer| prom::write(writer, &ended.finished.report, ended.began)),
         )),
         results(
-            option("flamegraph", RESULTS)
-                .value_name("FILE")
-                .help(
-                    "Profile the window and write where the CPU time went: FILE.svg, \
-                    FILE.folded or FILE.pb.gz",
-                )
-                .long_help(
-                    "Profile the window and write where the CPU time went, per request. The \
-                    name decides the format: .svg is a flamegraph for a browser; .folded has a \
-                    line for each stack, with its picoseconds of CPU per request; .pb.gz is \
-                    pprof's protobuf. `truetail flamediff` compares two .folded or .pb.gz \
-                    files. Stacks are sampled by perf, down into the kernel; where perf can't \
-                    be used, by a signal in truetail's own threads, which sees user space \
-                    only. Samples cost CPU: the verdict of such a run is at best suspect",
-                ),
+            option("flamegraph", RESULTS).value_name("FILE").help(
+                "Profile the window and write where the CPU time went, per request. The \
+                    ending decides the format: .svg is a flamegraph for a browser; .folded has a \
+                    line for each stack, with its picoseconds of CPU time per request; .pb.gz is \
+                    pprof's protobuf. `truetail flamediff` compares two .folded or .pb.gz files. \
+                    perf samples the stacks, those of the kernel included; where it can't be \
+                    used, a signal samples the user space of truetail's own threads. Sampling \
+                    costs CPU time, so the verdict of such a run is at best suspect",
+            ),
             profile_name,
             OfRun(Flamegraph::sink),
         )
@@ -722,20 +744,20 @@ fn table() -> Vec<Flag> {
         .refused(&["sweep", "search", "ab"], "a profile is of one run", OR_RUN)
         .shown(&["ceiling"], |arg, _| {
             arg.help(
-                "Profile a run at the rate that passed, and write where the CPU time went: \
+                "Profile a run at the rate that passed, and write where its CPU time went: \
                     FILE.svg, FILE.folded or FILE.pb.gz",
             )
         }),
         flag(
             switch("allow-invalid", VERDICT)
-                .help("Exit 0 even if the verdict is invalid (default: 3)"),
+                .help("Exit 0 even if the verdict is invalid [default: exit 3]"),
             |to, _| put(&mut to.results.allow_invalid, Ok(true)),
         )
         .refused(&SERIES, "a series has a verdict for each step, and none of its own", OR_RUN)
-        .shown(&["ab"], |arg, _| arg.help("Count slices whose verdict is invalid as well")),
+        .shown(&["ab"], |arg, _| arg.help("Count slices even if their verdict is invalid")),
         flag(
             option("progress", RESULTS).value_name("HOW").help(
-                "How progress is shown, on stderr: a bar, a line every 10 s, or not at all \
+                "How to show progress, on stderr: as a bar, as a line every 10 s, or not at all \
                     [default: bar on a terminal, else lines]",
             ),
             |to, given| {
@@ -745,49 +767,43 @@ fn table() -> Vec<Flag> {
         )
         .choices(&Progress::NAMES),
         flag(
-            switch("live", RESULTS)
-                .help(
-                    "Show the run on the whole screen while it goes on; q leaves that, and the \
-                    run goes on",
-                )
-                .long_help(
-                    "Show the run on the whole screen while it goes on, second by second: \
-                    requests intended and answered, latencies, requests in flight, and how \
-                    late the generator is. It is drawn from a core without a shard where one \
-                    is allowed. q or Esc leaves the view, and the run goes on with what \
-                    --progress shows; Ctrl-C ends the run, as always",
-                ),
+            switch("live", RESULTS).help("Watch the run on the whole screen").long_help(
+                "Watch the run on the whole screen, second by second: requests intended and \
+                    answered, latencies, requests in flight, and how late the generator is. If \
+                    a core without a shard is allowed, that one draws it. q or Esc leaves the \
+                    view, and the run goes on with what --progress shows; Ctrl-C ends the run, \
+                    as always",
+            ),
             |to, _| {
                 to.results.quiet = false;
                 put(&mut to.results.live, Ok(true))
             },
         )
+        .usual()
         .refused(
             &["controller"],
-            "the view is of this machine's shards",
+            "the view shows this machine's shards",
             "omit it: a terminal shows each agent",
         )
-        .refused(&MANY_RUNS, "the view is of one run", OR_RUN),
+        .refused(&MANY_RUNS, "the view shows one run", OR_RUN),
         flag(
-            switch("quiet", RESULTS).short('q').help(
-                "Like --progress off, and don't say how long it will take; the summary is \
-                    still printed",
-            ),
+            switch("quiet", RESULTS).short('q').help("Print the summary alone, and no progress"),
             |to, _| {
                 (to.results.live, to.results.progress) = (false, None);
                 put(&mut to.results.quiet, Ok(true))
             },
         )
+        .usual()
         .excludes(&["progress", "live"]),
     ]
 }
 
-/// A flag that names a file of one run, which what makes many can't fill.
+/// A flag that names a file of one run, which a command that makes many runs can't fill.
 fn of_one_run(flag: Flag) -> Flag {
     flag.refused(&SERIES, ONE_RUN, OR_RUN).refused(&["ab"], ONE_SLICE, OR_RUN)
 }
 
-/// Puts a value where it belongs, unless it couldn't be read.
+/// Sets a field to a value, unless that couldn't be read.
 fn put<T, F: From<T>>(field: &mut F, value: Result<T, String>) -> Result<(), String> {
     *field = value?.into();
     Ok(())
@@ -799,7 +815,7 @@ fn last(given: &[OsString]) -> &OsStr {
 }
 
 fn as_text(word: &OsStr) -> Result<&str, String> {
-    word.to_str().ok_or_else(|| "not a text; give one in UTF-8".to_owned())
+    word.to_str().ok_or_else(|| "not UTF-8; give text".to_owned())
 }
 
 fn text(given: &[OsString]) -> Result<String, String> {
@@ -837,12 +853,12 @@ fn authorize(plan: &mut Plan, user: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The body as the plan has it: standard input is a file.
+/// The body as the plan writes it: standard input is a file.
 fn from_stdin(body: String) -> String {
     if ["-", "@-"].contains(&body.as_str()) { "@/dev/stdin".to_owned() } else { body }
 }
 
-/// The thresholds by name, with their defaults and the reasons of the verdict that they decide on.
+/// The thresholds by name, with their defaults and the reasons of the verdict that they decide.
 fn default_thresholds() -> String {
     let entry = |(name, value): (String, f64)| {
         let reasons: Vec<String> = decided_by(&name).iter().map(Code::to_string).collect();

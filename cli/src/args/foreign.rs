@@ -1,4 +1,5 @@
-//! A line of another load generator: what its words mean here, and the line to type.
+//! Recognises a line of another load generator, and answers with what its words mean here and the
+//! line to type.
 //!
 //! Nothing here repeats a value that may hold a secret.
 
@@ -10,7 +11,7 @@ use super::foreign_flags::{FLAGS, Foreign, Here, KEPT, SCRIPT, TOOLS, Value, is_
 use super::{Flag, LOADING, flag_of, is_bare};
 
 /// The answer to a line of another tool: what its words mean here, and what to type. `None` if
-/// nothing in it is another tool's. The words are those behind the program's name.
+/// nothing in it is another tool's. The words are those after the program's name.
 pub(super) fn answer(words: &[String], definition: &Command) -> Option<String> {
     let mut line = Line::of(words);
     let (name, rest) = line.begin(words)?;
@@ -26,7 +27,7 @@ pub(super) fn answer(words: &[String], definition: &Command) -> Option<String> {
                 rest.next();
             }
         } else if word == "-k" && line.is_plain {
-            line.because(format!("-k: {KEPT}, and http has no certificate to accept"));
+            line.because(format!("-k: {KEPT}, and an http URL has no certificate to accept"));
         } else if ["-h", "--help"].contains(&word) {
             return None;
         } else if word.len() < 2 || !word.starts_with('-') {
@@ -34,13 +35,13 @@ pub(super) fn answer(words: &[String], definition: &Command) -> Option<String> {
         } else {
             let given = own_flag(own, word);
             if given.flag.is_none() {
-                // What follows it, unless that is the URL, may be its value.
+                // The next word may be its value, unless that is the URL.
                 let is_value = |next: &&str| !next.starts_with('-') && !next.contains("://");
                 if given.value.is_none() && next.is_some_and(|next| is_value(&next)) {
                     rest.next();
                 }
                 let name = if is_bare(given.name) { given.name } else { "a flag" };
-                line.unknown.push(format!("{name}: unknown here, and left out"));
+                line.unknown.push(format!("{name}: unknown, and left out"));
                 continue;
             }
             let next = if given.takes_next() { rest.next() } else { None };
@@ -50,7 +51,7 @@ pub(super) fn answer(words: &[String], definition: &Command) -> Option<String> {
     line.answer()
 }
 
-/// What of a line was a flag's value.
+/// The value of a flag, and whether it is the next word of the line.
 struct Used<'a> {
     value: &'a str,
     takes_next: bool,
@@ -79,8 +80,8 @@ fn translated<'a>(
     })
 }
 
-/// What follows a flag's name within the word: nothing, or a value behind `=`, or behind the letter
-/// of a short one. `None` if the word is another flag.
+/// What follows a flag's name within the word: nothing, a value after `=`, or a value after the
+/// letter of a short flag. `None` if the word is another flag.
 fn value_after<'a>(word: &'a str, name: &str) -> Option<&'a str> {
     let after = word.strip_prefix(name)?;
     match after.strip_prefix('=') {
@@ -90,13 +91,13 @@ fn value_after<'a>(word: &'a str, name: &str) -> Option<&'a str> {
     }
 }
 
-/// Whether this is the long name of some flag with one dash, as Go's tools have them.
+/// Whether this is a long name with one dash, as in Go's tools.
 fn is_long_name(word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default();
     FLAGS.iter().any(|(_, names, ..)| names.split(' ').any(|one| one == name)) && 2 < name.len()
 }
 
-/// A word that begins with a dash, as far as it may be flags of ours.
+/// A word that begins with a dash, read as flags of ours.
 struct Given<'a> {
     /// The last flag in it: only that one can have a value.
     flag: Option<&'a Arg>,
@@ -127,7 +128,7 @@ fn own_flag<'a>(own: &'a Command, word: &'a str) -> Given<'a> {
         return Given { flag, name: &word[.."--".len() + long.len()], value };
     }
     let mut given = Given { flag: None, name: word, value: None };
-    // A name of several letters, as Go's tools have them, or one that would ask for help.
+    // A name of several letters, as in Go's tools, or one that would ask for help.
     let is_name = |(name, _): (&str, &str)| 2 < name.len() && is_bare(name);
     let is_free = |letter: char| {
         let arg = own.get_arguments().find(|arg| arg.get_short() == Some(letter));
@@ -152,13 +153,13 @@ fn own_flag<'a>(own: &'a Command, word: &'a str) -> Given<'a> {
     given
 }
 
-/// The line to type, and why it isn't the line that was.
+/// The line to type, and why it differs from the one that was typed.
 struct Line {
     /// The tool whose name the line begins with.
     tool: Option<&'static str>,
-    /// What shows that the line is another tool's.
+    /// The signs that the line is another tool's.
     reasons: Vec<String>,
-    /// What is neither another tool's nor ours, as far as is known here.
+    /// The flags that belong neither to a known tool nor to us.
     unknown: Vec<String>,
     words: Vec<String>,
     has_url: bool,
@@ -171,7 +172,7 @@ struct Line {
 }
 
 impl Line {
-    /// The line that begins here, of these words.
+    /// An empty line to type, with what these words show.
     fn of(words: &[String]) -> Line {
         let has = |scheme: &str| words.iter().any(|word| word.starts_with(scheme));
         let conns =
@@ -191,7 +192,7 @@ impl Line {
         }
     }
 
-    /// The command that the line stands for, and the words behind what begins it.
+    /// The command that the line stands for, and the words after the tool's name.
     fn begin<'a>(&mut self, words: &'a [String]) -> Option<(&'static str, &'a [String])> {
         let (first, rest) = words.split_first()?;
         let urls = rest.iter().filter(|word| word.contains("://")).count();
@@ -200,14 +201,14 @@ impl Line {
         let is_named = |(tool, _): &(&str, &str)| tool == first && (first != "ab" || is_apaches);
         let Some((tool, second)) = TOOLS.into_iter().find(is_named) else {
             if first == "attack" {
-                self.because("attack is run here".to_owned());
+                self.because("`attack` is `run` here".to_owned());
                 return Some(("run", rest));
             }
             return LOADING.into_iter().find(|name| name == first).map(|name| (name, rest));
         };
         self.tool = Some(tool);
         if is_apaches {
-            self.because("ab compares two URLs here, and run loads one".to_owned());
+            self.because("`ab` compares two URLs here, and `run` loads one".to_owned());
             let keeps = |word: &String| word.starts_with("-k") || word == "-lk";
             if !rest.iter().any(keeps) {
                 self.because("ab closes each connection unless -k is given".to_owned());
@@ -216,14 +217,14 @@ impl Line {
             return Some(("run", rest));
         }
         if second.is_empty() {
-            self.because(format!("{tool} is run here"));
+            self.because(format!("`{tool}` is `run` here"));
             return Some(("run", rest));
         }
-        self.because(format!("{tool} {second} is run here"));
+        self.because(format!("`{tool} {second}` is `run` here"));
         Some(("run", rest.strip_prefix([second.to_owned()].as_slice())?))
     }
 
-    /// The words, with `-k` apart from what it stands before: without TLS it has no meaning.
+    /// The words, with `-k` split off the flags behind it: without TLS it has no meaning.
     fn without_tls(&self, words: &[String]) -> Vec<String> {
         let is_some = |word: &String| {
             let more = word.strip_prefix("-k");
@@ -236,7 +237,7 @@ impl Line {
         words.iter().flat_map(split).collect()
     }
 
-    /// Something in the line is another tool's.
+    /// Notes a sign that the line is another tool's.
     fn because(&mut self, reason: String) {
         if !self.reasons.contains(&reason) {
             self.reasons.push(reason);
@@ -248,10 +249,10 @@ impl Line {
         let shown = shown.unwrap_or_default();
         match here {
             Here::As(_) if matches!(kind, Value::Bare) && value == "false" => {
-                self.because(format!("{shown}=false: so it is here by default"));
+                self.because(format!("{shown}=false: that is the default here"));
             }
             Here::As("--insecure") if self.is_plain => {
-                self.because(format!("{shown}: http has no certificate to accept"));
+                self.because(format!("{shown}: an http URL has no certificate to accept"));
             }
             Here::As(meant) => {
                 let (flag, template) = meant.split_once(' ').unwrap_or((meant, ""));
@@ -266,11 +267,10 @@ impl Line {
                 let each = self.conns.zip(value.parse().ok());
                 let all = each.and_then(|(conns, each): (u64, u64)| conns.checked_mul(each));
                 let message = all.zip(self.conns).map_or_else(String::new, |(all, conns)| {
-                    format!(", so {all} of its {conns} together")
+                    format!(", {all} for its {conns} together")
                 });
                 self.because(format!(
-                    "{shown} is {flag} here, of the whole run; hey's is that of each of its \
-                     workers{message}"
+                    "{shown} is {flag} here, for the whole run; hey's is per worker{message}"
                 ));
                 let all = all.filter(|_| self.tool == Some("hey")).map(|all| all.to_string());
                 self.words.extend([(*flag).to_owned(), all.unwrap_or_else(|| quoted(value))]);
@@ -293,7 +293,7 @@ impl Line {
         self.words.extend(next.map(|next| quoted(&part(next))));
     }
 
-    /// A word that is no flag: the URL, a script, or a part of what should stand in quotes.
+    /// A word that is no flag: the URL, a script, or a part of a value that needs quotes.
     fn add_argument(&mut self, word: &str) {
         if word == "-" || [".js", ".ts", ".lua"].iter().any(|end| word.ends_with(end)) {
             self.because(SCRIPT.to_owned());
@@ -303,7 +303,7 @@ impl Line {
         self.words.push(quoted(&redacted("--target", word)));
     }
 
-    /// Both, if there is a reason.
+    /// The answer, if there is a reason for one.
     fn answer(mut self) -> Option<String> {
         if self.reasons.is_empty() {
             return None;
@@ -315,13 +315,14 @@ impl Line {
             self.words.push("URL".to_owned());
         }
         let line = self.words.join(" ");
-        let hidden = if line.contains(HIDDEN) { ", where … is what you typed" } else { "" };
+        let hidden =
+            if line.contains(HIDDEN) { ", where … stands for what you typed" } else { "" };
         self.reasons.append(&mut self.unknown);
         Some(format!("{}; type `{line}`{hidden}", self.reasons.join("; ")))
     }
 }
 
-/// What stands for a value that isn't shown.
+/// What replaces a value that isn't shown.
 const HIDDEN: &str = "…";
 
 /// Whether the values of a flag are text of any kind.
@@ -351,7 +352,7 @@ fn url(word: &str) -> Option<String> {
     };
     let is_name = !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:[]".contains(&byte));
-    // A password may have a slash in it: what precedes the @ is then no path.
+    // A password may contain a slash: what precedes the @ is then no path.
     if !is_known || !is_name || !(port.is_empty() || is_number(port)) || path.contains('@') {
         return None;
     }
@@ -360,7 +361,7 @@ fn url(word: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{}{more}", &path[..end]))
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell if need be.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:,=@%+…~[]".contains(c);
     if word.chars().all(plain) {
@@ -379,7 +380,7 @@ mod tests {
     use super::super::{self as args, Command as Parsed};
     use crate::planning;
 
-    /// The words of a line, with quotes as a shell has them.
+    /// The words of a line, with quotes as in a shell.
     fn words(line: &str) -> Vec<OsString> {
         let parts = line.split('\'').enumerate();
         let words = parts.flat_map(|(at, part)| match at % 2 {
@@ -495,7 +496,7 @@ mod tests {
                     line
                 }
             };
-            // What is to be typed runs.
+            // The line to type runs.
             plan(&line.replace(" URL", " http://h/"));
         }
     }
@@ -589,11 +590,11 @@ mod tests {
             }
         }
         let user = answer("truetail ab -kn 9 -A u:p http://h/").expect("answered");
-        let line = "type `truetail run -n 9 --user … http://h/`, where … is what you typed";
+        let line = "type `truetail run -n 9 --user … http://h/`, where … stands for what you typed";
         assert!(user.ends_with(line), "{user}");
         let unknown = answer("truetail -z 2s --nonsense http://h/").expect("answered");
-        assert!(unknown.contains("; --nonsense: unknown here, and left out; type"), "{unknown}");
-        // A mistake in a line of ours isn't another tool's line.
+        assert!(unknown.contains("; --nonsense: unknown, and left out; type"), "{unknown}");
+        // A mistake in a line of ours doesn't make it another tool's.
         for typed in [
             "truetail run --rat 5 http://h/",
             "truetail ab http://a/ http://b/",
@@ -605,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn a_habitual_line_means_what_it_meant() {
+    fn a_habitual_line_means_here_what_it_means_there() {
         let closed = plan("truetail -c 50 -d 10 http://h/");
         assert_eq!((closed.model(), closed.conns()), (Model::Closed, 50));
         assert_eq!((closed.duration.to_string(), closed.requests), ("10s".to_owned(), None));
@@ -618,13 +619,13 @@ mod tests {
     }
 
     #[test]
-    fn each_foreign_flag_says_which_flag_means_it() {
+    fn the_answer_names_the_flag_for_each_foreign_one() {
         for (typed, message) in [
             ("truetail -z 1s http://h/", "-z is --duration here; type"),
             (
                 "truetail -c 50 -q 10 http://h/",
-                "-q is --rate here, of the whole run; hey's is that of each of its workers, so 500 of \
-                 its 50 together; type",
+                "-q is --rate here, for the whole run; hey's is per worker, 500 for its 50 together; \
+                 type",
             ),
             (
                 "truetail -n 1 -o csv http://h/",
@@ -637,7 +638,7 @@ mod tests {
             ("truetail -s 10s:5 http://h/", "-s: `truetail sweep` changes the rate in steps; type"),
             (
                 "truetail attack -insecure -session-tickets -rate 5",
-                "attack is run here; -insecure is --insecure here; -session-tickets is --tls-session",
+                "`attack` is `run` here; -insecure is --insecure here; -session-tickets is --tls-sess",
             ),
             ("truetail --latency http://h/", "--latency: percentiles are always printed; type"),
             ("truetail --threads 4 http://h/", "--threads: threads are cores here, by default all"),
@@ -646,11 +647,15 @@ mod tests {
                 "truetail --vus=10 http://h/",
                 "--vus is --conns here; type `truetail run --conns 10 ",
             ),
-            ("truetail -s a.lua http://h/", "-s: no scripts: a run sends one request (--method, "),
-            ("truetail -x http://p:1 http://h/", "-x: no proxies: load the server, or the proxy"),
+            ("truetail -s a.lua http://h/", "-s: there are no scripts: a run sends one request ("),
+            (
+                "truetail -x http://p:1 http://h/",
+                "-x: there are no proxies: load the server, or the",
+            ),
             (
                 "truetail -d @f http://h/",
-                "-d is --body here; type `truetail run --body … http://h/`, where … is what you typed",
+                "-d is --body here; type `truetail run --body … http://h/`, where … stands for what \
+                 you typed",
             ),
             (
                 "truetail sweep -z 1s http://h/",
@@ -660,7 +665,7 @@ mod tests {
             let answer = answer(typed).unwrap_or_else(|| panic!("{typed}: not answered"));
             assert!(answer.starts_with(message), "{typed}: {answer}");
         }
-        // These are ours, whatever other tools have under the same letter.
+        // These are ours, whatever the letter means to other tools.
         for typed in [
             "truetail -t 4s http://h/",
             "truetail -q http://h/",
@@ -732,7 +737,10 @@ mod tests {
         ] {
             let answer = answer(&format!("truetail -z 1s {typed}")).expect("another tool's");
             let line = format!("; type `truetail run --duration 1s {shown}`");
-            let hidden = if shown.contains('…') { ", where … is what you typed" } else { "" };
+            let hidden = match shown.contains('…') {
+                true => ", where … stands for what you typed",
+                false => "",
+            };
             assert!(answer.ends_with(&format!("{line}{hidden}")), "{typed}: {answer}");
         }
     }

@@ -1,42 +1,41 @@
-//! What the flags of other load generators mean here: one table.
+//! The table of other load generators' flags, and what they mean here.
 //!
-//! A flag that is one of ours as well is another tool's only if its value says so, `-q 50` is a
-//! rate and `-q` alone is quiet, or if the line begins with the tool's name. Of the rows of a flag
-//! the first that fits holds.
+//! A flag that we have too counts as another tool's only if its value shows it (`-q 50` is a rate,
+//! `-q` alone is quiet) or if the line begins with the tool's name. The first row that fits a flag
+//! decides.
 
 use std::net::IpAddr;
 
 use engine::sys::units::Nanos;
 
-/// A row: the tool if only a line with its name has these flags, the flags, whether they have a
-/// value, and what they are here.
+/// A row: the tool, if only a line with its name has these flags; the flags; whether they have a
+/// value; and what they mean here.
 pub(super) type Foreign = (&'static str, &'static str, Value, Here);
 
 /// The value of a flag.
 pub(super) enum Value {
-    /// It has none, or as Go's tools have it `=true` or `=false`.
+    /// It has none, or `=true` or `=false` as in Go's tools.
     Bare,
-    /// Whatever is given.
+    /// It has one, of any kind.
     Any,
-    /// It has one, and is the other tool's if that fits.
+    /// It has one, and the flag is the other tool's if this fits it.
     If(fn(&str) -> bool),
 }
 
-/// What a flag is here.
+/// What a flag means here.
 pub(super) enum Here {
     /// This flag of ours, with this value if there is one: `{}` stands for the one that was given.
     As(&'static str),
-    /// This flag, whose number is of the whole run: hey's is that of each worker.
+    /// This flag, whose number is that of the whole run; hey's is that of each worker.
     OfWhole(&'static str),
-    /// Nothing: why it isn't needed, or what there is instead.
+    /// Nothing: why it isn't needed, or what to do instead.
     Omit(&'static str),
 }
 
 use Here::{As, OfWhole, Omit};
 use Value::{Any, Bare, If};
 
-/// The tools whose lines are known by their first word, with the second word of those that need
-/// one.
+/// The tools whose lines are recognised by their first word, and by a second one if they need it.
 pub(super) const TOOLS: [(&str, &str); 8] = [
     ("wrk", ""),
     ("wrk2", ""),
@@ -48,12 +47,12 @@ pub(super) const TOOLS: [(&str, &str); 8] = [
     ("ab", ""),
 ];
 
-/// Their flags that aren't ours.
+/// Their flags that we don't have.
 pub(super) const FLAGS: &[Foreign] = &[
     ("ab", "-k", Bare, Omit(KEPT)),
     ("ab", "-t", Any, As("--duration {}")),
-    ("ab", "-u", Any, Omit("--method PUT with --body @FILE puts a file")),
-    ("ab", "-b", Any, Omit("the kernel sizes its buffers")),
+    ("ab", "-u", Any, Omit("--method PUT with --body @FILE uploads a file")),
+    ("ab", "-b", Any, Omit("the kernel sizes the buffers")),
     ("ab", "-d -S -q", Bare, Omit("the summary is always the same")),
     ("ab", "-X -P", Any, Omit(PROXY)),
     ("h2load", "-d --data", Any, As("--body @{}")),
@@ -61,14 +60,14 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("h2load", "-T", Any, Omit("a connection lives until the run ends")),
     ("h2load", "-p", Any, Omit(HTTP1)),
     ("oha", "-q", If(is_number), As("--rate {}")),
-    ("oha", "-u --time-unit", Any, Omit("each latency has its unit")),
+    ("oha", "-u --time-unit", Any, Omit("each latency is printed with its unit")),
     ("k6", "-c", Any, Omit(PLAN_FILE)),
     ("vegeta", "--rate", If(is_nothing), Omit(NO_RATE)),
     ("vegeta", "--keepalive", If(is_false), As("--keepalive off")),
     ("vegeta", "--body", Any, As("--body @{}")),
     ("wrk2", "-B", Bare, Omit(EACH)),
     ("", "-z", Any, As("--duration {}")),
-    ("", "-duration", If(is_nothing), Omit("a run has an end (--duration)")),
+    ("", "-duration", If(is_nothing), Omit("a run must end (--duration)")),
     ("", "-duration", Any, As("--duration {}")),
     ("", "-D", If(is_duration), As("--duration {}")),
     ("", "-D -body", Any, As("--body @{}")),
@@ -124,7 +123,7 @@ pub(super) const FLAGS: &[Foreign] = &[
         "-t",
         If(is_number),
         Omit(
-            "threads are cores here, by default all but the first (--cores); a timeout has a \
+            "threads are cores here, by default all but the first (--cores); a timeout needs a \
              unit (-t 5s), and a time limit is --duration",
         ),
     ),
@@ -137,7 +136,7 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("", "-workers -connections", Any, Omit(OPENED)),
     ("", "--latency -L", Bare, Omit("percentiles are always printed")),
     ("", "--u_latency -U", Bare, Omit("latency from the send is always printed too, as naive")),
-    ("", "--stats-success-breakdown", Bare, Omit("the percentiles are of all answered requests")),
+    ("", "--stats-success-breakdown", Bare, Omit("percentiles cover all answered requests")),
     ("", "--summary-trend-stats", Any, Omit("the percentiles are always the same")),
     ("", "-g -e", If(is_file), Omit("the report has the percentiles (--out FILE)")),
     ("", "--latency-correction", Bare, Omit("latency always starts when a request was due")),
@@ -146,26 +145,26 @@ pub(super) const FLAGS: &[Foreign] = &[
         "",
         "-redirects --redirect",
         Any,
-        Omit("redirects aren't followed: load the URL that they lead to"),
+        Omit("redirects are never followed: load the URL that they lead to"),
     ),
     (
         "",
         "-r",
         If(is_number),
-        Omit("redirects aren't followed, and connections are opened as the load needs them"),
+        Omit("redirects are never followed, and connections are opened as the load needs them"),
     ),
-    ("", "-r", Bare, Omit("an error ends no run")),
+    ("", "-r", Bare, Omit("errors never end a run")),
     ("", "-l", Bare, Omit("responses may differ in length")),
     (
         "",
         "-disable-compression --disable-compression",
         Bare,
-        Omit("no compression is asked for unless a header does"),
+        Omit("compression is off unless a header asks for it"),
     ),
     ("", "--h1", Bare, Omit(HTTP1)),
     ("", "--npn-list --alpn-list", Any, Omit(HTTP1)),
-    ("", "-w -W", If(is_number), Omit("HTTP/1.1 is what is spoken: it has no windows")),
-    ("", "-w", Bare, Omit("responses are awaited after the end, for up to --timeout")),
+    ("", "-w -W", If(is_number), Omit("only HTTP/1.1 is spoken, which has no windows")),
+    ("", "-w", Bare, Omit("a run always waits for the last responses, for up to --timeout")),
     (
         "",
         "--http2 --h2 -http2 -h2 -h2c",
@@ -178,7 +177,7 @@ pub(super) const FLAGS: &[Foreign] = &[
         Bare,
         Omit("only HTTP/1.1 is spoken, over TCP; for HTTP/3 and QUIC use h2load or oha"),
     ),
-    ("", "--ktls -ktls", Bare, Omit("TLS is spoken by the program, not by the kernel")),
+    ("", "--ktls -ktls", Bare, Omit("TLS is handled by the program, not by the kernel")),
     ("", "-insecure --insecure-skip-tls-verify", Bare, As("--insecure")),
     ("", "-session-tickets", Bare, As("--tls-session resume")),
     ("", "-root-certs", Any, As("--cacert {}")),
@@ -186,14 +185,14 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("", "-key", Any, As("--key {}")),
     ("", "-x --proxy", Any, Omit(PROXY)),
     ("", "-targets --input-file", Any, As("--targets {}")),
-    ("", "-format", Any, Omit("the format of --targets is seen by itself")),
-    ("", "--urls-from-file", Bare, Omit("the file is given as --targets FILE")),
-    ("", "--rand-regex-url", Bare, Omit("no patterns: list the URLs in --targets FILE")),
+    ("", "-format", Any, Omit("the format of --targets is detected")),
+    ("", "--urls-from-file", Bare, Omit("give the file as --targets FILE")),
+    ("", "--rand-regex-url", Bare, Omit("there are no patterns: list the URLs in --targets FILE")),
     (
         "",
         "-F --form",
         Any,
-        Omit("no forms are made: give the body (--body @FILE) with its Content-Type (--header)"),
+        Omit("there are no forms: give the body (--body @FILE) and its Content-Type (--header)"),
     ),
     (
         "",
@@ -207,11 +206,11 @@ pub(super) const FLAGS: &[Foreign] = &[
         "",
         "-max-body -dns-ttl -resolvers -prometheus-addr -proxy-header",
         Any,
-        Omit("nothing here does the same"),
+        Omit("there is no such flag here"),
     ),
-    ("", "-connect-to", Any, Omit("--connect-to HOST:PORT is where connections go")),
+    ("", "-connect-to", Any, Omit("give the one address as --connect-to HOST:PORT")),
     ("", "-chunked", Bare, Omit("a body is sent with its length")),
-    ("", "-lazy", Bare, Omit("nothing is read while a run goes on")),
+    ("", "-lazy", Bare, Omit("targets are read before the run")),
     ("", "-s", If(is_stage), Omit(STAGES)),
     ("", "--stage", Any, Omit(STAGES)),
     ("", "--no-usage-report", Bare, Omit("no usage is reported")),
@@ -221,16 +220,16 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("", "--config", Any, Omit(PLAN_FILE)),
 ];
 
-pub(super) const SCRIPT: &str =
-    "no scripts: a run sends one request (--method, --header, --body); for scripts use k6";
+pub(super) const SCRIPT: &str = "there are no scripts: a run sends one request (--method, --header, --body); for scripts use k6";
 pub(super) const KEPT: &str = "connections are kept (--keepalive off closes them)";
-const PROXY: &str = "no proxies: load the server, or the proxy as a server (--connect-to)";
-const HTTP1: &str = "HTTP/1.1 is what is spoken";
+const PROXY: &str =
+    "there are no proxies: load the server, or the proxy as a server (--connect-to)";
+const HTTP1: &str = "only HTTP/1.1 is spoken";
 const OPENED: &str = "connections are opened as the load needs them, up to --conns";
-const PLAN_FILE: &str = "flags can stand in a file (--plan FILE.toml)";
+const PLAN_FILE: &str = "flags may come from a file (--plan FILE.toml)";
 const EACH: &str = "each request has its own latency";
 const STAGES: &str = "`truetail sweep` changes the rate in steps";
-const NO_RATE: &str = "without a rate, each connection asks again once it is answered";
+const NO_RATE: &str = "without a rate, each connection sends again once it is answered";
 
 pub(super) fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
@@ -240,7 +239,7 @@ fn is_duration(text: &str) -> bool {
     text.parse::<Nanos>().is_ok()
 }
 
-/// As vegeta has it: `0`, `0s`, `0/1s` or `infinity`.
+/// As vegeta writes it: `0`, `0s`, `0/1s` or `infinity`.
 fn is_nothing(text: &str) -> bool {
     let rest = text.strip_prefix('0');
     text == "infinity"
@@ -255,19 +254,19 @@ fn is_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-/// As h2load has them.
+/// As h2load names them.
 fn is_protocol(text: &str) -> bool {
     ["http/1.1", "h2c"].contains(&text)
 }
 
-/// As k6 has them: `10s:100,1m:5`.
+/// As k6 writes them: `10s:100,1m:5`.
 fn is_stage(text: &str) -> bool {
     text.split(',').all(|stage| {
         stage.split_once(':').is_some_and(|(length, users)| is_duration(length) && is_number(users))
     })
 }
 
-/// As k6 has it: `json=FILE`, `cloud`.
+/// As k6 writes it: `json=FILE`, `cloud`.
 fn is_output_of_k6(text: &str) -> bool {
     let (kind, file) = text.split_once('=').unzip();
     let alone = ["cloud", "opentelemetry", "statsd"];
@@ -297,7 +296,7 @@ fn is_no_url(text: &str) -> bool {
     !text.contains("://") && !text.starts_with('-')
 }
 
-/// Also not a wrong one, whose error says more: a body seldom begins with a digit.
+/// Nor a wrong one, whose error is more helpful: a body seldom begins with a digit.
 fn is_no_duration(text: &str) -> bool {
     !text.starts_with(|first: char| first.is_ascii_digit() || "-.".contains(first))
         && !text.contains("://")

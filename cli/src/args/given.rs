@@ -1,4 +1,4 @@
-//! The flags that were given, on a command line or in a plan file, and what they come down to.
+//! The flags that were given, on a command line or in a plan file, and the settings they make.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ pub(crate) fn files(settings: &Settings) -> Vec<(String, PathBuf)> {
     files
 }
 
-/// The files of a run's results that were asked for, with their flags and what they hold.
+/// The requested files of a run's results, with their flags and contents.
 pub(crate) fn result_files(
     results: &ResultArgs,
 ) -> impl Iterator<Item = (String, PathBuf, Content)> {
@@ -52,22 +52,22 @@ impl Given {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Adds a flag. Its values have been read.
+    /// Adds a flag, whose values have been read before.
     pub(crate) fn add(&mut self, flag: &Flag, words: Vec<OsString>) {
         self.0.insert(flag.name().to_owned(), words);
     }
 
-    /// Lays them over what is set.
+    /// Applies them to these settings.
     pub(crate) fn lay_over(&self, to: &mut Settings) {
         for (flag, words) in self.flags() {
             flag.set(to, words).expect("each value was read before");
         }
     }
 
-    /// Why this command refuses one of them that still holds in these settings, if it does.
+    /// Refuses a flag that this command can't use, if its value still holds in these settings.
     ///
     /// # Errors
-    /// The flag, or the key of the plan file.
+    /// The flag, with the problem and the cure.
     pub(crate) fn refuse(&self, command: &str, settings: &Settings) -> Result<(), Failure> {
         let holds = |flag: &Flag, words: &[OsString]| {
             let mut again = settings.clone();

@@ -6,9 +6,9 @@ pub(super) const REQUEST: &str = "Request";
 pub(super) const LOAD: &str = "Load";
 /// Of `run`: over which connections.
 pub(super) const CONNECTIONS: &str = "Connections";
-/// Of `run`: what TLS is spoken with.
+/// Of `run`: certificates and handshakes.
 pub(super) const TLS: &str = "TLS";
-/// Of `controller` and others: which agents offer the load.
+/// Of `controller` and others: which agents generate the load.
 pub(super) const AGENTS: &str = "Agents";
 /// Of `run`: where it runs, and how.
 pub(super) const MACHINE: &str = "Machine";
@@ -16,19 +16,13 @@ pub(super) const MACHINE: &str = "Machine";
 pub(super) const VERDICT: &str = "Verdict";
 /// Of `run`: which files it writes.
 pub(super) const RESULTS: &str = "Results";
-/// Of `run`: what else its plan is read from.
-pub(super) const PLAN: &str = "Plan";
-/// Of `sweep`, `search` and `ceiling`: how long all steps take.
-pub(super) const SERIES: &str = "Series";
-/// Of `sweep`: which rates.
-pub(super) const SWEEP: &str = "Sweep";
-/// Of `search` and `ceiling`: how far, and how closely.
-pub(super) const SEARCH: &str = "Search";
+/// Of `sweep`, `search` and `ceiling`: which rates, how closely, and for how long.
+pub(super) const STEPS: &str = "Steps";
 /// Of `ab` and `compare`: how much, and what counts.
 pub(super) const COMPARISON: &str = "Comparison";
 /// Of `target`: how long its responses take.
 pub(super) const LATENCY: &str = "Latency";
 /// Of `target`: when it stops.
 pub(super) const STALLS: &str = "Stalls";
-/// Of `agent`: what controllers can't lift.
+/// Of `agent`: what no controller can exceed.
 pub(super) const LIMITS: &str = "Limits";

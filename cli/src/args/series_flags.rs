@@ -1,4 +1,4 @@
-//! The flags of the commands that make many runs from one plan, beside those of the plan.
+//! The flags of the commands that make many runs from one plan, besides the plan's own.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use probe::rates::{RateRange, Spacing};
 use probe::search::SearchPlan;
 use probe::within::Within;
 
-use super::headings::{REQUEST, RESULTS, SEARCH, SERIES, SWEEP};
+use super::headings::{REQUEST, RESULTS, STEPS};
 use super::values::{file, whole_number};
 use super::{AgentGroupArgs, RunArgs};
 use crate::failure::Failure;
@@ -18,15 +18,28 @@ use crate::failure::Failure;
 /// The most steps of a series.
 const STEPS_MAX: usize = 1_000;
 
-/// What every series has: how long it may take, and its plot.
+/// The flags of every series: how long it may take, and its plot.
 #[derive(Debug, Args)]
 pub(crate) struct SeriesArgs {
-    /// How long all steps may take, with setup, warm-ups, last responses and rests
-    #[arg(long, value_name = "DURATION", default_value = "4m", help_heading = SERIES)]
+    /// Longest time for all steps together
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "4m",
+        help_heading = STEPS,
+        long_help = "Longest time for all steps together, with setup, warm-ups, last responses and \
+            pauses"
+    )]
     pub(crate) within: Nanos,
 
-    /// Rest between steps, in which the target can work off its backlog
-    #[arg(long, value_name = "DURATION", default_value = "1s", help_heading = SERIES)]
+    /// Pause between steps, in which the target can work off its backlog
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "1s",
+        hide_short_help = true,
+        help_heading = STEPS
+    )]
     pub(crate) cooldown: Nanos,
 
     /// Write a plot of latency against rate
@@ -38,7 +51,7 @@ impl SeriesArgs {
     /// The time that the steps of this plan may take.
     ///
     /// # Errors
-    /// Less than one step takes.
+    /// It is less than one step takes.
     pub(crate) fn time(&self, plan: &Plan) -> Result<Within, Failure> {
         let within = self.within;
         let open = Plan { model: Some(Model::Open), ..plan.clone() };
@@ -62,21 +75,22 @@ pub(crate) struct SweepArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
 
-    /// The agents that make the steps, if any.
+    /// The agents that run the steps, if any.
     #[command(flatten)]
     pub(crate) agents: AgentGroupArgs,
 
-    /// Rates to offer, from the first to the last, e.g. 1k..50k
-    #[arg(long, value_name = "FIRST..LAST", help_heading = SWEEP)]
+    /// Rates, from the first to the last, e.g. 1k..50k
+    #[arg(long, value_name = "FIRST..LAST", help_heading = STEPS)]
     pub(crate) rates: RateRange,
 
-    /// Number of rates, the first and the last included, 2 to 1000
+    /// Number of rates, 2 to 1000
     #[arg(
         long,
+        long_help = "Number of rates, the first and the last included, 2 to 1000",
         value_name = "N",
         value_parser = whole_number::<usize>(2..=STEPS_MAX),
         default_value = "12",
-        help_heading = SWEEP
+        help_heading = STEPS
     )]
     pub(crate) steps: usize,
 
@@ -85,21 +99,23 @@ pub(crate) struct SweepArgs {
         long,
         value_parser = spacing(),
         default_value = "geometric",
-        help_heading = SWEEP
+        hide_short_help = true,
+        help_heading = STEPS
     )]
     pub(crate) spacing: Spacing,
 
-    /// Most steps to add, to narrow the knee down to 5 %
+    /// Most steps to add, to locate the knee within 5 %
     #[arg(
         long,
         value_name = "N",
         value_parser = whole_number::<usize>(0..=STEPS_MAX),
         default_value = "4",
-        help_heading = SWEEP
+        hide_short_help = true,
+        help_heading = STEPS
     )]
     pub(crate) refine: usize,
 
-    /// What every series has.
+    /// The flags of every series.
     #[command(flatten)]
     pub(crate) series: SeriesArgs,
 }
@@ -111,7 +127,7 @@ pub(crate) struct SearchArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
 
-    /// The agents that make the steps, if any.
+    /// The agents that run the steps, if any.
     #[command(flatten)]
     pub(crate) agents: AgentGroupArgs,
 
@@ -127,11 +143,11 @@ pub(crate) struct CeilingArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
 
-    /// The agents that make the steps, if any.
+    /// The agents that run the steps, if any.
     #[command(flatten)]
     pub(crate) agents: AgentGroupArgs,
 
-    /// Load the null target, which is started on other cores, instead of a URL
+    /// Load the null target, started on other cores
     #[arg(long, conflicts_with_all = ["url", "target"], help_heading = REQUEST)]
     pub(crate) null: bool,
 
@@ -140,30 +156,33 @@ pub(crate) struct CeilingArgs {
     pub(crate) bracket: BracketArgs,
 }
 
-/// Arguments of what searches for a rate: how far, and how closely.
+/// The flags of a search for a rate: how far, and how closely.
 #[derive(Debug, Args)]
 pub(crate) struct BracketArgs {
     /// The highest rate to try [default: 100M]
-    #[arg(long, value_name = "PER_SECOND", help_heading = SEARCH)]
+    #[arg(long, value_name = "PER_SECOND", help_heading = STEPS)]
     pub(crate) max_rate: Option<Rate>,
 
-    /// How wide the answer may be: how far the rate that failed is above the one that passed
+    /// How close the answer must be
     #[arg(
         long,
+        long_help = "How close the answer must be: how far the rate that failed may be above the \
+            one that passed",
         value_name = "PERCENT",
         value_parser = percentage,
         default_value = "5%",
-        help_heading = SEARCH
+        help_heading = STEPS
     )]
     pub(crate) tolerance: f64,
 
-    /// How often both ends of the answer are measured again
+    /// How often to repeat the steps at both ends of the answer
     #[arg(
         long,
         value_name = "N",
         value_parser = whole_number::<usize>(0..=STEPS_MAX),
         default_value = "1",
-        help_heading = SEARCH
+        hide_short_help = true,
+        help_heading = STEPS
     )]
     pub(crate) repeats: usize,
 
@@ -173,26 +192,27 @@ pub(crate) struct BracketArgs {
         value_name = "N",
         value_parser = whole_number::<usize>(1..=STEPS_MAX),
         default_value = "40",
-        help_heading = SEARCH
+        hide_short_help = true,
+        help_heading = STEPS
     )]
     pub(crate) max_steps: usize,
 
-    /// What every series has.
+    /// The flags of every series.
     #[command(flatten)]
     pub(crate) series: SeriesArgs,
 }
 
 /// The first rate of a search if no flag gives it.
 pub(crate) const FIRST_RATE: &str = "1k";
-/// The same of a ceiling, which begins low: a target that was asked for far more than it can do
-/// works on that long after.
+/// The first rate of a ceiling if no flag gives it. It is low, because a target that was asked for
+/// far more than it can do works on that for long after.
 pub(crate) const FIRST_RATE_OF_CEILING: &str = "10";
 
 impl BracketArgs {
-    /// The search for a rate with this plan, from its own or from this one on.
+    /// The search for a rate with this plan, from the plan's rate or else from `first` on.
     ///
     /// # Errors
-    /// A highest rate below the first.
+    /// The highest rate is below the first.
     pub(crate) fn search_plan(&self, plan: &Plan, first: &str) -> Result<SearchPlan, Failure> {
         let constant = |rate: &str| rate.parse().expect("the rate is a constant");
         let first = plan.rate.unwrap_or_else(|| constant(first));
@@ -216,14 +236,16 @@ impl BracketArgs {
     }
 }
 
-/// Says what the flags of agents mean to a series.
+/// Adapts the flags of agents to a series.
 pub(super) fn of_series(command: Command) -> Command {
+    let help = "Agents that run the steps instead of this machine";
     command
-        .mut_arg("agents", |arg| arg.help("Agents that make the steps instead of this machine"))
+        .mut_arg("agents", |arg| arg.help(help).hide_short_help(true))
+        .mut_arg("key_file", |arg| arg.hide_short_help(true))
         .mut_arg("on_agent_loss", |arg| arg.hide(true))
 }
 
-/// The same, and how closely a ceiling is looked for.
+/// Adapts these flags to a ceiling, which is located more closely.
 pub(super) fn of_ceiling(command: Command) -> Command {
     of_series(command).mut_arg("tolerance", |arg| arg.default_value("2%"))
 }

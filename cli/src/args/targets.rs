@@ -1,7 +1,7 @@
-//! Reads a file of targets: the scenarios of a plan, one to each request that the file has.
+//! Reads a file of targets: the scenarios of a plan, one for each request in the file.
 //!
 //! It is a list of URLs, vegeta's `http` format, or vegeta's JSON lines, whose records may add a
-//! name and a weight. The first line that isn't blank or a comment says which.
+//! name and a weight. The first line that isn't blank or a comment decides which.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 
-/// Lines that can't be read are shown up to this number.
+/// The most bad lines that an error shows.
 const SHOWN_MAX: usize = 5;
 
 /// A line that is no request, and why.
@@ -22,14 +22,14 @@ struct Bad {
     problem: String,
 }
 
-/// The tables of a plan file that spell out what a file of targets lists.
+/// The tables of a plan file that hold the requests instead of a file of targets.
 #[derive(Deserialize)]
 struct Tables {
     scenario: Vec<Scenario>,
 }
 
-/// What `--targets` stands for before its file is read: the file's name, or the text of tables,
-/// which ends with a line feed.
+/// The value of `--targets` before its file is read: the file's name, or the text of tables, which
+/// ends with a line feed.
 ///
 /// # Errors
 /// Tables that are no scenarios.
@@ -60,14 +60,14 @@ pub(crate) fn scenarios(given: &str) -> Result<Vec<Scenario>, Failure> {
 
 fn parse(text: &str) -> Result<Vec<Scenario>, String> {
     let lines = || text.lines().map(str::trim).enumerate().map(|(at, line)| (at + 1, line));
-    let is_said = |line: &str| !line.is_empty() && !line.starts_with('#');
-    let Some((_, first)) = lines().find(|(_, line)| is_said(line)) else {
-        return Err("no target in it; give a URL a line".to_owned());
+    let has_text = |line: &str| !line.is_empty() && !line.starts_with('#');
+    let Some((_, first)) = lines().find(|(_, line)| has_text(line)) else {
+        return Err("the file has no target; give a URL a line".to_owned());
     };
     let mut scenarios = Vec::new();
     let mut bad = Vec::new();
     if first.starts_with('{') {
-        for (line, text) in lines().filter(|(_, line)| is_said(line)) {
+        for (line, text) in lines().filter(|(_, line)| has_text(line)) {
             match of_json(text) {
                 Ok(scenario) => scenarios.push(scenario),
                 Err(problem) => bad.push(Bad { line, problem }),
@@ -76,7 +76,7 @@ fn parse(text: &str) -> Result<Vec<Scenario>, String> {
     } else if of_request_line(first).is_some() {
         of_vegeta(lines(), &mut scenarios, &mut bad);
     } else {
-        for (line, url) in lines().filter(|(_, line)| is_said(line)) {
+        for (line, url) in lines().filter(|(_, line)| has_text(line)) {
             if url.starts_with('/') || url.contains("://") {
                 scenarios.push(scenario(Step { url: Some(url.to_owned()), ..Step::default() }));
             } else {
@@ -100,20 +100,20 @@ fn scenario(step: Step) -> Scenario {
     Scenario { name: String::new(), weight: 1, step: [step] }
 }
 
-/// Method and URL of a line of vegeta's that begins a target.
+/// Method and URL of the line that begins a target in vegeta's format.
 fn of_request_line(line: &str) -> Option<(&str, &str)> {
     let (method, url) = line.split_once([' ', '\t'])?;
     let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
     is_method.then(|| (method, url.trim_start()))
 }
 
-/// Vegeta's `http` format: a request line, headers, and the file of the body behind `@`.
+/// Vegeta's `http` format: a request line, headers, and `@` with the file of the body.
 fn of_vegeta<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
     scenarios: &mut Vec<Scenario>,
     bad: &mut Vec<Bad>,
 ) {
-    // Whether the target before this line may still get headers and a body.
+    // Whether headers and a body may still follow for the last target.
     let mut is_open = false;
     for (line, text) in lines.filter(|(_, text)| !text.starts_with('#')) {
         let last = scenarios.last_mut().filter(|_| is_open).map(|scenario| &mut scenario.step[0]);
@@ -169,7 +169,7 @@ fn of_json(text: &str) -> Result<Scenario, String> {
 
 fn of_base64(body: &str) -> Result<String, String> {
     let bytes =
-        BASE64_STANDARD.decode(body).map_err(|error| format!("body: no base64 ({error})"))?;
+        BASE64_STANDARD.decode(body).map_err(|error| format!("body: not base64 ({error})"))?;
     match String::from_utf8(bytes) {
         Ok(text) if !text.starts_with('@') => Ok(text),
         _ => Err("body: not text, or text that begins with @; name a file in vegeta's http format"
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn vegetas_examples_mean_what_they_mean_there() {
+    fn vegetas_examples_are_read_as_vegeta_reads_them() {
         // From its README.
         let text = "GET http://goku:9090/path/to/dragon?item=ball\n\
             GET http://user:password@goku:9090/path/to\nHEAD http://goku:9090/path/to/success\n\n\
@@ -247,21 +247,21 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_no_request_are_counted_and_the_first_are_shown() {
-        for (text, said) in [
-            ("", "no target in it"),
-            ("# nothing\n\n", "no target in it"),
+    fn bad_lines_are_counted_and_the_first_are_shown() {
+        for (text, problem) in [
+            ("", "the file has no target"),
+            ("# nothing\n\n", "the file has no target"),
             ("/a\nb\n/c\n", "line 2: neither a URL nor a path"),
             ("GET /a\n\nX: y\n", "line 3: no request line"),
             ("GET /a\n@one\n@two\n", "line 3: a second body"),
             ("GET /a\nno colon\n", "line 2: neither a request line, a header nor @FILE"),
             ("{\"url\":\"/\"}\n{\"uri\":\"/\"}\n", "line 2: unknown field `uri`"),
-            ("{\"url\":\"/\",\"body\":\"!\"}\n", "line 1: body: no base64"),
+            ("{\"url\":\"/\",\"body\":\"!\"}\n", "line 1: body: not base64"),
             ("{\"url\":\"/\",\"body\":\"/w==\"}\n", "line 1: body: not text"),
             (&format!("/a\n{}", "b\n".repeat(7)), "line 6: neither a URL nor a path; and 2 more"),
         ] {
             let error = parse(text).expect_err(text);
-            assert!(error.contains(said), "{text:?}: {error}");
+            assert!(error.contains(problem), "{text:?}: {error}");
         }
     }
 }

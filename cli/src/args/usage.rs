@@ -1,4 +1,4 @@
-//! Usage errors, in one line each.
+//! Usage errors, each in one line.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::{LOADING, definition, help_for, variables};
 
-/// Whether a word is made as the names of commands and flags are.
+/// Whether a word has only the characters that names of commands and flags have.
 pub(crate) fn is_bare(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
@@ -34,38 +34,38 @@ pub(crate) fn one_line(error: &clap::Error, args: &[OsString]) -> String {
         (ErrorKind::ValueValidation, Some(flag), Some(value)) => {
             let problem = std::error::Error::source(error)
                 .map_or_else(|| "invalid value".to_owned(), ToString::to_string);
-            // What parses names the value itself, and here it stands beside the flag.
+            // The problem names the value, which stands beside the flag here.
             match problem.split_once(&format!(" `{value}`")) {
                 Some((before, after)) => {
                     let shown = if value.is_empty() { "''" } else { &value };
                     format!("{flag} {shown}: {before}{after}; see `{help}`")
                 }
-                // What doesn't name it takes it for a secret.
+                // A problem that doesn't name the value treats it as a secret.
                 None => format!("{flag}: {problem}; see `{help}`"),
             }
         }
-        // A word out of place may be a part of a header or a URL.
+        // An extra word may be a part of a header or a URL.
         (ErrorKind::UnknownArgument, Some(word), _) if !word.starts_with('-') => {
             let has_one = |name: &&str| *name != "ab" && help.contains(&format!(" {name} "));
             let url = if LOADING.iter().any(has_one) {
-                ", and a run has one URL (--targets FILE lists several)"
+                ", and give a run one URL (--targets FILE lists several)"
             } else {
                 ""
             };
-            format!("a word too many; a value with spaces goes in quotes{url}; see `{help}`")
+            format!("one word too many; put a value with spaces in quotes{url}; see `{help}`")
         }
         (ErrorKind::UnknownArgument, Some(flag), _) => {
             let similar = text(ContextKind::SuggestedArg);
             let similar = similar.map_or(String::new(), |flag| format!(", did you mean {flag}?"));
             format!("{flag}: unknown flag{similar}; see `{help}`")
         }
-        // It may be anything, even a header with a secret.
+        // The word may be anything, even a header with a secret.
         (ErrorKind::InvalidSubcommand, ..)
             if text(ContextKind::InvalidSubcommand).is_some_and(|word| !is_bare(&word)) =>
         {
             format!("unknown command; see `{help}`")
         }
-        // A flag conflicts with itself where it is given again.
+        // A flag that is given twice conflicts with itself.
         (ErrorKind::ArgumentConflict, Some(flag), _)
             if text(ContextKind::PriorArg).is_some_and(|prior| name(&prior) == flag) =>
         {
@@ -83,7 +83,7 @@ pub(crate) fn one_line(error: &clap::Error, args: &[OsString]) -> String {
             format!("{flag} {value}: unknown value; choose from {valid}")
         }
         _ => {
-            // The first paragraph says what is wrong, a tip how to fix it; the rest is the usage.
+            // The first paragraph is the problem, and a tip is the cure; the rest is the usage.
             let rendered = error.to_string();
             let lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
             let message: Vec<&str> = lines
@@ -96,7 +96,7 @@ pub(crate) fn one_line(error: &clap::Error, args: &[OsString]) -> String {
     }
 }
 
-/// The names by which a flag was given, each once.
+/// The names under which a flag was typed, each once.
 fn spellings(flag: &str, args: &[OsString]) -> Vec<String> {
     let (definition, command) = (definition(), args.get(1).and_then(|name| name.to_str()));
     let command = command.and_then(|name| definition.find_subcommand(name));
@@ -107,8 +107,8 @@ fn spellings(flag: &str, args: &[OsString]) -> Vec<String> {
     let long = arg.get_long_and_visible_aliases().unwrap_or_default();
     let hidden = arg.get_all_aliases().unwrap_or_default();
     let long = long.into_iter().chain(hidden).map(|name| format!("--{name}"));
-    let short = arg.get_short_and_visible_aliases().unwrap_or_default();
-    let short = short.into_iter().map(|letter| format!("-{letter}"));
+    let aliases = arg.get_all_short_aliases().unwrap_or_default();
+    let short = arg.get_short().into_iter().chain(aliases).map(|letter| format!("-{letter}"));
     let names: Vec<String> = long.chain(short).collect();
     let mut given: Vec<String> = Vec::new();
     for word in args.iter().skip(2).filter_map(|word| word.to_str()) {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_told_in_one_line() {
+    fn a_wrong_value_is_reported_in_one_line() {
         for (args, line) in [
             (
                 ["run", "--rate", "0"],
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_begin_with_a_dash_and_is_judged_by_its_flag() {
+    fn a_value_may_begin_with_a_dash_and_is_read_by_its_flag() {
         for (args, start, cure) in [
             (["run", "--duration", "-5s"], "--duration -5s: invalid duration: give", "30s"),
             (["run", "--rate", "-5"], "--rate -5: invalid rate: give", "500, 20k or 1.5M"),
@@ -200,7 +200,11 @@ mod tests {
             (["run", "--source-addresses", "-1"], "--source-addresses -1: ", "127.0.0.2"),
             (["run", "--raw", "-"], "--raw -: invalid file name: standard input", "name a file"),
             (["run", "--flamegraph", "a.png"], "--flamegraph a.png: invalid file name: it", ".svg"),
-            (["run", "--prom", "a.txt"], "--prom a.txt: invalid file name: it", ".prom, as coll"),
+            (
+                ["run", "--prom", "a.txt"],
+                "--prom a.txt: invalid file name: it",
+                ".prom for the coll",
+            ),
             (["run", "--raw", ""], "--raw '': invalid file name: name a file", ""),
             (["target", "--base-latency", "-5ms"], "--base-latency -5ms: ", "30s"),
             (["target", "--body-size", "-1"], "--body-size -1: invalid number: give", "from 0 to"),
@@ -222,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_out_of_place_is_not_repeated() {
+    fn an_extra_word_is_not_repeated() {
         for args in [
             &["run", "http://h/", "http://h/?token=pa55"][..],
             &["run", "http://h/", "--header", "X-Key:", "pa55"],
@@ -239,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_flag_is_told_in_one_line() {
+    fn a_wrong_flag_is_reported_in_one_line() {
         for (args, words) in [
             (&["run", "http://x/", "--rat", "5"][..], "--rat"),
             (&["run", "http://x/", "--target", "http://y/"], "--target"),
@@ -261,6 +265,7 @@ mod tests {
             ),
             (&["--body", "a", "--data", "pa55"], "--body and --data: the same flag"),
             (&["--quiet", "-q"], "--quiet and -q: the same flag"),
+            (&["-m", "PUT", "-X", "GET"], "-m and -X: the same flag"),
         ] {
             let message = line_for(&[&["run", "http://x/"], args].concat());
             assert!(message.starts_with(line) && !message.contains("pa55"), "{message}");

@@ -1,4 +1,4 @@
-//! How the values of flags are read from text.
+//! Reads the values of flags from text.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::output::STDOUT;
 /// How a shard may wait, by name.
 pub(super) const WAITS: [&str; 3] = ["sleep", "hybrid", "spin"];
 
-/// A choice among these names, which are serde's.
+/// A choice among these names, which are those of serde.
 pub(super) fn choice<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     names: &'static [&'static str],
 ) -> impl TypedValueParser<Value = T> {
@@ -32,7 +32,7 @@ pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
     path(file_name)
 }
 
-/// A path as this reads it.
+/// A path that this function reads.
 pub(super) fn path(
     read: fn(&OsStr) -> Result<PathBuf, String>,
 ) -> impl TypedValueParser<Value = PathBuf> {
@@ -58,11 +58,11 @@ pub(super) fn name_or_stdout(word: &OsStr) -> Result<PathBuf, String> {
     if word == STDOUT { Ok(PathBuf::from(word)) } else { file_name(word) }
 }
 
-/// The URL that is meant: without a scheme, one of http.
+/// The URL that is meant: without a scheme it is http.
 pub(crate) fn url(given: &str) -> String {
     let host_end = given.find(['/', '?', '#']).unwrap_or(given.len());
     let (host, rest) = given.split_at(host_end);
-    // What precedes the `//` of a scheme is a name and a colon, and the colon belongs to it.
+    // A scheme is a name and a colon before `//`, so the part before the slash ends with a colon.
     let has_scheme = host.ends_with(':') && rest.starts_with("//");
     match host.parse::<Ipv6Addr>() {
         _ if has_scheme || given.is_empty() => given.to_owned(),
@@ -75,7 +75,7 @@ pub(crate) fn url(given: &str) -> String {
 pub(super) fn credentials(text: &str) -> Result<String, String> {
     match text.split_once(':') {
         Some(_) => Ok(text.to_owned()),
-        None => Err("no colon after the user's name; give USER:PASSWORD".to_owned()),
+        None => Err("no colon after the user name; give USER:PASSWORD".to_owned()),
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn file_name(word: &OsStr) -> Result<PathBuf, String> {
     let Some(text) = word.to_str() else { return Ok(PathBuf::from(word)) };
     match text.strip_prefix('-') {
         Some("") => Err(format!(
-            "invalid file name `{text}`: standard input and output can't take its place, name a file"
+            "invalid file name `{text}`: standard input and output can't be used here, name a file"
         )),
         Some(_) => Err(format!("invalid file name `{text}`: looks like a flag, write ./{text}")),
         None if text.is_empty() => Err("invalid file name ``: name a file".to_owned()),
@@ -121,7 +121,7 @@ pub(super) fn prom_name(word: &OsStr) -> Result<PathBuf, String> {
     let shown = path.display();
     match path.extension() {
         Some(ending) if ending == "prom" => Ok(path),
-        _ => Err(format!("invalid file name `{shown}`: it must end in .prom, as collectors ask")),
+        _ => Err(format!("invalid file name `{shown}`: it must end in .prom for the collector")),
     }
 }
 
@@ -138,7 +138,7 @@ where
     }
 }
 
-/// A whole number in a range, which may be written as a rate is: `10k`.
+/// A whole number in a range, which may be written like a rate: `10k`.
 pub(super) fn whole_amount<T>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone
@@ -156,12 +156,12 @@ fn not_in(text: &str, range: &RangeInclusive<impl fmt::Display>) -> String {
     format!("invalid number `{text}`: give a whole number from {min} to {max}")
 }
 
-/// The largest count of anything on one machine; its use decides how many are too many.
+/// The largest count of anything on one machine; the code that uses it has a limit of its own.
 pub(super) const COUNT_MAX: usize = u32::MAX as usize;
 /// The largest integer of a plan file: TOML's are signed.
 pub(super) const WHOLE_MAX: u64 = i64::MAX.cast_unsigned();
 
-/// A choice by the name that serde knows it by.
+/// A choice by its name in serde.
 pub(super) fn by_name<T: DeserializeOwned>(name: &str) -> Result<T, NameError> {
     T::deserialize(name.into_deserializer())
 }
@@ -173,7 +173,7 @@ pub(super) fn ip_address(text: &str) -> Result<IpAddr, String> {
     })
 }
 
-/// A fraction; its use decides its range.
+/// A fraction; the code that uses it checks its range.
 pub(super) fn fraction(text: &str) -> Result<f64, String> {
     text.parse()
         .map_err(|_| format!("invalid fraction `{text}`: give a number from 0 to 1, e.g. 0.01"))

@@ -1,6 +1,6 @@
-//! Flags from the environment, of the commands that load a URL: `TRUETAIL_RATE=5k` is `--rate 5k`
-//! where no flag says otherwise, whatever a plan file says. A command ignores the variables of
-//! flags that it has no use for.
+//! Flags of the commands that load a URL, from the environment: `TRUETAIL_RATE=5k` is `--rate 5k`
+//! unless that flag is typed, and overrides a plan file. A command ignores the variables of flags
+//! that it doesn't use.
 
 use std::ffi::OsString;
 
@@ -14,7 +14,7 @@ use super::LOADING;
 /// What the names of variables begin with.
 const PREFIX: &str = "TRUETAIL_";
 
-/// Lets variables give the flags of a command, of which these were typed.
+/// Lets variables stand in for the flags of a command, except where those that were typed forbid it.
 pub(super) fn with_variables(command: Command, typed: &[Id]) -> Command {
     let free: Vec<Id> = free(&command, typed).map(|arg| arg.get_id().clone()).collect();
     command.mut_args(|arg| {
@@ -30,8 +30,8 @@ pub(super) fn with_variables(command: Command, typed: &[Id]) -> Command {
     })
 }
 
-/// The flags that stand on the command line, as far as it can be read: what is wrong with it is
-/// told by who reads it next.
+/// The flags on the command line, as far as it can be read: errors in it are reported when it is
+/// read next.
 pub(super) fn typed(definition: Command, args: &[OsString]) -> Vec<Id> {
     let Ok(read) = definition.ignore_errors(true).try_get_matches_from(args) else {
         return Vec::new();
@@ -41,8 +41,7 @@ pub(super) fn typed(definition: Command, args: &[OsString]) -> Vec<Id> {
     read.ids().filter(is_typed).cloned().collect()
 }
 
-/// The first two of these variables that exclude each other, of a command whose typed flags these
-/// are.
+/// The first two of these variables that exclude each other, for a command with these typed flags.
 pub(super) fn at_odds(command: &Command, typed: &[Id], names: &[OsString]) -> Option<[String; 2]> {
     let mut given: Vec<(&Arg, String)> = free(command, typed)
         .filter(|arg| !typed.contains(arg.get_id()))
@@ -56,8 +55,8 @@ pub(super) fn at_odds(command: &Command, typed: &[Id], names: &[OsString]) -> Op
     })
 }
 
-/// The flags that a variable may give: those that a command has a use for, unless one that was
-/// typed excludes them.
+/// The flags that a variable may stand in for: those that a command uses, unless one that was typed
+/// excludes them.
 fn free<'a>(command: &'a Command, typed: &[Id]) -> impl Iterator<Item = &'a Arg> {
     let (typed, others): (Vec<&Arg>, Vec<&Arg>) =
         command.get_arguments().partition(|arg| typed.contains(arg.get_id()));
@@ -66,7 +65,7 @@ fn free<'a>(command: &'a Command, typed: &[Id]) -> impl Iterator<Item = &'a Arg>
         move |arg: &&Arg| typed.iter().any(|typed| exclude(command, typed, arg))
     };
     let others = others.into_iter().filter(move |arg| !is_excluded(arg));
-    // What a command would refuse is hidden from its help.
+    // The help hides the flags that the command would refuse.
     typed.into_iter().chain(others).filter(|arg| !arg.is_hide_set())
 }
 
@@ -79,7 +78,7 @@ fn exclude(command: &Command, one: &Arg, other: &Arg) -> bool {
     names(one, other) || names(other, one)
 }
 
-/// The variable of a flag; of the URL it is that of `--target`. What would be that of `--key` holds
+/// The variable of a flag; that of the URL is `--target`'s. `--key` has none: its name is taken by
 /// the key that agents share.
 fn variable_of(arg: &Arg) -> Option<String> {
     match arg.get_long() {
@@ -93,15 +92,15 @@ fn variable(long: &str) -> String {
     format!("{PREFIX}{}", long.to_uppercase().replace('-', "_"))
 }
 
-/// What gave a flag its wrong value: the flag, or the variable that stands for it.
+/// Where a wrong value comes from: the flag, or the variable that stands in for it.
 pub(super) fn source(flag: &str, value: &str) -> String {
     let name = flag.strip_prefix("--").map(variable);
     let gave = |name: &String| std::env::var(name).is_ok_and(|found| found == value);
     name.filter(gave).unwrap_or_else(|| flag.to_owned())
 }
 
-/// The first of these variables that stands for no flag of any command that loads a URL, though its
-/// name says that it is for one.
+/// The first of these variables that has our prefix, but stands for no flag of a command that loads
+/// a URL.
 pub(super) fn unknown(
     definition: &Command,
     mut names: impl Iterator<Item = OsString>,
@@ -118,7 +117,7 @@ pub(super) fn unknown(
     })
 }
 
-/// Whether Kubernetes sets it, for a service whose name begins with ours.
+/// Whether Kubernetes sets it, for a service whose name begins with our prefix.
 fn is_service_link(name: &str) -> bool {
     let parts = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT_"];
     parts.iter().any(|part| name.contains(part)) || name.ends_with("_PORT")
@@ -129,7 +128,7 @@ mod tests {
     use super::super::{definition, plain};
     use super::*;
 
-    /// What variables are at odds, if all of these are set, on this line.
+    /// The variables that exclude each other on this line, if all of these are set.
     fn odds(line: &str, names: &[&str]) -> Option<[String; 2]> {
         let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         let names: Vec<OsString> = names.iter().map(OsString::from).collect();
@@ -138,7 +137,7 @@ mod tests {
         at_odds(command, &typed(plain(), &args), &names)
     }
 
-    /// Whether a variable gives this flag on this line.
+    /// Whether a variable may stand in for this flag on this line.
     fn gives(line: &str, id: &str) -> bool {
         let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         let command = super::super::command(&args);
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_beats_a_variable_that_it_excludes() {
+    fn a_typed_flag_beats_a_variable_that_it_excludes() {
         for (line, id, is_given) in [
             ("truetail run", "url", true),
             ("truetail run --target http://h/", "url", false),
@@ -163,7 +162,7 @@ mod tests {
             ("truetail run --rate 5", "period", false),
             ("truetail run --period 1s", "rate", false),
             ("truetail run --conns 5", "period", true),
-            // What a command would refuse.
+            // Flags that the command would refuse.
             ("truetail sweep --rates 1..2", "label", false),
             ("truetail sweep --rates 1..2", "rate", false),
             ("truetail sweep --rates 1..2", "slo", true),

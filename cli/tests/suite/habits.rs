@@ -287,7 +287,7 @@ fn variables_give_flags_and_an_unknown_one_is_refused() {
         ),
         (
             &[("TRUETAIL_QUIET", "1"), ("TRUETAIL_PROGRESS", "lines")],
-            "truetail: TRUETAIL_PROGRESS and TRUETAIL_QUIET: only one can hold; unset the other",
+            "truetail: TRUETAIL_PROGRESS and TRUETAIL_QUIET: they exclude each other; unset one of them",
         ),
     ] {
         let output = run(variables, &[&target.url]);

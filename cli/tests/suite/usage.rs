@@ -25,7 +25,7 @@ fn refused(args: &[&str], code: i32, words: &[&str]) {
     }
 }
 
-/// A URL where somebody listens for as long as the listener lives.
+/// A URL that accepts connections for as long as the listener lives.
 fn listening() -> (TcpListener, String) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
@@ -43,7 +43,7 @@ fn a_url_that_is_no_http_target_is_refused() {
 }
 
 #[test]
-fn an_output_that_takes_nothing_is_refused_before_the_target_is_asked() {
+fn an_output_that_takes_nothing_is_refused_before_anything_is_sent() {
     let (listener, url) = listening();
     listener.set_nonblocking(true).expect("a socket");
     for flag in ["--out", "--csv", "--ndjson", "--junit"] {
@@ -53,7 +53,7 @@ fn an_output_that_takes_nothing_is_refused_before_the_target_is_asked() {
 }
 
 #[test]
-fn what_has_a_meaning_only_with_tls_is_refused_without() {
+fn tls_flags_are_refused_without_tls() {
     for flags in [&["--cacert", "ca.pem"][..], &["--insecure"], &["--tls-session", "resume"]] {
         let args = [&["run", "http://127.0.0.1/"], flags].concat();
         refused(&args, 2, &[flags[0], "the URL's scheme is http", "give an https URL"]);
@@ -64,19 +64,19 @@ fn what_has_a_meaning_only_with_tls_is_refused_without() {
 }
 
 #[test]
-fn what_of_tls_and_its_heirs_is_not_spoken_is_named() {
+fn protocols_that_are_not_spoken_are_named() {
     for (flag, words) in [
         ("--http2", "--http2: only HTTP/1.1 is spoken; for HTTP/2 use h2load"),
         ("--http3", "for HTTP/3 and QUIC use h2load or oha"),
         ("--quic", "for HTTP/3 and QUIC use h2load or oha"),
-        ("--ktls", "--ktls: TLS is spoken by the program, not by the kernel"),
+        ("--ktls", "--ktls: TLS is handled by the program, not by the kernel"),
     ] {
         refused(&["run", "https://127.0.0.1/", flag], 2, &[words, "type `truetail run https"]);
     }
 }
 
 #[test]
-fn targets_that_cannot_be_reached() {
+fn unreachable_targets_are_reported() {
     refused(
         &["run", "http://no-such-host.invalid/"],
         1,
@@ -88,7 +88,7 @@ fn targets_that_cannot_be_reached() {
 }
 
 #[test]
-fn values_that_contradict_or_cannot_be() {
+fn contradictory_or_impossible_values_are_refused() {
     let (_listener, url) = listening();
     let url = url.as_str();
     refused(&["run", url, "--rate", "0"], 2, &["--rate 0", "must be above 0", "20k"]);
@@ -164,7 +164,7 @@ fn values_that_contradict_or_cannot_be() {
 }
 
 #[test]
-fn more_connections_than_files_allow() {
+fn more_connections_than_open_files_are_refused() {
     let (_listener, url) = listening();
     // The limit is lowered by the shell, for its child only.
     let output = Command::new("sh")
@@ -180,7 +180,7 @@ fn more_connections_than_files_allow() {
 }
 
 #[test]
-fn files_that_cannot_be_written_or_read() {
+fn unwritable_and_unreadable_files_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_listener, url) = listening();
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
@@ -215,7 +215,7 @@ fn files_that_cannot_be_written_or_read() {
     for command in [&["report", &comparison][..], &["compare", &comparison, &comparison]] {
         refused(command, 1, &["REPORT", &comparison, "a comparison, not a report; name the"]);
     }
-    // One of an older version: it lacks what this one reads, and its number says why.
+    // A report of an older version lacks fields, and its schema's number explains it.
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
     refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 13"]);
@@ -235,9 +235,9 @@ fn files_that_cannot_be_written_or_read() {
 }
 
 #[test]
-fn results_under_one_name_are_refused_before_anything_runs() {
+fn two_results_under_one_name_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Nobody listens: a run that went further would fail for that.
+    // The port is closed: a run that went further would fail for that.
     let (listener, url) = listening();
     drop(listener);
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
@@ -326,7 +326,7 @@ fn without_a_command_the_help_is_shown() {
     let output = truetail(&[]);
     let stderr = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    for word in ["Usage: truetail <COMMAND>", "Commands:", "doctor", "truetail demo"] {
+    for word in ["Usage: truetail <COMMAND>", "Start here:", "doctor", "truetail demo"] {
         assert!(stderr.contains(word), "`{word}` is missing in: {stderr}");
     }
     assert!(output.stdout.is_empty() && !stderr.contains("truetail: "), "{stderr}");
@@ -352,7 +352,7 @@ fn a_stdout_without_a_reader_is_harmless_and_a_full_one_is_not() {
 }
 
 #[test]
-fn doctor_names_what_a_run_needs_and_exits_by_it() {
+fn doctor_lists_what_a_run_needs_and_exits_accordingly() {
     let output = truetail(&["doctor"]);
     let stdout = String::from_utf8(output.stdout).expect("text");
     for name in [
