@@ -157,9 +157,9 @@ fn a_pipeline_that_ends_early_is_not_told_what_the_objectives_are() {
 #[test]
 fn the_step_of_a_pipeline_is_the_one_that_is_documented() {
     let read = |path: &str| fs::read_to_string(path).expect("a file of the project");
-    let readme = read(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md"));
+    let page = read(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/comparing.md"));
     let block = format!("```sh\n{}```\n", read(SCRIPT));
-    assert!(readme.contains(&block), "README.md lacks: {block}");
+    assert!(page.contains(&block), "docs/comparing.md lacks: {block}");
 }
 
 /// A run of 6 s; its exit code, and what it said.

@@ -9,6 +9,10 @@ use crate::verdict::{Code, Level, Origin, Reason, Topic, Unit};
 pub struct Rule {
     /// What its reasons are about.
     pub code: Code,
+    /// What its checks look at, in Markdown.
+    pub looks_at: &'static str,
+    /// Beyond what a run is suspect, by default, and where it is invalid; in Markdown.
+    pub limit: &'static str,
     /// What it looks at in a run of several agents.
     pub of: Of,
     /// Whose doing it is.

@@ -14,6 +14,8 @@ use crate::verdict::{Code, Origin, Unit};
 pub static RULES: &[Rule] = &[
     Rule {
         code: Code::AgentLost,
+        looks_at: "agents that were lost, with their share of the load",
+        limit: "any is invalid",
         of: Of::Whole,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -28,6 +30,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::NothingSent,
+        looks_at: "requests of the window that were sent",
+        limit: "none is invalid",
         of: Of::Both,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -40,6 +44,10 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::RateMissed,
+        looks_at: "requests not sent in the window (in a closed loop: never sent; in a paced one \
+                   also those sent after its end); offered rate against the plan's",
+        limit: "not sent: 0.1 % is invalid; sent after the end: 2 %; rate: 2 %, or what chance \
+                explains if that is more, is invalid",
         of: Of::Both,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -53,6 +61,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::GeneratorLate,
+        looks_at: "time for which a shard stalled, or didn't observe the window",
+        limit: "1 %; 10 % is invalid",
         of: Of::Agent,
         origin: Origin::ShortOfTime,
         effect: Effect::Always,
@@ -70,6 +80,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::ReceiveLate,
+        looks_at: "if over 1 % of the responses have the program's stamp: receive lateness of the \
+                   others against naive latency, at p50 and p99",
+        limit: "5 %",
         of: Of::Agent,
         origin: Origin::Generator,
         effect: Effect::Always,
@@ -82,6 +95,13 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::ClientShare,
+        looks_at: "what the generator added to the requests at corrected p50, p90, p99 and p99.9: \
+                   lateness before the send, and opening connections that a warm pool would have \
+                   had; the share of time in flight that responses waited for the generator while \
+                   requests waited for their connection, in a paced loop, or at `--conns` if it is \
+                   over half; the program's stamps, which hide all that",
+        limit: "5 %, above p50 from 20 µs; half of p50, p90 or p99 is invalid; program's stamps: \
+                half of the responses",
         of: Of::Agent,
         origin: Origin::Generator,
         effect: Effect::Always,
@@ -100,6 +120,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::ClockStepped,
+        looks_at: "how often the wall clock, which the kernel's stamps follow, was set during the \
+                   run",
+        limit: "never",
         of: Of::Agent,
         origin: Origin::Generator,
         effect: Effect::Always,
@@ -113,6 +136,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::StampsClamped,
+        looks_at: "responses whose stamp lies before their request was sent, or after they were \
+                   handled",
+        limit: "1 %",
         of: Of::Agent,
         origin: Origin::Generator,
         effect: Effect::Always,
@@ -127,6 +153,12 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::CoreSaturated,
+        looks_at: "busy share of a shard, without polling; a note, unless it held down the \
+                   throughput of a closed loop (beyond the limit of `generator_bound`) or its \
+                   effect isn't measured: with the program's stamps, or responses above 64 KiB \
+                   that arrive as fast as they are read",
+        limit: "95 %; 60 % if an open load falls behind and would need over 95 % for its planned \
+                rate, less the arrivals for which the target kept all connections busy",
         of: Of::Agent,
         origin: Origin::ShortOfTime,
         effect: Effect::Where(generator::has_effect),
@@ -144,6 +176,10 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::NearCeiling,
+        looks_at: "with a calibration of this machine: requests sent per second against its \
+                   capacity, without `--pipeline`, if a core was over 70 % busy; a note, unless \
+                   its effect isn't measured",
+        limit: "80 %",
         of: Of::Whole,
         origin: Origin::Generator,
         effect: Effect::Where(client::is_unmeasured),
@@ -156,6 +192,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::BelowFloor,
+        looks_at: "with a calibration: the latency of a target that costs nothing, against \
+                   corrected p50",
+        limit: "80 %",
         of: Of::Whole,
         origin: Origin::Generator,
         effect: Effect::Always,
@@ -170,6 +209,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::GeneratorBound,
+        looks_at: "in a closed loop without `--period`: the share of their time that users waited \
+                   for the generator, from a response's arrival until their next request was sent",
+        limit: "10 %; for throughput only",
         of: Of::Agent,
         origin: Origin::Generator,
         effect: Effect::Always,
@@ -182,6 +224,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::CapReached,
+        looks_at: "arrivals that waited because `--conns` were busy, unless responses waited for \
+                   the generator most of that time",
+        limit: "0.1 %",
         of: Of::Both,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -195,6 +240,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::Starved,
+        looks_at: "users (open model: connections) that waited for half of the window or more \
+                   without an answer",
+        limit: "1 %; 10 % is invalid, unless all responses are slow",
         of: Of::Both,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -209,6 +257,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::ClosedLoop,
+        looks_at: "in a closed loop without `--period`: requests not sent while its users waited",
+        limit: "always, for latency only",
         of: Of::Whole,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -222,6 +272,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::NotSettled,
+        looks_at: "a setup that ended before the pool of connections had settled",
+        limit: "any",
         of: Of::Both,
         origin: Origin::Elsewhere,
         // What was opened in the window for want of a pool is in what the generator added.
@@ -235,6 +287,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::PoolGrew,
+        looks_at: "connections added during the window, as a share of requests",
+        limit: "0.1 %, and at least one per shard",
         of: Of::Both,
         origin: Origin::Elsewhere,
         effect: Effect::Never,
@@ -249,6 +303,10 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::Unsolicited,
+        looks_at: "bytes that no request asked for, bytes after a response, responses before their \
+                   request",
+        limit: "any; with `--pipeline`, where order alone pairs them, 0.1 % of the responses is \
+                invalid; 1 % with bytes after them is always invalid",
         of: Of::Both,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -262,6 +320,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::Mispaired,
+        looks_at: "with `--pipeline`: answers since their connection last had no request in \
+                   flight, if it ended by a timeout or with a response too many",
+        limit: "0.1 %; half of them is invalid",
         of: Of::Both,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -276,6 +337,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::BuffersExhausted,
+        looks_at: "receives, per response, that found no free buffer when there was none to add; a \
+                   note, unless its effect isn't measured",
+        limit: "0.1 %",
         of: Of::Agent,
         origin: Origin::Generator,
         // Responses are stamped before they need a buffer.
@@ -289,6 +353,10 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::ScheduleNotAsPlanned,
+        looks_at: "dispersion of the sends, in windows of 1, 10 and 100 ms, against that of the \
+                   same requests as they were due; requests sent against intended",
+        limit: "5 % of a Poisson process's dispersion, beyond what 20 µs of lateness explain; 0.1 \
+                % of the requests",
         of: Of::Both,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -306,6 +374,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::LittlesLaw,
+        looks_at: "requests in flight, integrated over the window, against throughput times \
+                   latency",
+        limit: "1 %",
         of: Of::Both,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -319,6 +390,10 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::NotStationary,
+        looks_at: "first against last quarter of the window, or of each stage of one rate, unless \
+                   both recur within it, as they do if a target stalls periodically: share of the \
+                   latencies that moved by more than 5 %; p99",
+        limit: "moved: 10 % beyond chance; p99: 1.5 times",
         of: Of::Whole,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -331,6 +406,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::TooFewSamples,
+        looks_at: "samples for p99",
+        limit: "563",
         of: Of::Whole,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -343,6 +420,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::LocalResource,
+        looks_at: "connections that failed for lack of ports, files or memory on this machine",
+        limit: "any",
         of: Of::Agent,
         origin: Origin::Generator,
         effect: Effect::Always,
@@ -355,6 +434,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::CpuStolen,
+        looks_at: "time that the hypervisor took from the shards' cores",
+        limit: "1 %; 10 % is invalid",
         of: Of::Agent,
         origin: Origin::Others,
         // The kernel's stamps come as late as the generator.
@@ -372,6 +453,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::CpuContended,
+        looks_at: "time that a shard waited for its core beyond what throttling explains, with the \
+                   processes that used it",
+        limit: "1 %",
         of: Of::Agent,
         origin: Origin::Others,
         effect: Effect::Never,
@@ -388,6 +472,10 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::CoreShared,
+        looks_at: "busy share of a hardware sibling of a shard's core, even if another shard runs \
+                   there; share of its time that a shard's core spends on interrupts, if it serves \
+                   the interface",
+        limit: "sibling: 10 %; interrupts: 1 %",
         of: Of::Agent,
         origin: Origin::Others,
         effect: Effect::Never,
@@ -402,6 +490,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::CpuThrottled,
+        looks_at: "time held back by the quota of the control group or of a group above it",
+        limit: "0.1 %",
         of: Of::Agent,
         origin: Origin::Others,
         effect: Effect::Never,
@@ -414,6 +504,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::RawSamplesLost,
+        looks_at: "missing raw samples",
+        limit: "any",
         of: Of::Agent,
         origin: Origin::Generator,
         effect: Effect::Always,
@@ -426,6 +518,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::Profiled,
+        looks_at: "a run with `--flamegraph`, whose samples cost CPU",
+        limit: "always",
         of: Of::Whole,
         origin: Origin::Generator,
         effect: Effect::Always,
@@ -439,6 +533,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::Interrupted,
+        looks_at: "a run that ended early",
+        limit: "always",
         of: Of::Whole,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -451,6 +547,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::Errors,
+        looks_at: "requests without a good answer",
+        limit: "1 %; 50 % is invalid",
         of: Of::Both,
         origin: Origin::Answers,
         effect: Effect::Always,
@@ -463,6 +561,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::AgentsDiffer,
+        looks_at: "corrected p99 of each agent against the lowest of them",
+        limit: "1.2 times, unless their confidence intervals, at 5 % divided by the number of \
+                agents, overlap (those of p90 or p50 if p99 has none)",
         of: Of::Whole,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -476,6 +577,9 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::StartSkew,
+        looks_at: "how late an agent's first request was, plus how far its clock may have been off \
+                   from the controller's",
+        limit: "125 ms together",
         of: Of::Whole,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
