@@ -121,9 +121,9 @@ comparisons:
 		--nocapture --test-threads 1
 
 # How often a ceiling or a knee lies above the target's capacity, and what load it takes, in simulation:
-# 200 of each target, in about two minutes. probe/README.md has the table.
+# 100 of each target, in about a minute. probe/README.md has the table.
 ceilings:
-	TEST_CEILINGS=200 cargo test --release --locked -p probe --lib simulated -- --nocapture
+	TEST_CEILINGS=100 cargo test --release --locked -p probe --lib simulated -- --nocapture
 
 # In about twelve minutes; as Markdown.
 bench: build

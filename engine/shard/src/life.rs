@@ -236,7 +236,7 @@ impl Shard {
     }
 
     /// Ends what is left and returns the report.
-    fn finish(mut self) -> ShardReport {
+    pub(super) fn finish(mut self) -> ShardReport {
         self.catch_up();
         let now_ns = self.now_ns();
         self.stamp_queued();

@@ -647,13 +647,15 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use std::io::ErrorKind;
+    use std::io::{ErrorKind, Read};
     use std::net::{TcpListener, TcpStream};
     use std::sync::Arc;
 
+    use uring::Payload;
+
     use super::*;
     use crate::ShardPlan;
-    use crate::plan::due_at;
+    use crate::plan::{Step, due_at};
 
     #[test]
     fn a_user_who_waited_for_a_connection_until_the_deadline_sends_nothing_late() {
@@ -694,7 +696,11 @@ mod tests {
 
     /// A shard with a request queued in slot 0, and the target's end of its connection.
     fn with_a_queued_request() -> (Shard, TcpStream) {
-        let (mut shard, listener) = Shard::open_for_test();
+        let (shard, listener) = Shard::open_for_test();
+        queue_a_request(shard, &listener)
+    }
+
+    fn queue_a_request(mut shard: Shard, listener: &TcpListener) -> (Shard, TcpStream) {
         let now_ns = shard.now_ns();
         assert!(shard.open_connection(now_ns));
         shard.wait_for_fresh();
@@ -742,5 +748,47 @@ mod tests {
         assert_eq!((counts.intended, counts.sent, counts.failed), (1, 0, 0));
         assert_eq!(counts.unsent_reasons.of(UnsentReason::End), 1);
         assert_eq!((shard.connections.requests(), shard.connections.queued()), (0, 0));
+    }
+
+    #[test]
+    fn the_rest_of_an_upload_stays_here_when_the_lease_ends() {
+        // More than the kernel holds for a connection.
+        const BODY: usize = 32 << 20;
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {BODY}\r\n\r\n");
+        let request = Payload::copied(head.as_bytes(), &vec![b'x'; BODY], 1).expect("pages");
+        let plan = ShardPlan {
+            steps: vec![Step::for_test(request)],
+            ..ShardPlan::open_for_test(listener.local_addr().expect("bound").into())
+        };
+        let shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        let (mut shard, mut peer) = queue_a_request(shard, &listener);
+        let lease = |shard: &Shard, lease_ns: u64| {
+            shard.signals.lease_ns.store(lease_ns, std::sync::atomic::Ordering::Relaxed);
+        };
+        // How many bytes reach the peer while the shard goes on with its completions.
+        let arrives = |shard: &mut Shard, peer: &mut TcpStream, rounds: usize| -> usize {
+            let mut bytes = vec![0; 1 << 20];
+            let mut arrived = 0;
+            for _ in 0..rounds {
+                shard.ring.wait(10_000_000);
+                shard.reap();
+                while let Ok(read @ 1..) = peer.read(&mut bytes) {
+                    arrived += read;
+                }
+            }
+            arrived
+        };
+        lease(&shard, u64::MAX);
+        shard.flush();
+        let before = arrives(&mut shard, &mut peer, 8);
+        assert!(256 << 10 < before && before < BODY / 2, "{before} bytes");
+        lease(&shard, shard.clock.monotonic_ns(shard.now_ns()));
+        // Some lie in the kernel, and one send.
+        let after = arrives(&mut shard, &mut peer, 80);
+        assert!(after <= 1 << 20, "{after} bytes");
+        let report = shard.finish();
+        let counts = &report.recorder.counts;
+        assert_eq!((counts.sent, counts.abandoned, counts.answered), (1, 1, 0));
     }
 }

@@ -70,7 +70,9 @@ impl Shard {
         let began_ns = self.now_ns();
         self.connections[slot].socket.handshake(began_ns);
         self.sessions().begin(slot);
-        self.send_next(slot);
+        if !self.is_withheld(slot) {
+            self.send_next(slot);
+        }
         self.arm(slot);
         self.worked(began_ns);
     }
@@ -88,7 +90,10 @@ impl Shard {
             return;
         }
         if self.sessions().wants_write(slot) {
-            return self.send_next(slot);
+            if !self.is_withheld(slot) {
+                self.send_next(slot);
+            }
+            return;
         }
         if !self.sessions().is_handshaking(slot) {
             let (agreed, resumed) = self.sessions().agreed(slot);
@@ -215,7 +220,7 @@ impl Shard {
     fn send_unasked(&mut self, slot: u32) {
         let connection = &self.connections[slot];
         let is_free = connection.exchanges.queued() == 0 && !connection.socket.sending;
-        if is_free && self.sessions().wants_write(slot) {
+        if is_free && self.sessions().wants_write(slot) && !self.is_withheld(slot) {
             self.connections.leave_idle(slot);
             self.send_next(slot);
         }
