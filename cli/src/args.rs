@@ -57,9 +57,9 @@ const LOADING: [&str; 6] = ["run", "controller", "sweep", "search", "ceiling", "
 const CALIBRATE: &str = "\
 Measure the generator's own limits and overhead on this machine, in little more than a minute.
 
-It loads the null target, on the cores that the generator leaves free, and measures the clocks, how
-late the generator wakes up, the highest rate it can offer, the latency of a target that does no
-work, the CPU time of a request and of optional features, and the generator's share of a known
+It loads the null target, on the cores that the generator leaves free, and measures the clocks, \
+how late the generator wakes up, the highest rate it can offer, the latency of a target that does \
+no work, the CPU time of a request and of optional features, and the generator's share of a known \
 latency. The result is saved, and later runs are checked against it.
 
 With --truth, load targets whose latency follows from arithmetic instead, and compare.";
@@ -67,35 +67,37 @@ With --truth, load targets whose latency follows from arithmetic instead, and co
 const CEILING: &str = "\
 Find the highest rate that generator and target sustain, and what limits it.
 
-The rate doubles until a step fails: it sends less than 98 % of what is due, its backlog grows by
-more than 1 % of the arrivals, the generator is more than 1 ms late for half of the requests, more
-than 1 % of them have no good answer, or answers stop. The interval in between is then halved, step
-by step. Runs above the ceiling with other numbers of shards and connections show what limits it.
+The rate doubles until a step fails: it sends less than 98 % of what is due, its backlog grows by \
+more than 1 % of the arrivals, the generator is more than 1 ms late for half of the requests, \
+more than 1 % of them have no good answer, or answers stop. The interval in between is then \
+halved, step by step. Runs above the ceiling with other numbers of shards and connections show \
+what limits it.
 
 The bound is one of generator_core, target, cap (--conns), ports, files, link, none_reached.";
 
 const AB: &str = "\
 Load two URLs in alternating slices, and compare their latencies percentile by percentile.
 
-Each slice is a run of its own, warm-up included. The first slice of each side isn't compared; then
-slices follow in the order A B B A A B, so that drift on the machine affects both sides alike. With
---rate, the two slices of a pair have the same arrivals, and the next pair has different ones.
+Each slice is a run of its own, warm-up included. The first slice of each side isn't compared; \
+then slices follow in the order A B B A A B, so that drift on the machine affects both sides \
+alike. With --rate, the two slices of a pair have the same arrivals, and the next pair has \
+different ones.
 
-The target's errors count in every pair; requests that were never sent, or that failed because this
-machine lacked ports, files or memory, are shown separately. A pair's latencies are left out if the
-generator or its machine made one of its slices invalid; if fewer than 5 pairs are left, or fewer
-than half, latencies aren't judged. If the target may have made a slice invalid, the only change
-reported is that B is worse.";
+The target's errors count in every pair; requests that were never sent, or that failed because \
+this machine lacked ports, files or memory, are shown separately. A pair's latencies are left out \
+if the generator or its machine made one of its slices invalid; if fewer than 5 pairs are left, \
+or fewer than half, latencies aren't judged. If the target may have made a slice invalid, the \
+only change reported is that B is worse.";
 
 const EXPERIMENT: &str = "\
 Repeat one of the project's experiments on measuring latency, or all of them.
 
-An experiment starts its own servers, agents and runs, and judges the figures that it computes. It
-writes its reports, plots and result.json to a folder of its name; FINDINGS.md beside these folders
-presents all results. `page` runs nothing: it judges the existing results again, by the limits of
-this version, and rewrites FINDINGS.md.
+An experiment starts its own servers, agents and runs, and judges the figures that it computes. \
+It writes its reports, plots and result.json to a folder of its name; FINDINGS.md beside these \
+folders presents all results. `page` runs nothing: it judges the existing results again, by the \
+limits of this version, and rewrites FINDINGS.md.
 
-Exits 1 if a figure is outside its limits, and 3 if other load on the machine may be the cause or
+Exits 1 if a figure is outside its limits, and 3 if other load on the machine may be the cause or \
 the figure wasn't measured; `page` exits 0.";
 
 /// The argument that stands for all experiments.
@@ -103,37 +105,27 @@ pub(crate) const ALL_EXPERIMENTS: &str = "all";
 /// The argument that runs no experiment and rewrites the page of their results.
 pub(crate) const PAGE: &str = "page";
 
-/// The experiments, for the help.
-fn experiments() -> String {
-    let mut text = "Experiments:".to_owned();
-    for experiment in calibration::experiments::ALL {
-        text.push_str("\n  ");
-        text.push_str(experiment.name);
-    }
-    text
-}
-
 const AGENT: &str = "\
-By default an agent listens on loopback, needs no key and loads loopback targets only. If its
+By default an agent listens on loopback, needs no key and loads loopback targets only. If its \
 controller is silent for 3s, it stops the run and keeps the report in --state-dir.
 
-Exits 0 if a signal stops it, or 130 if that cut a run short. With --once, exits 0 if the run's
+Exits 0 if a signal stops it, or 130 if that cut a run short. With --once, exits 0 if the run's \
 report was collected, else 1.";
 
 const CONTROLLER: &str = "\
 Load a URL from many machines, each with an agent, and report one distribution of latencies.
 
-The flags are those of `truetail run` and apply to all agents together: with --rate 9k, three equal
-agents send 3,000 requests per second each. The arrivals are those of a single machine with the same
-seed, dealt out to the agents. Once all agents are ready, they begin at the same moment; afterwards
-their histograms are merged.
+The flags are those of `truetail run` and apply to all agents together: with --rate 9k, three \
+equal agents send 3,000 requests per second each. The arrivals are those of a single machine with \
+the same seed, dealt out to the agents. Once all agents are ready, they begin at the same moment; \
+afterwards their histograms are merged.
 
 Cores, source addresses and permitted targets are set on each agent: see `truetail agent --help`.";
 
 const COMPARE: &str = "\
-The sides may differ in target, seed, objectives, thresholds and the results that they keep.
-Runs differ even if nothing has changed. Several runs of each side, taken in turn, show by how much,
-and from five a side on the intervals include it. With one run a side it is unknown, so --fail-on
+The sides may differ in target, seed, objectives, thresholds and the results that they keep. Runs \
+differ even if nothing has changed. Several runs of each side, taken in turn, show by how much, \
+and from five a side on the intervals include it. With one run a side it is unknown, so --fail-on \
 exits 3 unless --accept-one-run is given.";
 
 /// The whole command line.
@@ -144,7 +136,7 @@ exits 3 unless --accept-one-run is given.";
     max_term_width = 110,
     about = "Measures HTTP latency from when a request was due, not from when it was sent",
     long_about = "Measures HTTP latency from when a request was due, not from when it was sent. \
-        Load comes at a set rate from pinned cores over io_uring, and every report can be verified.",
+        Load comes at a set rate from pinned cores over io_uring, and each report can be verified.",
     after_help = commands::EXAMPLES,
     after_long_help = format!("{}\n\n{}", commands::EXIT_CODES, commands::EXAMPLES)
 )]
@@ -161,7 +153,7 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Show what coordinated omission hides, on a server that stalls
     ///
-    /// Loads one stalling server twice, in a closed loop and by arrival rate, and compares the
+    /// It loads one stalling server twice, in a closed loop and by arrival rate, and compares the
     /// percentiles.
     Demo(DemoArgs),
     /// Check whether this machine is fit for load tests, and what to fix
@@ -208,8 +200,8 @@ Without --html and --svg it prints the summary that the run printed.")]
     Report(ReportArgs),
     /// Recompute a report's figures and check that they agree
     ///
-    /// Recomputes the figures of a report from the report itself and from its raw samples, and those
-    /// of a sweep, a search or a ceiling from its steps.
+    /// It recomputes the figures of a report from the report itself and from its raw samples, and
+    /// those of a sweep, a search or a ceiling from its steps.
     Verify(VerifyArgs),
     /// Print a run's raw samples as CSV or JSON Lines
     Samples(SamplesArgs),
@@ -225,7 +217,7 @@ Without --html and --svg it prints the summary that the run printed.")]
     #[command(long_about = CALIBRATE)]
     Calibrate(CalibrateArgs),
     /// Repeat one of the project's experiments on measuring latency
-    #[command(long_about = EXPERIMENT, after_help = experiments())]
+    #[command(long_about = EXPERIMENT)]
     Experiment(ExperimentArgs),
     /// Print the man page of truetail or of one of its commands
     Man {
@@ -265,8 +257,8 @@ pub(crate) struct RunArgs {
     pub(crate) plan: Option<PathBuf>,
 }
 
-/// What isn't part of the plan: what a run is checked against, where its results go, and what decides
-/// its exit code.
+/// What isn't part of the plan: what a run is checked against, where its results go, and what
+/// decides its exit code.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ResultArgs {
     /// The calibration; by default the one that was saved.
@@ -325,8 +317,8 @@ pub(crate) struct SamplesArgs {
     /// The file written by `run --raw`
     pub(crate) file: PathBuf,
 
-    /// Print CSV (the default): a header, then one line per request; times are in ns since the start
-    /// of the run
+    /// Print CSV (the default): a header, then one line per request; times are in ns since the
+    /// start of the run
     #[arg(long, group = "format")]
     pub(crate) csv: bool,
 
@@ -600,8 +592,8 @@ pub(crate) struct NullTargetArgs {
 /// Arguments of `calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
-    /// Load targets that stall, pause and queue, and compare each measured latency with the one that
-    /// arithmetic gives, in about five minutes
+    /// Load targets that stall, pause and queue, and compare each measured latency with the one
+    /// that arithmetic gives, in about five minutes
     #[arg(long)]
     pub(crate) truth: bool,
 

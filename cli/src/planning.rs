@@ -1,4 +1,5 @@
-//! Makes the plan from a plan file and flags: flags override the file, which overrides the defaults.
+//! Makes the plan from a plan file and flags: flags override the file, which overrides the
+//! defaults.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,8 +20,8 @@ const BODY_TYPE: &str = "application/x-www-form-urlencoded";
 /// typed; a flag that any of them can't use is refused.
 ///
 /// # Errors
-/// A usage error: the plan file can't be read, it has a key or value that no flag takes, or a command
-/// refuses a flag.
+/// A usage error: the plan file can't be read, it has a key or value that no flag takes, or a
+/// command refuses a flag.
 pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
     let plan = args::defaults(commands.first().copied().unwrap_or_default());
     let mut settings = Settings { plan, ..Settings::default() };

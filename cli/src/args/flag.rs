@@ -1,5 +1,5 @@
-//! A flag of the commands that load a URL: how it is typed, how its value is read, what it sets, and
-//! on which commands it differs from `run`. `super::flags` has a row for each.
+//! A flag of the commands that load a URL: how it is typed, how its value is read, what it sets,
+//! and on which commands it differs from `run`. `super::flags` has a row for each.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -37,8 +37,8 @@ pub(super) type ReadPath = fn(&OsStr) -> Result<PathBuf, String>;
 /// Where the settings keep the name of a file.
 pub(super) type Place = fn(&mut Settings) -> &mut Option<PathBuf>;
 
-/// Everything about a flag of the commands that load a URL, which is also a key of the plan file and
-/// a variable of the environment.
+/// Everything about a flag of the commands that load a URL, which is also a key of the plan file
+/// and a variable of the environment.
 pub(crate) struct Flag {
     arg: Arg,
     value: Value,

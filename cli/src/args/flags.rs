@@ -77,7 +77,10 @@ fn table() -> Vec<Flag> {
         .usual()
         .shown(&["ab"], |arg, _| arg.value_name("URL-A").required(true).help("The URL of side A")),
         flag(
-            option("target", REQUEST).value_name("URL").help("The URL, instead of the argument"),
+            option("target", REQUEST)
+                .value_name("URL")
+                .display_order(1)
+                .help("The URL, instead of the argument"),
             |to, given| put(&mut to.plan.target, text(given).map(|given| url(&given))),
         )
         .hidden(&["ab"]),
@@ -712,9 +715,9 @@ fn table() -> Vec<Flag> {
                 "Write a line of JSON each second during the run, warm-up included. A line \
                     has what was added since the line before, under the report's names: the \
                     counts of all lines add up to the report's. p50_us and p99_us are corrected \
-                    latencies of the requests that ended, within 6.25 %, and null below 20 and \
-                    1,000 of them. With -, the lines go to standard output, and the summary to \
-                    stderr",
+                    latencies of the requests that ended, within 6.25 %, and null with fewer \
+                    than 20 and 1,000 of them. With -, the lines go to standard output, and the \
+                    summary to stderr",
             ),
             name_or_stdout,
             OfRun(Ndjson::sink),

@@ -624,8 +624,8 @@ mod tests {
             ("truetail -z 1s http://h/", "-z is --duration here; type"),
             (
                 "truetail -c 50 -q 10 http://h/",
-                "-q is --rate here, for the whole run; hey's is per worker, 500 for its 50 together; \
-                 type",
+                "-q is --rate here, for the whole run; hey's is per worker, 500 for its 50 \
+                 together; type",
             ),
             (
                 "truetail -n 1 -o csv http://h/",
@@ -635,10 +635,13 @@ mod tests {
                 "truetail --output-format json http://h/",
                 "--output-format is --out here; type `truetail run --out - http://h/`",
             ),
-            ("truetail -s 10s:5 http://h/", "-s: `truetail sweep` changes the rate in steps; type"),
+            (
+                "truetail -s 10s:5 http://h/",
+                "-s: the number of users is fixed; --stages changes a rate",
+            ),
             (
                 "truetail attack -insecure -session-tickets -rate 5",
-                "`attack` is `run` here; -insecure is --insecure here; -session-tickets is --tls-sess",
+                "`attack` is `run` here; -insecure is --insecure here; -session-tickets is --tls-",
             ),
             ("truetail --latency http://h/", "--latency: percentiles are always printed; type"),
             ("truetail --threads 4 http://h/", "--threads: threads are cores here, by default all"),
@@ -654,8 +657,8 @@ mod tests {
             ),
             (
                 "truetail -d @f http://h/",
-                "-d is --body here; type `truetail run --body … http://h/`, where … stands for what \
-                 you typed",
+                "-d is --body here; type `truetail run --body … http://h/`, where … stands for \
+                 what you typed",
             ),
             (
                 "truetail sweep -z 1s http://h/",

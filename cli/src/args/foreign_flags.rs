@@ -220,7 +220,8 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("", "--config", Any, Omit(PLAN_FILE)),
 ];
 
-pub(super) const SCRIPT: &str = "there are no scripts: a run sends one request (--method, --header, --body); for scripts use k6";
+pub(super) const SCRIPT: &str =
+    "there are no scripts: a run sends one request (--method, --header, --body); for them use k6";
 pub(super) const KEPT: &str = "connections are kept (--keepalive off closes them)";
 const PROXY: &str =
     "there are no proxies: load the server, or the proxy as a server (--connect-to)";
@@ -228,7 +229,7 @@ const HTTP1: &str = "only HTTP/1.1 is spoken";
 const OPENED: &str = "connections are opened as the load needs them, up to --conns";
 const PLAN_FILE: &str = "flags may come from a file (--plan FILE.toml)";
 const EACH: &str = "each request has its own latency";
-const STAGES: &str = "`truetail sweep` changes the rate in steps";
+const STAGES: &str = "the number of users is fixed; --stages changes a rate over time";
 const NO_RATE: &str = "without a rate, each connection sends again once it is answered";
 
 pub(super) fn is_number(text: &str) -> bool {

@@ -14,7 +14,8 @@ use super::LOADING;
 /// What the names of variables begin with.
 const PREFIX: &str = "TRUETAIL_";
 
-/// Lets variables stand in for the flags of a command, except where those that were typed forbid it.
+/// Lets variables stand in for the flags of a command, except where those that were typed forbid
+/// it.
 pub(super) fn with_variables(command: Command, typed: &[Id]) -> Command {
     let free: Vec<Id> = free(&command, typed).map(|arg| arg.get_id().clone()).collect();
     command.mut_args(|arg| {

@@ -201,7 +201,7 @@ fn what_a_gate_cannot_mean_is_refused() {
     for (args, words) in [
         (&["--fail-on", "undecided"][..], "--fail-on undecided: there is no objective; give --slo"),
         (&["--fail-on", "suspect", "--allow-invalid"], "--fail-on suspect: --allow-invalid lets"),
-        (&["--slo", "rate>=0.9"], "--slo rate>=0.9: a closed loop asks for no rate"),
+        (&["--slo", "rate>=0.9"], "--slo rate>=0.9: a closed loop requests no rate"),
     ] {
         let output = binary().args(["run", "http://127.0.0.1:1/"]).args(args).output();
         let output = output.expect("the binary runs");

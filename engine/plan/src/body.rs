@@ -1,7 +1,7 @@
 //! The request's body: literal text, or the content of a file.
 //!
 //! A large file isn't kept in memory: it is read once, for its hash, and mapped when it is sent.
-//! Nothing is read twice, not even for several runs: a pipe can't be, and a file may change.
+//! Nothing is read twice, even for several runs: a pipe can't be, and a file may change.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use super::plan::Plan;
 pub const BODY_MAX: u64 = 1 << 30;
 /// The largest body, bytes, that isn't a regular file: it is kept in memory.
 const COPIED_MAX: u64 = 256 << 20;
-/// The size, bytes, from which on a file is sent from where it is instead of being copied.
+/// The size, bytes, from which on a file is mapped instead of copied.
 const MAPPED_MIN: u64 = 1 << 20;
 
 /// A request's body.
@@ -60,7 +60,7 @@ impl Body {
                     Ok(Err(too_large(text, &size.to_string(), BODY_MAX)))
                 }
                 size if found.is_file() && MAPPED_MIN <= size => Body::of_file(file, size).map(Ok),
-                // A pipe doesn't tell its size, and a file may grow.
+                // A pipe has no known size, and a file may grow.
                 _ => {
                     let mut bytes = Vec::new();
                     file.take(COPIED_MAX + 1).read_to_end(&mut bytes)?;
@@ -87,12 +87,12 @@ impl Body {
         }
     }
 
-    /// The first `length` bytes of a file. They are read, not mapped: where a file is cut short, a
-    /// read says so, and the first look at a mapping would be a signal.
+    /// The first `length` bytes of a file. They are read, not mapped: if the file is truncated, a
+    /// read returns an error, and access to a mapping raises a signal.
     fn of_file(mut file: File, length: u64) -> io::Result<Body> {
         let mut hasher = Hasher(Sha256::new());
         if io::copy(&mut (&mut file).take(length), &mut hasher)? < length {
-            return Err(io::Error::other("it was cut short meanwhile"));
+            return Err(io::Error::other("it was truncated meanwhile"));
         }
         Ok(Body { content: Content::File(file), length, sha256: hasher.0.finalize().into() })
     }
@@ -113,8 +113,8 @@ impl Body {
     }
 }
 
-/// The bodies of one plan or of several that have the same, each read when it is first needed. A
-/// clone has the same bodies.
+/// The bodies of one plan, or of several plans with the same bodies, each read when it is first
+/// needed. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct SharedBody(Arc<Mutex<BTreeMap<Option<String>, Arc<Body>>>>);
 
@@ -150,7 +150,7 @@ impl io::Write for Hasher {
 
 fn too_large(shown: &str, size: &str, most: u64) -> PlanError {
     let mebibytes = most >> 20;
-    let problem = format!("the body has {size} bytes, and {most} ({mebibytes} MiB) is the most");
+    let problem = format!("the body has {size} bytes; the most is {most} ({mebibytes} MiB)");
     let cure = match most {
         COPIED_MAX => "give a smaller one, or a regular file of up to 1024 MiB",
         _ => "give a smaller one",
@@ -187,7 +187,7 @@ mod tests {
             let message = read.err().map(|error| error.to_string()).unwrap_or_default();
             assert_eq!(message.contains(&format!("the body has {size} bytes")), !fits, "{message}");
         }
-        // It has no end.
+        // This file has no end.
         let plan = Plan { body: Some("@/dev/zero".to_owned()), ..Plan::default() };
         let error = Body::read(&plan).expect_err("refused");
         assert_eq!((error.flag, error.value.as_str()), ("--body", "@/dev/zero"));

@@ -1,5 +1,5 @@
-//! Completes a plan: fills in defaults and refuses every contradiction before anything runs. Also
-//! decides which keys of a plan file a flag drops.
+//! Completes a plan: fills in defaults and refuses every contradiction before anything runs. It
+//! also decides which keys of a plan file a flag drops.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -20,15 +20,15 @@ pub const CONNS_CLOSED_DEFAULT: usize = 64;
 /// The most connections of one plan.
 pub const CONNS_MAX: usize = 1_000_000;
 /// Default sends per system call of an open model. Below the ceiling few arrivals coincide, so
-/// this bounds what a burst does to the stamps: the fourth of four leaves about 10 µs after its
-/// own.
+/// this only bounds the error of the stamps in a burst: the fourth of four requests leaves about
+/// 10 µs after its stamp.
 pub const FLUSH_OPEN_DEFAULT: usize = 4;
 /// Default sends per system call of a closed model. At 64 connections against the null target,
 /// 1, 4, 8, 16 and 32 cost 3.72, 3.54, 3.51, 3.49 and 3.60 µs of CPU per request (medians of three
 /// runs of 2 s, Linux 6.18): beyond 8 nothing is gained, and the stamps get worse.
 pub const FLUSH_CLOSED_DEFAULT: usize = 8;
-/// Default sample of the requests for which the kernel says when they left: too few to show in the
-/// CPU time of a request.
+/// Default sample of the requests that the kernel stamps as they leave: too few to show in the CPU
+/// time of a request.
 pub const STAMP_SENDS_DEFAULT: OneIn = OneIn::new(NonZeroU32::new(1_000).expect("not zero"));
 /// The most requests that one connection may have in flight at once.
 pub const PIPELINE_MAX: usize = 64;
@@ -41,8 +41,8 @@ pub const SETTLE_TIMES_MAX: u64 = 5;
 pub const DURATION_MAX: Nanos = Nanos::from_secs(7 * 24 * 3_600);
 
 impl Plan {
-    /// Drops what contradicts flags before they override this plan; `flags` is the plan of the flags
-    /// alone. Otherwise the user would get an error about a flag that was never given.
+    /// Drops the values that contradict flags before these override the plan; `flags` is the plan
+    /// of the flags alone. Otherwise the user would get an error about a flag that was never given.
     pub fn drop_conflicts(&mut self, flags: &Plan) {
         let Plan { model, rate, stage, requests, duration, period, .. } = self;
         let Plan { overload, queue_max, prewarm, spare, .. } = self;
@@ -80,8 +80,8 @@ impl Plan {
         }
     }
 
-    /// Fills in what was left open, given the cores that this process may use, and refuses
-    /// contradictions. Nothing more is known of these cores, so by default it takes all but the
+    /// Fills in the defaults, given the cores that this process may use, and refuses
+    /// contradictions. Nothing more is known about these cores, so by default it takes all but the
     /// first, and at least one.
     ///
     /// # Errors
@@ -151,18 +151,17 @@ impl Plan {
         Ok(self)
     }
 
-    /// What a Unix-domain socket leaves to choose: it has no addresses, and the kernel stamps nothing
-    /// that passes it.
+    /// Completes a plan with a Unix-domain socket, which has no addresses and no kernel stamps.
     fn complete_unix(&mut self) -> Result<(), PlanError> {
         let Some(path) = &self.unix else { return Ok(()) };
         if self.is_https() {
-            let problem = "TLS is spoken over TCP alone";
+            let problem = "TLS works only over TCP";
             let cure = "give an http URL, or omit it";
             return Err(PlanError::new("--unix", path.display(), problem, cure));
         }
         if let Err(error) = Address::Unix(path.clone()).for_kernel() {
-            let problem = format!("no path of a socket ({error})");
-            let cure = "give one of 1 to 107 bytes, such as a link to it";
+            let problem = format!("not a path of a socket ({error})");
+            let cure = "give one of 1 to 107 bytes, such as a link to the socket";
             return Err(PlanError::new("--unix", path.display(), problem, cure));
         }
         let refuse = |flag, value, problem| {
@@ -172,7 +171,7 @@ impl Plan {
             let problem = "a Unix-domain socket has no address to connect from";
             return refuse("--source-addresses", address.to_string(), problem);
         }
-        let problem = "the kernel stamps nothing that passes a Unix-domain socket";
+        let problem = "the kernel has no timestamps for a Unix-domain socket";
         match self.stamps {
             Some(StampSource::Kernel) => return refuse("--stamps", "kernel".to_owned(), problem),
             Some(StampSource::User) | None => self.stamps = Some(StampSource::User),
@@ -186,7 +185,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Refuses what only TLS gives a meaning to where it isn't spoken, and what contradicts itself.
+    /// Refuses TLS flags for an http URL, and those that contradict each other.
     fn check_tls(&self) -> Result<(), PlanError> {
         let file = |file: &Option<PathBuf>| file.as_ref().map(|file| file.display().to_string());
         let session = (!self.tls_session.is_full()).then(|| "resume".to_owned());
@@ -206,28 +205,28 @@ impl Plan {
         }
         match (cert, key) {
             (Some(cert), None) => {
-                let problem = "a certificate without its key proves nothing";
+                let problem = "a certificate needs its key";
                 return Err(PlanError::new("--cert", cert, problem, "add --key FILE"));
             }
             (None, Some(key)) => {
-                let problem = "a key without its certificate";
+                let problem = "a key needs its certificate";
                 return Err(PlanError::new("--key", key, problem, "add --cert FILE"));
             }
             _ => {}
         }
         if let Some(cacert) = cacert.filter(|_| self.insecure) {
-            let problem = "--insecure accepts any certificate, whoever issued it";
+            let problem = "--insecure accepts certificates of any issuer";
             return Err(PlanError::new("--cacert", cacert, problem, "omit one of the two"));
         }
         Ok(())
     }
 
-    /// Whether setup of a completed plan offers load until its pool of connections has settled.
+    /// Whether the setup of a completed plan offers load until its pool of connections has settled.
     pub fn settles(&self) -> bool {
         self.model() == Model::Open && 0 < self.warmup.0 && self.keepalive == Switch::On
     }
 
-    /// How long that setup load of a completed plan takes, ns: at least and at most; 0 without any.
+    /// How long this setup load takes, ns: at least and at most; 0 without any.
     pub fn setup_ns(&self) -> (u64, u64) {
         if !self.settles() {
             return (0, 0);
@@ -267,7 +266,7 @@ impl Plan {
                 "--period",
                 "0s",
                 "must be above zero",
-                "omit it to send as soon as the last response has come",
+                "omit it to send as soon as the last response has arrived",
             ));
         }
         if let Some(period) = self.period
@@ -278,7 +277,7 @@ impl Plan {
                 "--period",
                 period,
                 format!(
-                    "{conns} connections would offer more than {} requests per second",
+                    "{conns} connections would send more than {} requests per second",
                     Rate::MAX_PER_SECOND
                 ),
                 "give a longer period or fewer --conns",
@@ -332,8 +331,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Has each connection carry one request, as the plan's own `Connection: close` asks: its
-    /// client sends nothing after that request (RFC 9112, section 9.6).
+    /// Makes each connection carry one request, for a plan with a `Connection: close` header of its
+    /// own: the client sends nothing after that request (RFC 9112, section 9.6).
     ///
     /// # Errors
     /// The plan has several requests on one connection.
@@ -402,7 +401,7 @@ impl Plan {
                 return Err(PlanError::new(
                     flag,
                     count,
-                    "belongs to an open model: a closed one opens all its connections first",
+                    "needs an open model: a closed one opens all its connections at the start",
                     "omit it, or add --rate",
                 ));
             }
@@ -424,15 +423,15 @@ impl Plan {
             return Err(PlanError::new(
                 "--slo",
                 slo,
-                "a closed loop asks for no rate that `rate` could be a share of",
+                "a closed loop requests no rate of which `rate` could be a share",
                 "omit it, or give --rate or --period",
             ));
         }
         Ok(())
     }
 
-    /// Places this completed plan's shards on these cores, at most as many as there are `conns`
-    /// connections here: a shard without one could send nothing.
+    /// Places this completed plan's shards on these cores, at most one for each of the `conns`
+    /// connections here: a shard without a connection could send nothing.
     pub fn place(&mut self, cores: &[usize], conns: usize) {
         let last = &cores[cores.len().saturating_sub(conns)..];
         self.cores = Some(CoreList::new(last.to_vec()));
@@ -441,8 +440,8 @@ impl Plan {
     fn complete_cores(&mut self, allowed_cores: &[usize], conns: usize) -> Result<(), PlanError> {
         match &self.cores {
             None => {
-                // The first is left to the target and the rest of the machine. The run, which knows
-                // the machine, chooses among the others.
+                // The first core is left to the target and the rest of the machine. The run, which
+                // knows the machine, chooses among the others.
                 let others = allowed_cores.get(1..).filter(|others| !others.is_empty());
                 self.place(others.unwrap_or(allowed_cores), conns);
             }

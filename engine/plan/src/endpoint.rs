@@ -1,4 +1,4 @@
-//! The parts of the plan's URL, and where it is.
+//! The parts of the plan's URL, and where to connect to.
 //!
 //! No error shows what may be a secret: a URL's credentials or its query.
 
@@ -14,7 +14,7 @@ use crate::{Plan, PlanError};
 pub struct Endpoint {
     /// Host and, unless it is the scheme's own, port: the value of the Host field.
     pub authority: String,
-    /// The URL's host, without brackets: the name that a certificate has to have.
+    /// The URL's host, without brackets: the name that a certificate must have.
     pub name: String,
     /// The name or the address of the host to connect to, without brackets.
     pub host: String,
@@ -33,27 +33,28 @@ impl Endpoint {
     /// The parts of the plan's URL, with the host and the port that the plan connects to.
     ///
     /// # Errors
-    /// Those of [`Endpoint::parse`], and a place that isn't one or that is somewhere else.
+    /// Those of [`Endpoint::parse`], and a place to connect to that is malformed or isn't the
+    /// URL's.
     pub fn of(plan: &Plan) -> Result<Endpoint, PlanError> {
         let endpoint = Endpoint::parse(&plan.target)?;
         let others = [("--connect-to", &plan.connect_to), ("--resolve", &plan.resolve)];
         if let (Some(_), Some((flag, place))) =
             (&plan.unix, others.into_iter().find_map(|(flag, place)| Some((flag, place.as_ref()?))))
         {
-            let problem = "--unix says already where to connect to";
+            let problem = "--unix already sets where to connect to";
             return Err(PlanError::new(flag, shown(place), problem, "omit one of them"));
         }
         match (&plan.connect_to, &plan.resolve) {
             (None, None) => Ok(endpoint),
             (Some(_), Some(resolve)) => {
-                let problem = "--connect-to says already where to connect to";
+                let problem = "--connect-to already sets where to connect to";
                 Err(PlanError::new("--resolve", shown(resolve), problem, "omit one of them"))
             }
             (Some(place), None) => match parse_place(place) {
                 Some((host, port)) => Ok(Endpoint { host, port, ..endpoint }),
                 None => {
                     let cure = "give HOST:PORT, e.g. 10.0.0.2:8080 or [::1]:8080";
-                    let problem = "not a host with its port";
+                    let problem = "not a host and a port";
                     Err(PlanError::new("--connect-to", shown(place), problem, cure))
                 }
             },
@@ -61,19 +62,19 @@ impl Endpoint {
         }
     }
 
-    /// The same at the address that `host:port:address` gives its host and port.
+    /// The endpoint at the address that `host:port:address` gives for its host and port.
     fn resolved(self, resolve: &str) -> Result<Endpoint, PlanError> {
         let refuse = |problem: String, cure: &str| {
             Err(PlanError::new("--resolve", shown(resolve), problem, cure))
         };
-        // An address of IPv6 has colons, and so may the host.
+        // An IPv6 address has colons, and so may the host.
         let parts = resolve.match_indices(':').find_map(|(at, _)| {
             let address = resolve[at + 1..].trim_start_matches('[').trim_end_matches(']');
             Some((parse_place(&resolve[..at])?, address.parse::<IpAddr>().ok()?))
         });
         match parts {
             None => {
-                let problem = "not a host, its port and an IP address".to_owned();
+                let problem = "not a host, a port and an IP address".to_owned();
                 refuse(problem, "give HOST:PORT:ADDRESS, e.g. api.test:80:10.0.0.2")
             }
             Some(((host, port), _))
@@ -89,7 +90,7 @@ impl Endpoint {
     /// Parses the plan's URL.
     ///
     /// # Errors
-    /// It isn't a URL, or not one that requests can be sent to.
+    /// It isn't a URL, or no requests can be sent to it.
     pub fn parse(url: &str) -> Result<Endpoint, PlanError> {
         let refuse = |problem: String, cure: &str| {
             Err(PlanError::new("--target", shown(url), problem, cure))
@@ -116,7 +117,7 @@ impl Endpoint {
         if authority.as_str().contains('@') {
             return refuse(
                 "credentials in a URL aren't sent".to_owned(),
-                "give them by --user NAME:PASSWORD",
+                "give them as --user USER:PASSWORD",
             );
         }
         let port = match (authority.port_u16(), authority.as_str().rsplit_once(':')) {
@@ -151,7 +152,7 @@ fn parse_place(text: &str) -> Option<(String, u16)> {
     is_place.then(|| (host.to_owned(), port))
 }
 
-/// The flag that says where a plan connects to, and what an error may show of its value.
+/// The flag that sets where a plan connects to, and the part of its value that an error may show.
 pub fn named(plan: &Plan) -> (&'static str, String) {
     match (&plan.unix, &plan.connect_to, &plan.resolve) {
         (Some(path), ..) => ("--unix", path.display().to_string()),
@@ -161,8 +162,8 @@ pub fn named(plan: &Plan) -> (&'static str, String) {
     }
 }
 
-/// What an error may show of a text that may not even be a URL: whatever stands before the last `@`
-/// may be credentials, and whatever follows the first `?` or `#` may be a secret.
+/// The part of a text, maybe not even a URL, that an error may show: anything before the last `@`
+/// may be credentials, and anything after the first `?` or `#` may be a secret.
 pub(crate) fn shown(url: &str) -> String {
     let (before, query) = url.find(['?', '#']).map_or((url, ""), |at| url.split_at(at));
     let cut = if query.is_empty() { "" } else { "?…" };
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_connects_where_it_says_and_asks_for_its_url() {
+    fn a_plan_may_connect_elsewhere_and_still_requests_its_url() {
         let of = |connect_to: Option<&str>, resolve: Option<&str>| {
             Endpoint::of(&Plan {
                 target: "http://api.test:81/x".to_owned(),
@@ -229,10 +230,10 @@ mod tests {
             assert_eq!([authority, name, path], ["api.test:81", "api.test", "/x"]);
         }
         for (connect_to, resolve, start) in [
-            (Some("10.0.0.2"), None, "--connect-to 10.0.0.2: not a host with its port"),
+            (Some("10.0.0.2"), None, "--connect-to 10.0.0.2: not a host and a port"),
             (Some("a:b@h:80"), None, "--connect-to …@h:80: not a host"),
             (Some("h:0"), None, "--connect-to h:0: "),
-            (None, Some("api.test:81"), "--resolve api.test:81: not a host, its port and an IP"),
+            (None, Some("api.test:81"), "--resolve api.test:81: not a host, a port and an IP"),
             (None, Some("api.test:80:10.0.0.2"), "--resolve api.test:80:10.0.0.2: the URL is at"),
             (None, Some("h:81:10.0.0.2"), "--resolve h:81:10.0.0.2: the URL is at api.test:81"),
             (Some("h:80"), Some("api.test:81:10.0.0.2"), "--resolve api.test:81:10.0.0.2: --conn"),

@@ -10,7 +10,7 @@ use thiserror::Error;
 pub struct PlanError {
     /// The flag, with its dashes: `--rate`.
     pub flag: &'static str,
-    /// The value as given or chosen; for what may hold a secret, what can be shown of it.
+    /// The value as given or chosen; if it may hold a secret, the part that can be shown.
     pub value: String,
     /// What is wrong with it.
     pub problem: String,
@@ -33,8 +33,8 @@ impl PlanError {
         PlanError { flag, value, problem: problem.into(), cure: cure.into() }
     }
 
-    /// The same of a value that a scenario of this name has.
+    /// The same error about a value of the scenario with this name.
     pub fn of_scenario(self, name: &str) -> PlanError {
-        PlanError { problem: format!("of scenario {name:?}: {}", self.problem), ..self }
+        PlanError { problem: format!("in scenario {name:?}: {}", self.problem), ..self }
     }
 }

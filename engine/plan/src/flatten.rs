@@ -1,14 +1,15 @@
-//! A document flattened: each value that holds no others, with the path that leads to it.
+//! Flattens a document: each value that holds no others, with the path that leads to it.
 //!
-//! It works on whatever serialises, so a field that a document gains shows up unasked.
+//! It works on anything that serialises, so a new field of a document appears without further work.
 
 use std::fmt::Display;
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// The values of a document that hold no others, in its order. A path joins the names of fields, and
-/// the positions of list elements from 0, by points. A number that isn't finite is null, as in JSON.
+/// The values of a document that hold no others, in its order. A path joins the names of fields,
+/// and the positions of list elements from 0, by points. A number that isn't finite is null, as in
+/// JSON.
 pub fn flatten(document: &impl Serialize) -> Vec<(String, Value)> {
     let mut values = Vec::new();
     let document = serde_json::to_value(document).expect("a document is made of names and values");

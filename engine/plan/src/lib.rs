@@ -1,7 +1,7 @@
-//! What to do: the plan, its defaults and contradictions, and the requests that it makes.
+//! The plan of a run, its defaults and contradictions, and the requests that it makes.
 //!
-//! Start at [`Plan`], whose fields are named like the flags. [`Plan::complete`] fills in what was
-//! left open and refuses every contradiction before anything runs.
+//! Start at [`Plan`], whose fields are named like the flags. [`Plan::complete`] fills in its
+//! defaults and refuses every contradiction before anything runs.
 //!
 //! This room reads no clock and opens no socket. The only file it reads is that of a request's
 //! body.

@@ -1,7 +1,7 @@
-//! What to do: the plan of one run, as flags, plan file and report spell it.
+//! The plan of one run, as flags, plan file and report write it.
 //!
-//! A plan is plain data. [`Plan::complete`] fills in what was left open and refuses what can't be
-//! run; after it, what the accessors below return is there.
+//! A plan is plain data. [`Plan::complete`] fills in its defaults and refuses what can't be run;
+//! after it, the accessors below have a value to return.
 
 use std::net::IpAddr;
 use std::ops::Not;
@@ -30,8 +30,8 @@ pub struct Plan {
     /// Open model: requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Open model: the rate as it rises and falls, instead of one. The window is as long as they are
-    /// together; the warm-up has the rate that the first begins with.
+    /// Open model: rates that change over time, instead of one rate. The window is as long as all
+    /// stages together; the warm-up runs at the rate with which the first stage begins.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stage: Vec<Stage>,
     /// Open model: how arrivals are spaced.
@@ -49,15 +49,16 @@ pub struct Plan {
     /// one has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<Nanos>,
-    /// Intended requests of the window, which ends once it has had them, or after `duration`.
-    /// Default: as many as `duration` has.
+    /// Intended requests of the window, which ends after them, or after `duration`. Default: as
+    /// many as `duration` allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
     /// Length of the recorded (steady) window.
     pub duration: Nanos,
     /// Length of the load before the window, which isn't recorded.
     pub warmup: Nanos,
-    /// From sent: a request that takes longer has timed out. It bounds the final drain as well.
+    /// Longest time from sending a request to the end of its response; one that takes longer has
+    /// timed out. It also bounds the final drain.
     pub timeout: Nanos,
     /// The request's method.
     pub method: String,
@@ -66,8 +67,8 @@ pub struct Plan {
     /// The request's body: literal text, or `@FILE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// What is requested where it isn't one request: scenarios, of which each arrival takes one by
-    /// their weights. Default: the request that the fields above make.
+    /// Scenarios, one of which each arrival picks by their weights. Default: the one request that
+    /// the fields above make.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scenario: Vec<Scenario>,
     /// The cores to run on, one shard each. Default: those of
@@ -76,17 +77,17 @@ pub struct Plan {
     pub cores: Option<CoreList>,
     /// How a shard waits for the next arrival.
     pub wait: Wait,
-    /// Whose stamp the arrival of a response has. Default: the kernel's, or the program's where the
-    /// kernel stamps nothing.
+    /// Who stamps the arrival of a response. Default: the kernel, or the program where the kernel
+    /// has no stamps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamps: Option<StampSource>,
-    /// A sample of the requests for which the kernel says when they left the host. Default:
+    /// The sample of requests that the kernel stamps as they leave the host. Default:
     /// [`super::STAMP_SENDS_DEFAULT`] with the kernel's stamps, where it stamps what leaves and a
     /// send leaves as a whole; else none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp_sends: Option<OneIn>,
-    /// The most sends that one system call may submit, each of one connection's requests: more is
-    /// cheaper, fewer keeps the `sent` stamps exact.
+    /// The most sends that one system call may submit, each of one connection's requests: more are
+    /// cheaper, fewer keep the `sent` stamps exact.
     /// Default: [`super::FLUSH_OPEN_DEFAULT`] and [`super::FLUSH_CLOSED_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush: Option<usize>,
@@ -96,7 +97,8 @@ pub struct Plan {
     /// Default: [`super::QUEUE_MAX_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_max: Option<Nanos>,
-    /// From intended: a request that isn't answered by then has expired. Default: none.
+    /// Longest time from when a request was due to the end of its response; one that takes longer
+    /// has expired. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Nanos>,
     /// Whether connections are reused.
@@ -113,7 +115,7 @@ pub struct Plan {
     /// The Unix-domain socket of this machine to connect to, instead of the URL's host and port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unix: Option<PathBuf>,
-    /// A file with certificates of issuers, PEM, that are trusted beside the system's.
+    /// A file with certificates of issuers, PEM, that are trusted besides the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cacert: Option<PathBuf>,
     /// A file with the client's certificate and those of its issuers, PEM. Default: none.
@@ -122,7 +124,7 @@ pub struct Plan {
     /// The file with its key, PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// Whether any certificate of the target's is accepted.
+    /// Whether any certificate of the target is accepted.
     #[serde(skip_serializing_if = "Not::not")]
     pub insecure: bool,
     /// What a connection's handshake begins with.
@@ -145,7 +147,7 @@ pub struct Plan {
     pub spare: Option<usize>,
     /// The status codes that count as success.
     pub expect_status: StatusSet,
-    /// What latencies and errors have to stay below. Default: nothing.
+    /// The objectives to meet. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slo: Option<Objectives>,
     /// A file for the raw samples: the stamps of every request.
@@ -190,13 +192,13 @@ pub enum Wait {
     Spin,
 }
 
-/// Whose stamp the arrival of a response has.
+/// Who stamps the arrival of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StampSource {
-    /// The kernel's, of the response's last segment: latencies without the generator in them.
+    /// The kernel, at the response's last segment: latencies exclude the generator.
     Kernel,
-    /// The program's, when it handles the response: latencies end with its wake-up and its queue.
+    /// The program, when it handles the response: latencies include its wake-up and its queue.
     User,
 }
 
@@ -224,9 +226,9 @@ pub enum Switch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TlsSession {
-    /// Nothing: each is a full one, as that of a client that comes for the first time.
+    /// Nothing: each handshake is a full one, as of a new client.
     Full,
-    /// The session of an earlier connection, where the target offered one.
+    /// The session of an earlier connection, if the target offered one.
     Resume,
 }
 
@@ -296,8 +298,8 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// The plan of one of several runs that this one stands for: its raw samples have a file of
-    /// their own, `r.bin` that of run 2 as `r-2.bin`.
+    /// The plan of one of several runs of this plan: its raw samples get a file of their own, for
+    /// run 2 `r-2.bin` instead of `r.bin`.
     pub fn nth_run(&self, number: usize) -> Plan {
         let numbered = |file: &PathBuf| {
             let mut name = file.file_stem().unwrap_or_default().to_owned();
@@ -327,14 +329,14 @@ impl Plan {
     }
 
     /// Users of a completed plan that is a closed loop without a period: each sends as soon as its
-    /// response is there.
+    /// response has arrived.
     pub fn unpaced_users(&self) -> Option<usize> {
         let is_unpaced = self.model() == Model::Closed && self.period.is_none();
         is_unpaced.then(|| self.conns() * self.pipeline)
     }
 
-    /// Whether only the run itself shows when its window ends: after so many requests of users
-    /// who wait for nothing but their responses.
+    /// Whether the window ends after a number of requests of users who wait only for their
+    /// responses, so that its end isn't known in advance.
     pub fn ends_by_count(&self) -> bool {
         self.requests.is_some()
             && self.rate.is_none()
@@ -347,7 +349,7 @@ impl Plan {
         self.cores.as_ref().expect("the plan was completed").as_slice()
     }
 
-    /// Whose stamps the responses of a completed plan have.
+    /// Who stamps the responses of a completed plan.
     pub fn stamps(&self) -> StampSource {
         self.stamps.expect("the plan was completed")
     }
@@ -373,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_of_several_runs_has_its_own_file() {
+    fn each_of_several_runs_has_its_own_file_of_samples() {
         for (file, second) in
             [("a/r.bin", "a/r-2.bin"), ("r", "r-2"), ("r.x.bin", "r.x-2.bin"), (".r", ".r-2")]
         {
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_file_says_what_the_flags_say() {
+    fn a_plan_file_is_read_and_written() {
         let text = "target = 'http://[::1]:8080/x'\nrate = '20k'\narrivals = 'constant'\n\
             duration = '10s'\ncores = '0-1'\nheaders = ['A: b']\n";
         let plan: Plan = toml::from_str(text).expect("a plan");

@@ -1,9 +1,9 @@
-//! The plan as a report may show it: what may be a secret is replaced by its hash.
+//! The plan as a report may show it: values that may be secret are replaced by their hashes.
 //!
 //! Reports get passed on, and a request may carry a password. No list knows every name that secrets
-//! go by, so only headers that can't hold one are shown. The hashes still tell whether two runs
+//! go by, so only headers that can't hold one are shown. The hashes still show whether two runs
 //! sent the same request. For that they are unsalted, so they don't hide a value that can be
-//! guessed. The path is shown: without it, a report says little.
+//! guessed. The path is shown: without it, a report would be of little use.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::Plan;
 use crate::body::Body;
 use crate::scenario::{Scenario, Step};
 
-/// A plan without secrets, the only kind that gets into a report. One that is read is taken at its
-/// writer's word.
+/// A plan without secrets, the only kind that gets into a report. A plan that is read from a report
+/// is trusted to be one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Redacted(Plan);
 
-/// The headers whose values are shown: they say what is requested, and in which form. `Referer`
-/// isn't among them, since it is a URL with its query.
+/// The headers whose values are shown: they describe what is requested, and in which form.
+/// `Referer` isn't among them, since it is a URL with its query.
 const SHOWN: [&str; 25] = [
     "accept",
     "accept-charset",
@@ -137,7 +137,7 @@ fn redacted_url(url: &str) -> String {
     shown
 }
 
-/// What is before the first `mark`, and what is after it.
+/// The parts of a text before and after the first `mark`.
 fn parted(text: &str, mark: char) -> (&str, Option<&str>) {
     text.split_once(mark).map_or((text, None), |(before, after)| (before, Some(after)))
 }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_shows_as_little() {
+    fn a_step_is_redacted_like_the_plan() {
         let step = Step {
             url: Some("/a?token=abc".to_owned()),
             headers: vec!["Cookie: abc".to_owned()],
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn all_else_stays() {
+    fn everything_else_stays() {
         let plan = Plan {
             target: "http://h/a?".to_owned(),
             headers: vec!["Accept: b".to_owned()],

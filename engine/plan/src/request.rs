@@ -1,7 +1,7 @@
 //! The request that a plan makes, as the bytes of its head.
 //!
-//! No error shows what may be a secret: of a header only its position, of a URL neither its
-//! credentials nor its query.
+//! No error shows what may be a secret: it has the position of a header, and a URL without its
+//! credentials and its query.
 
 use http1::request::{Request, RequestError, RequestSpec};
 
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_path_is_told_without_its_query() {
+    fn a_bad_path_is_reported_without_its_query() {
         // The URL parser lets non-ASCII paths pass.
         let endpoint = Endpoint { path: "/é?pa55".to_owned(), ..endpoint() };
         let plan = Plan { target: "http://h/é?pa55".to_owned(), ..Plan::default() };
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_header_is_told_by_its_position_alone() {
+    fn a_bad_header_is_reported_by_its_position_alone() {
         for (headers, position, problem) in [
             (vec!["pa55"], "#1", "no colon"),
             (vec![""], "#1", "no colon"),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_cannot_be_sent_is_told() {
+    fn a_bad_method_is_reported() {
         for (method, body_bytes, shown) in [
             ("CONNECT", 0, "CONNECT"),
             ("TRACE", 1, "TRACE"),

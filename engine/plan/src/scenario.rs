@@ -1,11 +1,11 @@
-//! Scenarios: what is requested where it isn't one request, and how often each is taken.
+//! Scenarios: the requests of a plan that makes more than one, and how often each is made.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The most scenarios of a plan.
 pub const SCENARIOS_MAX: usize = 1_000;
-/// The heaviest that a scenario may be.
+/// The largest weight of a scenario.
 pub const WEIGHT_MAX: u32 = 1_000_000;
 
 /// One of the things that users do, of which each arrival takes one.
@@ -22,14 +22,14 @@ pub struct Scenario {
     pub step: [Step; 1],
 }
 
-/// A request of a scenario. What it leaves out is as the plan has it for all.
+/// A request of a scenario. Fields that it leaves out are the plan's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Step {
     /// The method.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// The URL, or path and query on the host of the plan's URL, which is that of all.
+    /// The URL, or path and query on the host of the plan's URL, which all scenarios share.
     #[serde(alias = "path", skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Headers, each `Name: value`; one of the plan's with the same name isn't sent.

@@ -1,5 +1,5 @@
-//! Service level objectives: what latencies and errors have to stay below, and what share of the
-//! rate has to be reached, `p99<20ms,errors<0.1%,rate>=0.99`.
+//! Service level objectives: bounds for latencies and errors, and the share of the rate to reach,
+//! `p99<20ms,errors<0.1%,rate>=0.99`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use units::{Nanos, Scalar};
 #[schemars(into = "String", from = "String")]
 pub struct Objectives(Vec<Objective>);
 
-/// One objective: what has to stay below which bound, or to reach it.
+/// One objective: a figure, and the bound that it must stay below or reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Objective {
     /// A figure of the corrected latencies, and its bound.
@@ -26,7 +26,7 @@ pub enum Objective {
     },
     /// Answers per second of the window, of whatever status, as a share of the requests due in it.
     Rate {
-        /// What has to be reached, above 0 and up to 1.
+        /// The share to reach, above 0 and up to 1.
         share: f64,
     },
 }
@@ -63,7 +63,7 @@ impl Objectives {
 }
 
 impl Objective {
-    /// What is bounded, as it was written: `p99.9`, `errors`.
+    /// The name of the figure, as it was written: `p99.9`, `errors`.
     pub fn metric(&self) -> String {
         match self {
             Objective::Latency(metric, _) => metric.to_string(),
@@ -132,7 +132,7 @@ enum Problem {
     Share(String),
     #[error("no run can prove `errors<{0}`; give the share that may fail, e.g. errors<0.001%")]
     NoErrors(String),
-    #[error("invalid rate `{0}`; give the least share of what is asked, e.g. rate>=0.99")]
+    #[error("invalid rate `{0}`; give the least share of the requested rate, e.g. rate>=0.99")]
     Rate(String),
     #[error("`{0}` is more than one objective; separate them by commas")]
     Separator(String),
@@ -183,7 +183,7 @@ fn objective(text: &str) -> Result<Objective, Problem> {
             LatencyMetric::Percentile(percentile.ok_or_else(|| Problem::Metric(name.to_owned()))?)
         }
     };
-    // Nobody means seconds by a bound that has no unit.
+    // A bound without a unit is hardly meant in seconds.
     let has_unit = bound.ends_with(|last: char| last.is_ascii_alphabetic());
     match bound.parse() {
         Ok(Nanos(ns)) if 0 < ns && has_unit => Ok(Objective::Latency(latency, Nanos(ns))),
@@ -191,7 +191,7 @@ fn objective(text: &str) -> Result<Objective, Problem> {
     }
 }
 
-/// The objective of the rate, by what follows its name: `>=0.99` or `>=99%`.
+/// The objective of the rate, from the text after its name: `>=0.99` or `>=99%`.
 fn rate(bound: &str) -> Result<Objective, Problem> {
     let number = bound.strip_prefix(">=").map(str::trim);
     let share = number.and_then(|number| match number.strip_suffix('%') {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_objective_is_refused_with_its_cure() {
+    fn a_wrong_objective_is_refused_with_its_cure() {
         for (text, problem) in [
             ("", "`` has no bound; give METRIC<BOUND"),
             ("p99", "`p99` has no bound; give METRIC<BOUND"),
@@ -273,7 +273,7 @@ mod tests {
             ("p+9<1s", "unknown metric `p+9`; choose"),
             (
                 "rate<1",
-                "invalid rate `rate<1`; give the least share of what is asked, e.g. rate>=0.99",
+                "invalid rate `rate<1`; give the least share of the requested rate, e.g. rate>=0.99",
             ),
             ("rate", "invalid rate `rate`; give"),
             ("rate>=0", "invalid rate `rate>=0`; give"),

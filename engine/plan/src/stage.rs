@@ -1,4 +1,4 @@
-//! A stage: a stretch of the window with a rate of its own, as text and as a table.
+//! A stage: a part of the window with a rate of its own, as text and as a table.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use thiserror::Error;
 use units::{InvalidDuration, InvalidRate, Nanos, Rate, Scalar};
 
-/// A stretch of the window in which the rate is constant or changes evenly. As text
+/// A part of the window in which the rate is constant or changes evenly. As text
 /// `RATE:DURATION` or `FROM..TO:DURATION`; in documents a table of `rate`, or `from` and `to`, and
 /// `duration`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -73,12 +73,12 @@ fn rate(text: &str) -> Result<Rate, InvalidRate> {
     }
 }
 
-/// A stage as documents spell it.
+/// A stage as documents write it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Stage")]
 struct Table {
-    /// The rate of all of it, per second.
+    /// The rate of the whole stage, per second.
     #[serde(default, deserialize_with = "some_rate", skip_serializing_if = "Option::is_none")]
     rate: Option<Rate>,
     /// Of a ramp: the rate at its start.

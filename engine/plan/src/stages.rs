@@ -1,4 +1,4 @@
-//! The stages of a plan: where each lies in the run, and what contradicts them.
+//! The stages of a plan: when each begins and ends, and which flags contradict them.
 
 use std::ops::Range;
 
@@ -14,8 +14,7 @@ use super::stage::Stage;
 pub const PARTS_MAX: usize = 1_000;
 
 impl Plan {
-    /// The stages of a completed plan, each with the stretch of the run that it is, ns since the
-    /// epoch.
+    /// The stages of a completed plan, each with its span of the run, ns since the epoch.
     pub fn stages(&self) -> impl Iterator<Item = (Stage, Range<u64>)> + '_ {
         let mut start_ns = self.warmup.0;
         self.stage.iter().map(move |stage| {
@@ -31,26 +30,26 @@ impl Plan {
         self.stage.iter().any(|stage| [stage.from, stage.to].map(Some) != [first; 2])
     }
 
-    /// The stages as `--stages` has them.
+    /// The stages as `--stages` takes them.
     pub fn stages_text(&self) -> String {
         self.stage.iter().map(ToString::to_string).collect::<Vec<String>>().join(",")
     }
 
-    /// Makes the window as long as its stages are together, and refuses what contradicts them.
+    /// Makes the window as long as its stages together, and refuses flags that contradict them.
     pub(super) fn complete_stages(&mut self) -> Result<(), PlanError> {
         if self.stage.is_empty() {
             return Ok(());
         }
         let own = "omit it, or --stages";
         if let Some(rate) = self.rate {
-            return Err(PlanError::new("--rate", rate, "the stages say the rate", own));
+            return Err(PlanError::new("--rate", rate, "the stages set the rate", own));
         }
         if let Some(period) = self.period {
-            let problem = "a user with a period waits for responses, and stages are of arrivals";
+            let problem = "stages set an arrival rate, and only a closed model has a period";
             return Err(PlanError::new("--period", period, problem, own));
         }
         if let Some(requests) = self.requests {
-            let problem = "the stages say how long the window is";
+            let problem = "the stages set the length of the window";
             return Err(PlanError::new("--requests", requests, problem, own));
         }
         let refuse = |problem: String, cure| {
@@ -70,13 +69,13 @@ impl Plan {
         let sum = self.stage.iter().fold(0, |sum: u64, stage| sum.saturating_add(stage.duration.0));
         let whole = Nanos(sum);
         if DURATION_MAX < whole {
-            let problem = format!("they take {whole}, and a window at most {DURATION_MAX}");
+            let problem = format!("they take {whole}, and a window takes at most {DURATION_MAX}");
             return refuse(problem, "give shorter ones");
         }
         let (stages, steps) = (self.stage.len(), self.scenario.len().max(1));
         if PARTS_MAX < stages.saturating_mul(steps) {
             let problem = format!(
-                "{stages} stages of {steps} scenarios have {} results: at most {PARTS_MAX}",
+                "{stages} stages of {steps} scenarios have {} results, more than {PARTS_MAX}",
                 stages.saturating_mul(steps)
             );
             return refuse(problem, "give fewer stages, or fewer scenarios");
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_stages_is_refused() {
+    fn flags_that_contradict_stages_are_refused() {
         let of = || plan("100:30s,200:30s");
         let many = |count: usize| vec![stages("1:1s")[0]; count];
         let scenario = |at: usize| Scenario {
@@ -135,7 +134,7 @@ mod tests {
         };
         for (plan, start, cure) in [
             (Plan { rate: "5".parse().ok(), ..of() }, "--rate 5: the stages", "or --stages"),
-            (Plan { period: Some(Nanos(9)), ..of() }, "--period 9ns: a user", "or --stages"),
+            (Plan { period: Some(Nanos(9)), ..of() }, "--period 9ns: stages", "or --stages"),
             (Plan { requests: Some(7), ..of() }, "--requests 7: the stages", "or --stages"),
             (
                 Plan { duration: Nanos::from_secs(10), ..of() },

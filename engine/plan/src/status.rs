@@ -20,7 +20,7 @@ pub struct StatusSet {
 }
 
 impl StatusSet {
-    /// Whether the set holds the code; no set holds one of more than three digits.
+    /// Whether the set has this code; no set has one of more than three digits.
     #[inline]
     pub fn holds(&self, status: u16) -> bool {
         self.holds.get(usize::from(status)).is_some_and(|holds| *holds)
@@ -28,8 +28,8 @@ impl StatusSet {
 }
 
 impl Default for StatusSet {
-    /// Success by HTTP's own class, and the good answer to a conditional request. A redirect isn't
-    /// followed, so what was asked for hasn't come.
+    /// HTTP's own class of success, and the good answer to a conditional request. A redirect isn't
+    /// followed, so the requested content hasn't arrived.
     fn default() -> StatusSet {
         "2xx,304".parse().expect("the default is well-formed")
     }

@@ -6,7 +6,7 @@ use super::plan::{Plan, is_https};
 use super::scenario::{SCENARIOS_MAX, Scenario, Step, WEIGHT_MAX};
 
 impl Plan {
-    /// One plan for each request that this one makes: what all have in common, and its own.
+    /// One plan for each request that this plan makes, with that request's values.
     pub fn requests(&self) -> Vec<Plan> {
         if self.scenario.is_empty() {
             return vec![self.clone()];
@@ -37,14 +37,14 @@ impl Plan {
         self.scenario.iter().map(|scenario| scenario.weight).collect()
     }
 
-    /// What the results of the plan's one request are called.
+    /// The name of the results of the plan's one request.
     pub fn request_name(&self) -> String {
         let endpoint = Endpoint::parse(&self.target).ok();
         let path = endpoint.map_or_else(String::new, |endpoint| endpoint.path);
         named_by(&self.method, &path)
     }
 
-    /// A step's URL, given whole or as a path on the host of the plan's, or else the plan's own.
+    /// A step's URL: a whole one, a path on the plan's host, or else the plan's own URL.
     fn url_of(&self, url: Option<&str>) -> String {
         let url = match url {
             None => return self.target.clone(),
@@ -57,14 +57,14 @@ impl Plan {
         format!("{}{url}", &self.target[..scheme_end + host_end])
     }
 
-    /// Names the scenarios that have no name, and refuses what can't be taken.
+    /// Names the scenarios that have no name, and refuses those that can't be run.
     pub(super) fn complete_scenarios(&mut self) -> Result<(), PlanError> {
         let refuse = |at: usize, problem: String, cure: &str| {
             Err(PlanError::new("--targets", format!("#{}", at + 1), problem, cure))
         };
         if SCENARIOS_MAX < self.scenario.len() {
             let problem = format!("more than {SCENARIOS_MAX} scenarios");
-            return refuse(SCENARIOS_MAX, problem, "leave out those that are taken the least");
+            return refuse(SCENARIOS_MAX, problem, "leave out those with the smallest weights");
         }
         if self.scenario.is_empty() {
             return Ok(());
@@ -88,17 +88,17 @@ impl Plan {
                 || is_https(&own) != self.is_https()
             {
                 let problem = format!("{} is on another host than {}", shown(&own), all.authority);
-                return refuse(at, problem, "load one host a run");
+                return refuse(at, problem, "load one host per run");
             }
             if name.chars().any(char::is_control) {
-                let problem = "the name holds a control character".to_owned();
+                let problem = "the name has a control character".to_owned();
                 return refuse(at, problem, "leave it out");
             }
             if name.is_empty() {
                 let method = step.method.as_ref().unwrap_or(&self.method);
                 self.scenario[at].name = self.unused_name(&named_by(method, &endpoint.path));
             } else if self.scenario[..at].iter().any(|other| other.name == *name) {
-                let problem = format!("another scenario is called {name:?} as well");
+                let problem = format!("another scenario is also called {name:?}");
                 return refuse(at, problem, "give each a name of its own, or none");
             }
         }
@@ -108,7 +108,7 @@ impl Plan {
         Ok(())
     }
 
-    /// This name, with a number behind it if a scenario has it already.
+    /// This name, followed by a number if a scenario already has it.
     fn unused_name(&self, name: &str) -> String {
         let numbered = (2..).map(|number| format!("{name} #{number}"));
         let mut names = std::iter::once(name.to_owned()).chain(numbered);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_has_what_it_says_and_else_what_the_plan_says() {
+    fn a_step_overrides_the_plan_and_takes_the_rest_from_it() {
         let search = Step {
             method: Some("POST".to_owned()),
             headers: vec!["a: 2".to_owned(), "a: 3".to_owned()],
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn scenarios_without_a_name_are_called_by_what_they_request() {
+    fn scenarios_without_a_name_are_named_after_their_request() {
         let mut plan = Plan {
             target: "http://h/".to_owned(),
             scenario: vec![
@@ -177,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_refused_with_its_place() {
+    fn a_wrong_scenario_is_refused_with_its_position() {
         let named = |name: &str| Scenario { name: name.to_owned(), ..scenario(1, step("/")) };
         for (scenarios, place, problem) in [
             (vec![scenario(0, step("/"))], "#1", "no scenario has a weight"),
             (vec![scenario(1, step("/")), scenario(1, step("a"))], "#2", "doesn't begin with /"),
             (vec![scenario(1, step("http://g/"))], "#1", "http://g/ is on another host than h"),
             (vec![scenario(1, step("https://h/"))], "#1", "on another host"),
-            (vec![named("a"), named("b"), named("a")], "#3", "called \"a\" as well"),
+            (vec![named("a"), named("b"), named("a")], "#3", "also called \"a\""),
             (vec![named("a\nb")], "#1", "a control character"),
             (vec![scenario(WEIGHT_MAX + 1, step("/"))], "#1", "above 1000000"),
         ] {

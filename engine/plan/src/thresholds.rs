@@ -9,15 +9,15 @@ use thiserror::Error;
 use crate::PlanError;
 use crate::flatten::flatten;
 
-/// The thresholds beyond which a run is suspect or invalid, as far as a plan may change them. Shares
-/// are fractions of 1. Bounds that no load needs otherwise stand beside their rules.
+/// The thresholds beyond which a run is suspect or invalid, as far as a plan may change them.
+/// Shares are fractions of 1. Bounds that no plan needs to change stand beside their rules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thresholds {
     /// Share of the intended requests that may be missing among the sent ones.
     pub unsent: f64,
-    /// What the generator may add to the requests at p90 and above whatever their latency is, µs.
-    /// The sends may be as much burstier than planned as this explains.
+    /// What the generator may add to the requests at p90 and above, whatever their latency, µs. The
+    /// sends may be as much burstier than planned as this explains.
     pub lateness_floor_us: f64,
     /// What the generator added to the requests at corrected p50, or at p90, p99 or p99.9 if it is
     /// above [`Thresholds::lateness_floor_us`], as a share of their latency; and receive lateness
@@ -28,7 +28,7 @@ pub struct Thresholds {
     /// Share of the latencies that may differ by more than 5 % between the window's first and last
     /// quarter, beyond chance.
     pub drift: f64,
-    /// The percentile that a run has to have samples for.
+    /// The percentile for which a run must have enough samples.
     pub percentile: f64,
     /// Share of a shard's time that others may take: stolen by the hypervisor, waiting for its
     /// core, or while its core served the interface's interrupts.
@@ -98,7 +98,7 @@ pub struct Bound {
     value: f64,
 }
 
-/// What can be shown of a text that isn't a bound. A header given by mistake may hold a secret; a
+/// The part of a wrong bound that an error may show. A header given by mistake may hold a secret; a
 /// name or a number doesn't.
 fn shown(text: &str) -> String {
     let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');

@@ -89,11 +89,11 @@ fn what_has_no_meaning_there_is_refused() {
         (of(long), "--unix xxx"),
         (
             of(|plan| Plan { connect_to: Some("h:80".to_owned()), ..plan }),
-            "--connect-to h:80: --unix says already where to connect to; omit one",
+            "--connect-to h:80: --unix already sets where to connect to; omit one",
         ),
         (
             of(|plan| Plan { resolve: Some("h:80:::1".to_owned()), ..plan }),
-            "--resolve h:80:::1: --unix says already",
+            "--resolve h:80:::1: --unix already sets",
         ),
         (
             of(|plan| Plan { source_addresses: vec!["::1".parse().expect("an address")], ..plan }),
@@ -101,11 +101,11 @@ fn what_has_no_meaning_there_is_refused() {
         ),
         (
             of(|plan| Plan { stamps: Some(StampSource::Kernel), ..plan }),
-            "--stamps kernel: the kernel stamps nothing that passes a Unix-domain socket; omit",
+            "--stamps kernel: the kernel has no timestamps for a Unix-domain socket; omit",
         ),
         (
             of(|plan| Plan { stamp_sends: Some("1/10".parse().expect("a sample")), ..plan }),
-            "--stamp-sends 1/10: the kernel stamps nothing",
+            "--stamp-sends 1/10: the kernel has no timestamps",
         ),
     ] {
         assert!(message.starts_with(start), "{message}");
