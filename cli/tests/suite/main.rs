@@ -9,6 +9,7 @@ mod ceiling;
 #[cfg(feature = "comparisons")]
 mod comparisons;
 mod deploy;
+mod documents;
 mod edges;
 mod experiment;
 mod exports;
