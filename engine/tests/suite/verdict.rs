@@ -13,7 +13,7 @@ use engine::report::machine::{CoreTime, Machine};
 use engine::report::merge::{add_profile, hold_against};
 use engine::report::verdict::{Code, Level, Reason, Topic, Verdict};
 use engine::report::{
-    ClientPart, ClientShare, DistributionPart, LittlesLaw, Microseconds, Report, Samples,
+    ClientPart, ClientShare, DistributionPart, Follows, LittlesLaw, Microseconds, Report, Samples,
 };
 use engine::stats::stationarity::Stationarity;
 use engine::sys::units::{CoreList, Nanos};
@@ -618,6 +618,21 @@ fn a_core_that_could_not_offer_the_rate_is_saturated_although_it_waited_at_times
     assert_eq!(codes(0.8, 0.9), [Code::RateMissed], "the rate needs 89 %");
     assert_eq!(codes(0.3, 0.1), [Code::RateMissed], "an idle generator waits for its target");
     assert_eq!(codes(0.8, 1.0), []);
+}
+
+#[test]
+fn where_the_warm_up_takes_the_whole_run_the_full_core_may_be_why() {
+    let mut report = clean();
+    nothing_sent(&mut report);
+    report.generator.shards[0].busy = 0.92;
+    let counts = &mut report.whole.counts;
+    (counts.intended, counts.warmup.sent, counts.warmup.answered) = (1_000, 500, 500);
+    let found = judge(&report);
+    let codes: Vec<Code> = found.found().map(|found| found.code).collect();
+    assert_eq!(codes, [Code::NothingSent, Code::CoreSaturated]);
+    let reason = &found.reasons[0];
+    assert!(reason.evidence.contains("the warm-up took all of the run"), "{reason:?}");
+    assert_eq!(reason.code.rule().more.follows, Follows::Notes, "the other explains it");
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub static RULES: &[Rule] = &[
         meaning: "the run says nothing about the target",
         cure: "see the errors by cause and the other reasons for what kept them",
         checks: &[load::nothing_sent],
-        more: NO_MORE,
+        more: More { follows: Follows::Notes, ..NO_MORE },
     },
     Rule {
         code: Code::RateMissed,
