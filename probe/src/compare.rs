@@ -399,7 +399,7 @@ fn read(reports: &[Report], before: usize, allowed: Allowed) -> Result<Runs, Inc
         let (bad, all) = counts.of_target();
         runs.bad = (runs.bad.0 + bad, runs.bad.1 + all);
         runs.pieces.add(of_run.pieces);
-        runs.bad_pieces.add(report.series.of_target_pieces(counts));
+        runs.bad_pieces.add(report.series.of_target_pieces(report.config.window_s(), counts));
         runs.whole.merge(&of_run.whole);
         runs.each.push(of_run.whole);
     }
@@ -595,9 +595,9 @@ mod tests {
             ..Counts::default()
         };
         assert_eq!(whole.of_target(), (15, 210));
-        let of_target: Vec<_> = series.of_target_pieces(&whole).iter().copied().collect();
+        let of_target: Vec<_> = series.of_target_pieces(1.0, &whole).iter().copied().collect();
         assert_eq!(of_target, [(5, 100), (0, 40), (10, 70)]);
-        let all: Vec<_> = series.bad_pieces().iter().copied().collect();
+        let all: Vec<_> = series.bad_pieces(1.0).iter().copied().collect();
         assert_eq!(all, [(5, 100), (60, 100), (40, 100)]);
     }
 

@@ -252,7 +252,11 @@ impl Step {
             answered_per_s: part.rate.answered_due,
             requests: counts.intended,
             errors,
-            errors_interval: errors_interval(errors, counts.intended, &report.series.bad_pieces()),
+            errors_interval: errors_interval(
+                errors,
+                counts.intended,
+                &report.series.bad_pieces(report.config.window_s()),
+            ),
             backlog: Backlog::new(&backlog, *interval_s, offered),
             silent_from_s: silent_from_s(&report.series)
                 .filter(|_| Cause::LOCAL.iter().all(|cause| counts.errors.of(*cause) == 0)),

@@ -347,10 +347,12 @@ impl Series {
         }
     }
 
-    /// The latencies of each interval.
-    pub fn pieces(&self) -> Pieces<Histogram<u64>> {
+    /// The latencies of each interval of a window of this length.
+    pub fn pieces(&self, window_ns: u64) -> Pieces<Histogram<u64>> {
         let latencies = self.slots().iter().map(|slot| slot.latency.clone());
-        Pieces::new(latencies.collect(), self.interval_ns as f64 / SECOND_NS as f64)
+        let [each_s, window_s] =
+            [self.interval_ns, window_ns].map(|ns| ns as f64 / SECOND_NS as f64);
+        Pieces::new(latencies.collect(), each_s).lasting(window_s)
     }
 }
 

@@ -138,7 +138,8 @@ impl Joined {
             window_figures(&recorder, &plan, until_ns, target);
         let times = recorder.times.distributions();
         let slo = plan.slo.as_ref().map(|slo| {
-            let (corrected, pieces) = (&times.corrected, &recorder.series.pieces());
+            let window_ns = until_ns.saturating_sub(plan.warmup.0);
+            let (corrected, pieces) = (&times.corrected, &recorder.series.pieces(window_ns));
             Figures { part: &part, corrected, pieces, series: &series }.judge(slo)
         });
         let is_joint = 1 < per_agent.len() || !facts.lost.is_empty();
@@ -253,7 +254,7 @@ fn agent_part(agent: &AgentRun) -> AgentPart {
         arrivals_line: None,
         littles_law: littles_law(&recorder.in_flight, users),
         samples: head.samples.clone(),
-        part: part(recorder, plan, window_ns, &recorder.series.pieces(), target),
+        part: part(recorder, plan, window_ns, &recorder.series.pieces(window_ns), target),
     };
     part.start_skew_us = part.skew_us();
     let evidence = recorder.arrivals.as_ref();
@@ -400,7 +401,7 @@ pub fn window_figures(
     target: Option<f64>,
 ) -> WindowFigures {
     let window_ns = until_ns.saturating_sub(plan.warmup.0);
-    let pieces = recorder.series.pieces();
+    let pieces = recorder.series.pieces(window_ns);
     WindowFigures {
         part: part(recorder, plan, window_ns, &pieces, target),
         stationarity: while_steady(plan, &pieces),

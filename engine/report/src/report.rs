@@ -328,9 +328,10 @@ impl SeriesPart {
 }
 
 impl SeriesPart {
-    /// Of each interval the requests without a good answer, and all that were due.
-    pub fn bad_pieces(&self) -> Pieces<(u64, u64)> {
-        self.pieces(|counts| {
+    /// Of each interval of a window of this length the requests without a good answer, and all that
+    /// were due.
+    pub fn bad_pieces(&self, window_s: f64) -> Pieces<(u64, u64)> {
+        self.pieces(window_s, |counts| {
             let good = counts.answered.saturating_sub(counts.unexpected_status);
             (counts.intended.saturating_sub(good), counts.intended)
         })
@@ -339,13 +340,13 @@ impl SeriesPart {
     /// The same as far as it speaks of the target ([`Counts::of_target`]); `whole` counts the run.
     /// Neither what failed here nor why a request wasn't sent is kept by interval: each has the
     /// same part in the errors, or in the unsent, of all.
-    pub fn of_target_pieces(&self, whole: &Counts) -> Pieces<(u64, u64)> {
+    pub fn of_target_pieces(&self, window_s: f64, whole: &Counts) -> Pieces<(u64, u64)> {
         let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
         let failed_here = share(whole.failed_here(), whole.ended_in_error());
         let dropped = share(whole.unsent - whole.unsent_here(), whole.unsent);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part")]
         let part = |count: u64, share: f64| (count as f64 * share).round() as u64;
-        self.pieces(|counts| {
+        self.pieces(window_s, |counts| {
             let failed_here = part(counts.errors, failed_here);
             let dropped = part(counts.unsent, dropped);
             let errors = counts.errors.saturating_sub(failed_here).saturating_add(dropped);
@@ -357,9 +358,13 @@ impl SeriesPart {
     }
 
     /// Two numbers of each interval.
-    fn pieces(&self, of: impl Fn(&IntervalCounts) -> (u64, u64)) -> Pieces<(u64, u64)> {
+    fn pieces(
+        &self,
+        window_s: f64,
+        of: impl Fn(&IntervalCounts) -> (u64, u64),
+    ) -> Pieces<(u64, u64)> {
         let each = self.intervals.iter().map(|interval| of(&interval.counts));
-        Pieces::new(each.collect(), self.interval_s)
+        Pieces::new(each.collect(), self.interval_s).lasting(window_s)
     }
 }
 

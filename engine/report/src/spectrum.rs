@@ -48,7 +48,8 @@ impl Report {
         let intervals =
             intervals.map(|interval| histogram_of_text(&interval.histogram, INTERVAL_DIGITS));
         let intervals: Vec<Histogram<u64>> = intervals.collect::<Result<_, HistogramError>>()?;
-        points(part, Some(&Pieces::new(intervals, self.series.interval_s)))
+        let pieces = Pieces::new(intervals, self.series.interval_s);
+        points(part, Some(&pieces.lasting(self.config.window_s())))
     }
 }
 

@@ -34,6 +34,8 @@ const CORRELATION_MAX: f64 = 0.5;
 const CORRELATION_READ_MAX: f64 = 0.95;
 /// The shortest run that is cut, s: 40 eighths of a second.
 pub(crate) const RUN_MIN_S: f64 = 5.0;
+/// What a difference of two moments in seconds may be off by, s: a window of 5 s is one.
+const ROUNDING_S: f64 = 1e-6;
 /// Its pieces at least; the last may have had nothing to hold.
 const PIECES_MIN: usize = 36;
 /// Runs from which on their spread is used, which holds whatever makes runs of one target differ.
@@ -49,12 +51,28 @@ pub struct Pieces<T> {
 struct Run<T> {
     pieces: Vec<T>,
     each_s: f64,
+    /// How long it was: its last pieces may be missing, and the last one be cut off.
+    length_s: f64,
+}
+
+impl<T> Run<T> {
+    fn is_cut(&self) -> bool {
+        PIECES_MIN <= self.pieces.len() && RUN_MIN_S <= self.length_s + ROUNDING_S
+    }
 }
 
 impl<T> Pieces<T> {
-    /// Those of one run, of `each_s` seconds each.
+    /// Those of one run, of `each_s` seconds each, as long as they are together.
     pub fn new(pieces: Vec<T>, each_s: f64) -> Pieces<T> {
-        Pieces { runs: vec![Run { pieces, each_s }] }
+        let length_s = pieces.len() as f64 * each_s;
+        Pieces { runs: vec![Run { pieces, each_s, length_s }] }
+    }
+
+    /// The same of a run of which this is the length, s: nothing happened in its last pieces, or
+    /// the last one was cut off.
+    pub fn lasting(mut self, length_s: f64) -> Pieces<T> {
+        self.runs.iter_mut().for_each(|run| run.length_s = length_s);
+        self
     }
 
     /// Those of no run.
@@ -76,7 +94,7 @@ impl<T> Pieces<T> {
     pub(crate) fn map<U>(&self, mut of: impl FnMut(&T) -> U) -> Pieces<U> {
         let runs = self.runs.iter().map(|run| {
             let pieces = run.pieces.iter().map(&mut of).collect();
-            Run { pieces, each_s: run.each_s }
+            Run { pieces, each_s: run.each_s, length_s: run.length_s }
         });
         Pieces { runs: runs.collect() }
     }
@@ -89,7 +107,8 @@ impl<T> Pieces<T> {
         let runs = self.runs.iter().map(|run| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place")]
             let at = |share: f64| (share * run.pieces.len() as f64).round() as usize;
-            Run { pieces: run.pieces[at(start)..at(end)].to_vec(), each_s: run.each_s }
+            let length_s = (end - start) * run.length_s;
+            Run { pieces: run.pieces[at(start)..at(end)].to_vec(), each_s: run.each_s, length_s }
         });
         Pieces { runs: runs.collect() }
     }
@@ -104,14 +123,15 @@ impl<T> Pieces<T> {
             let at = |place: f64| (place as usize).min(run.pieces.len());
             let first = at((start_s / run.each_s).ceil());
             let end = at((end_s / run.each_s).floor()).max(first);
-            Run { pieces: run.pieces[first..end].to_vec(), each_s: run.each_s }
+            let length_s = (end_s.min(run.length_s) - start_s).max(0.0);
+            Run { pieces: run.pieces[first..end].to_vec(), each_s: run.each_s, length_s }
         });
         Pieces { runs: runs.collect() }
     }
 
     /// How long the runs were together, s.
-    pub(crate) fn seconds(&self) -> f64 {
-        self.runs.iter().map(|run| run.pieces.len() as f64 * run.each_s).sum()
+    pub fn seconds(&self) -> f64 {
+        self.runs.iter().map(|run| run.length_s).sum()
     }
 }
 
@@ -175,7 +195,7 @@ impl Pieces<f64> {
     pub(super) fn variance(&self) -> Option<(f64, u64)> {
         let [run] = &self.runs[..] else { return None };
         let number = CUTS.into_iter().find(|number| *number <= run.pieces.len());
-        let number = number.filter(|_| PIECES_MIN <= run.pieces.len())?;
+        let number = number.filter(|_| run.is_cut())?;
         let Cut { variance, degrees } = independent(&cut(&run.pieces, number));
         Some((variance, degrees))
     }
@@ -187,8 +207,7 @@ impl Pieces<f64> {
             return Ok(Spread { cuts: vec![independent(&runs)] });
         }
         let seconds = self.seconds();
-        let uncut = |run: &Run<f64>| run.pieces.len() < PIECES_MIN;
-        if self.runs.is_empty() || self.runs.iter().any(uncut) {
+        if self.runs.is_empty() || !self.runs.iter().all(Run::is_cut) {
             let runs = self.runs.len().max(1);
             return Err(TooShort { needed_s: RUN_MIN_S * runs as f64 });
         }
@@ -278,10 +297,14 @@ mod tests {
 
     #[test]
     fn a_run_below_five_seconds_says_how_long_it_has_to_be() {
-        let short = pieces(35, |at| noise(1, at)).spread();
-        assert_eq!(short, Err(TooShort { needed_s: 5.0 }));
+        let spread = |number, length_s| {
+            pieces(number, |at| noise(1, at)).lasting(length_s).spread().map(|_| ())
+        };
+        for (number, length_s) in [(35, 5.0), (37, 4.6), (40, 4.99)] {
+            assert_eq!(spread(number, length_s), Err(TooShort { needed_s: 5.0 }), "{length_s} s");
+        }
         // The last half second of five had no request.
-        assert!(pieces(36, |at| noise(1, at)).spread().is_ok());
+        assert_eq!(spread(36, 5.0), Ok(()));
         assert_eq!(Pieces::<f64>::none().spread(), Err(TooShort { needed_s: 5.0 }));
     }
 

@@ -16,11 +16,15 @@ use crate::made_up;
 const SECOND_NS: u64 = 1_000_000_000;
 
 fn plan(seconds: u64) -> Plan {
+    lasting(Nanos::from_secs(seconds))
+}
+
+fn lasting(duration: Nanos) -> Plan {
     Plan {
         target: "http://127.0.0.1:1/".to_owned(),
         rate: Some("500".parse().expect("a rate")),
         arrivals: Arrivals::Constant,
-        duration: Nanos::from_secs(seconds),
+        duration,
         warmup: Nanos(0),
         cores: Some(CoreList::new(vec![0])),
         ..Plan::default()
@@ -131,6 +135,19 @@ fn a_short_run_has_no_intervals_and_says_how_long_it_has_to_be() {
         assert_eq!(intervals.at(0.5).interval, None);
     }
     assert_verified(&report);
+}
+
+#[test]
+fn whether_a_window_is_long_enough_goes_by_its_length() {
+    for (length_ns, states) in
+        [(4_600_000_000, false), (4_990_000_000, false), (5_000_000_000, true)]
+    {
+        let report = made(lasting(Nanos(length_ns)), even);
+        let median = report.whole.corrected.percentiles.at(0.5);
+        assert_eq!(median.interval.is_some(), states, "{length_ns} ns: {median:?}");
+        assert_eq!(median.needed_s, (!states).then_some(5.0), "{length_ns} ns");
+        assert_verified(&report);
+    }
 }
 
 #[test]

@@ -136,6 +136,6 @@ fn decoded(report: &Report) -> Result<DecodedSeries, Unsound> {
                 .map_err(|problem| Unsound::Interval { at, problem: Box::new(problem) })
         })
         .collect::<Result<_, Unsound>>()?;
-    let latencies = Pieces::new(histograms, series.interval_s);
+    let latencies = Pieces::new(histograms, series.interval_s).lasting(report.config.window_s());
     Ok(DecodedSeries { interval_ns, latencies })
 }

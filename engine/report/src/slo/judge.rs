@@ -151,7 +151,8 @@ impl Figures<'_> {
             let given_up = piece.len().saturating_sub(interval.counts.answered);
             ((piece.len() - below(piece)).max(given_up), piece.len())
         };
-        let pieces = Pieces::new(intervals.map(of_interval).collect(), self.series.interval_s);
+        let pieces = Pieces::new(intervals.map(of_interval).collect(), self.series.interval_s)
+            .lasting(self.pieces.seconds());
         (0 < all).then(|| Beyond {
             share: beyond as f64 / all as f64,
             interval: share_interval(beyond, all, &pieces),
@@ -163,7 +164,8 @@ impl Figures<'_> {
     fn errors(&self) -> Estimate {
         let (bad, intended) = (self.part.counts.bad(), self.part.counts.intended);
         let share = (0 < intended).then(|| bad as f64 / intended as f64);
-        let interval = share_interval(bad, intended, &self.series.bad_pieces());
+        let interval =
+            share_interval(bad, intended, &self.series.bad_pieces(self.pieces.seconds()));
         Estimate { figure: share, ..Estimate::by(interval) }
     }
 }
