@@ -17,7 +17,7 @@ use probe::{Ask, SeriesProgress};
 use super::figures::{count, rate, things, time};
 use super::layout::Column::{self, Left, Right};
 use super::layout::{Text, aligned};
-use super::slo::judgement;
+use super::slo::{assumption, judgement, may_lie_above};
 use super::verdict::word;
 
 /// The percentiles of a step's line.
@@ -147,16 +147,21 @@ fn row(step: &Step, words: &str) -> String {
     text.done()
 }
 
-/// What became of the objectives, with the figures of those that weren't met.
+/// What became of the objectives, with the figures of those that weren't met, and what makes one
+/// doubtful.
 fn judged(slo: &Slo) -> String {
     let open = slo.objectives.iter().filter(|one| one.judgement == slo.judgement);
-    match slo.judgement {
+    let mut text = match slo.judgement {
         Judgement::Met => judgement(slo.judgement).to_owned(),
         Judgement::Undecided | Judgement::Missed => {
             let figures: Vec<String> = open.map(figure).collect();
             format!("{} {}", judgement(slo.judgement), figures.join(", "))
         }
+    };
+    if let Some(doubt) = slo.objectives.iter().find_map(may_lie_above) {
+        let _ = write!(text, "; {doubt}");
     }
+    text
 }
 
 /// An objective's figure: `p99 25.1 ms`.
@@ -430,7 +435,10 @@ fn conns(made: &Made) -> String {
 pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> String {
     let SearchDocument { bracket, search, made, .. } = document;
     let (what, open) = ("The highest rate that holds", samples(made));
-    let message = bracketed(what, bracket, &open, ending(document), made, search);
+    let mut message = bracketed(what, bracket, &open, ending(document), made, search);
+    if let Some(assumed) = assumed(document) {
+        let _ = write!(message, " {assumed}");
+    }
     let mut text = Text::new();
     text.blank();
     if !made.steps.is_empty() {
@@ -438,6 +446,16 @@ pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> Stri
     }
     text.add(end(made, written));
     text.done()
+}
+
+/// What the rate that passed rests on, and no interval shows.
+fn assumed(document: &SearchDocument) -> Option<String> {
+    let passed = document.bracket.passed_per_s?;
+    let steps = document.made.steps.iter().filter(|step| step.rate_per_s == passed);
+    let longest = steps.max_by(|one, other| one.duration_s.total_cmp(&other.duration_s))?;
+    let mut objectives = longest.slo.iter().flat_map(|slo| &slo.objectives);
+    let assumed = objectives.find_map(|one| assumption(one, longest.duration_s))?;
+    Some(format!("At {}, {assumed}.", at(passed)))
 }
 
 /// A bracket in words: what lies in it; which rates remained undecided, and why they are `open`;
@@ -926,6 +944,46 @@ mod tests {
         No knee found: the target sent no answers at any rate. Check that it serves this
         URL, and raise --timeout if its responses take longer.
         ");
+    }
+
+    #[test]
+    fn a_search_says_what_its_answer_assumes() {
+        let ends = |judgement: Judgement, outcome: Outcome| {
+            let mut passing = step(880.0, 1_000, 2_000);
+            (passing.duration_s, passing.outcome) = (9.0, Some(outcome));
+            let mut objectives = missed(2_000.0).objectives;
+            objectives[0].judgement = judgement;
+            passing.slo = Some(Slo { judgement, objectives });
+            let document = SearchDocument {
+                bracket: Bracket {
+                    passed_per_s: (outcome == Outcome::Passed).then_some(880.0),
+                    failed_per_s: None,
+                    undecided_per_s: Vec::new(),
+                    complete: true,
+                    stopped_by: None,
+                    resolution: None,
+                },
+                ended_by: None,
+                slo: "p99<20ms".to_owned(),
+                search: SearchPlan {
+                    first: "200".parse().expect("a rate"),
+                    rate_max: "1k".parse().expect("a rate"),
+                    tolerance: 0.05,
+                    repeats: 1,
+                    steps_max: 40,
+                    duration: Nanos::from_secs(9),
+                    seed: 1,
+                    time: TIME,
+                },
+                made: made(vec![passing]),
+            };
+            search_ends(&document, &[]).replace('\n', " ")
+        };
+        let passed = ends(Judgement::Met, Outcome::Passed);
+        assert!(passed.contains("At 880/s, met assumes that this window of 9.00 s"), "{passed}");
+        assert!(passed.contains("less often than every 3.00 s"), "{passed}");
+        let undecided = ends(Judgement::Undecided, Outcome::Undecided);
+        assert!(!undecided.contains("assumes"), "{undecided}");
     }
 
     #[test]

@@ -54,7 +54,12 @@ pub(crate) fn assumption(objective: &JudgedObjective, window_s: f64) -> Option<S
 }
 
 /// Why the interval of a mean can't be relied on.
-const MEAN_OF_FEW: &str = "  a few slow requests decide this mean: the true one may lie above";
+const MEAN_OF_FEW: &str = "a few slow requests decide this mean: the true one may lie above";
+
+/// What makes an objective's interval too narrow, if anything does.
+pub(super) fn may_lie_above(objective: &JudgedObjective) -> Option<&'static str> {
+    objective.may_lie_above.then_some(MEAN_OF_FEW)
+}
 
 /// The lines of the objectives, below one with what became of all of them.
 pub(crate) fn objectives(slo: &Slo, window_s: f64) -> String {
@@ -68,8 +73,8 @@ pub(crate) fn objectives(slo: &Slo, window_s: f64) -> String {
         if let Some(beyond) = beyond(objective) {
             text.line(format!("  {beyond}"));
         }
-        if objective.may_lie_above {
-            text.line(MEAN_OF_FEW);
+        if let Some(doubt) = may_lie_above(objective) {
+            text.line(format!("  {doubt}"));
         }
     }
     if let Some(assumed) = slo.objectives.iter().find_map(|one| assumption(one, window_s)) {
@@ -145,13 +150,16 @@ fn share(objective: &JudgedObjective, share: f64) -> String {
     format!("{} %", trimmed(text))
 }
 
-/// What an objective was judged by, in one line: the figure with its interval, what is missing, and
-/// what was assumed.
+/// What an objective was judged by, in one line: the figure with its interval, what is missing, what
+/// makes it doubtful, and what was assumed.
 pub(crate) fn evidence(objective: &JudgedObjective, window_s: f64) -> String {
     let [_, figure, interval, _] = cells(objective);
     let mut text = format!("{} is {figure} {interval}", objective.metric);
     if let Some(beyond) = beyond(objective) {
         text.push_str(&format!("; {beyond}"));
+    }
+    if let Some(doubt) = may_lie_above(objective) {
+        text.push_str(&format!("; {doubt}"));
     }
     if let Some(assumed) = assumption(objective, window_s) {
         text.push_str(&format!("; {assumed}"));
@@ -306,6 +314,15 @@ mod tests {
             headline("valid", Some(&slo)),
             @"valid; objectives MISSED: max < 1.00 s; undecided: p99.9 < 100 ms, mean < 10.0 ms, errors < 0.1 %"
         );
+    }
+
+    #[test]
+    fn what_a_mean_is_judged_by_says_where_the_true_one_may_lie() {
+        for may_lie_above in [true, false] {
+            let mean = JudgedObjective { may_lie_above, ..judged("mean", "us", 10_000.0) };
+            let text = evidence(&mean, 60.0);
+            assert_eq!(text.contains("the true one may lie above"), may_lie_above, "{text}");
+        }
     }
 
     #[test]
