@@ -1,7 +1,8 @@
 //! The run over time as CSV: a header, then a row for each interval of the window.
 //!
-//! A request counts in the interval in which it was due; only `sends` and `answers` count what
-//! happened in the interval, whenever the requests were due.
+//! A request counts in the interval in which it was due. Only `sends` and `answers` count those of
+//! the window's requests that were sent and answered in the interval, whenever in the window they
+//! were due; what was due in the warm-up is in no interval.
 
 use std::io::{self, Write};
 
@@ -17,7 +18,7 @@ const COLUMNS: [(&[&str], &str); 10] = [
     (&["unexpected_status"], "of the answered, with a status that isn't a success"),
     (&["in_flight"], "responses still awaited at the end of the interval, whenever due"),
     (&["p50_us", "p99_us", "max_us"], "corrected latency, µs, to two digits; empty if unknown"),
-    (&["sends", "answers"], "requests sent and responses received in the interval"),
+    (&["sends", "answers"], "sent and answered in the interval, of all requests due in the window"),
     (&["late_p50_us", "late_p99_us", "late_max_us"], "receive lateness, µs; empty if unknown"),
 ];
 

@@ -192,9 +192,11 @@ pub struct IntervalCounts {
     pub unexpected_status: u64,
     /// Of those sent, timed out, failed or abandoned.
     pub errors: u64,
-    /// Sends by their own stamps. Those after the window's end are in no interval.
+    /// Requests due in the window that were sent in this interval. Those sent after the window's end
+    /// are in none, and so are those of the warm-up.
     pub sends: u64,
-    /// Whole responses by their own stamps. Those after the window's end are in no interval.
+    /// Requests due in the window whose whole response came in this interval, of any status. Those
+    /// answered after the window's end are in none, and so are those of the warm-up.
     pub answers: u64,
 }
 
