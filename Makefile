@@ -160,10 +160,10 @@ experiments:
 	cargo test --workspace --locked --features cli/experiments --test experiments
 
 # The committed results: every experiment at full size, in about two hours on a quiet machine, and the
-# page that is written from them.
+# page and READMEs that are written from them.
 findings: build
 	target/release/truetail experiment all --out findings --page FINDINGS.md
 
-# The page alone, from the results that are there.
+# The page and READMEs alone, from the results that are there.
 page:
 	cargo run --locked --bin truetail -- experiment page --out findings --page FINDINGS.md

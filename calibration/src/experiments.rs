@@ -1,10 +1,10 @@
-//! The experiments: each is a definition, its section of the findings, and code where something is
-//! computed that no path into a document can express.
+//! The experiments: each is a definition, its section of the findings with the README beside its
+//! result, and code where something is computed that no path into a document can express.
 //!
 //! An experiment is two files side by side in `calibration/src/experiments`: its definition (TOML:
 //! servers, agents and runs as flags, seeds, figures, plots, and what is judged of which figure),
-//! and its section of the findings, a template over its result. A third has the code, such as what
-//! users of a queue wait, or what raw samples and a ledger show together.
+//! and a template over its result, whose blocks are the section and the README. A third has the code,
+//! such as what users of a queue wait, or what raw samples and a ledger show together.
 //!
 //! To add one: these files, and a row in [`ALL`].
 
@@ -26,8 +26,10 @@ pub struct Experiment {
     pub name: &'static str,
     /// Its definition: TOML.
     definition: &'static str,
-    /// Its section of the findings: a template over its result.
+    /// Its section of the page, at most a screen: a template over its result.
     pub(crate) section: &'static str,
+    /// What the README beside its result has of its own: a template as well.
+    pub(crate) readme: &'static str,
     /// Computes what its definition can't say.
     compute: Option<Compute>,
 }
@@ -38,60 +40,70 @@ pub const ALL: [Experiment; 10] = [
         name: "open-vs-closed",
         definition: include_str!("experiments/open_vs_closed.toml"),
         section: include_str!("experiments/open_vs_closed.md"),
+        readme: include_str!("experiments/open_vs_closed_readme.md"),
         compute: Some(open_vs_closed::compute),
     },
     Experiment {
         name: "coordinated-omission",
         definition: include_str!("experiments/coordinated_omission.toml"),
         section: include_str!("experiments/coordinated_omission.md"),
+        readme: include_str!("experiments/coordinated_omission_readme.md"),
         compute: Some(coordinated_omission::compute),
     },
     Experiment {
         name: "ceiling",
         definition: include_str!("experiments/ceiling.toml"),
         section: include_str!("experiments/ceiling.md"),
+        readme: include_str!("experiments/ceiling_readme.md"),
         compute: Some(ceiling::compute),
     },
     Experiment {
         name: "scale-out",
         definition: include_str!("experiments/scale_out.toml"),
         section: include_str!("experiments/scale_out.md"),
+        readme: include_str!("experiments/scale_out_readme.md"),
         compute: Some(ceiling::compute),
     },
     Experiment {
         name: "keep-alive",
         definition: include_str!("experiments/keep_alive.toml"),
         section: include_str!("experiments/keep_alive.md"),
+        readme: include_str!("experiments/keep_alive_readme.md"),
         compute: None,
     },
     Experiment {
         name: "merge",
         definition: include_str!("experiments/merge.toml"),
         section: include_str!("experiments/merge.md"),
+        readme: include_str!("experiments/merge_readme.md"),
         compute: None,
     },
     Experiment {
         name: "warm-up",
         definition: include_str!("experiments/warm_up.toml"),
         section: include_str!("experiments/warm_up.md"),
+        readme: include_str!("experiments/warm_up_readme.md"),
         compute: Some(warm_up::compute),
     },
     Experiment {
         name: "pacing",
         definition: include_str!("experiments/pacing.toml"),
         section: include_str!("experiments/pacing.md"),
+        readme: include_str!("experiments/pacing_readme.md"),
         compute: Some(pacing::compute),
     },
     Experiment {
         name: "peers",
         definition: include_str!("experiments/peers.toml"),
         section: include_str!("experiments/peers.md"),
+        readme: include_str!("experiments/peers_readme.md"),
         compute: Some(peers::compute),
     },
     Experiment {
         name: "sketches",
         definition: include_str!("experiments/sketches.toml"),
         section: include_str!("experiments/sketches.md"),
+        readme: include_str!("experiments/sketches_readme.md"),
         compute: Some(sketches::compute),
     },
 ];

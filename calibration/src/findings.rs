@@ -1,16 +1,18 @@
-//! The findings: one page from the results of all experiments, and from nothing else.
+//! The findings: a page with a section for each experiment, and READMEs beside the results with all the
+//! rest. They are written from the results of all experiments, and from nothing else.
 //!
-//! The page is a function of the results, so its words can change without a run, and the test of
-//! the committed page is an equality. It is checked word by word: every word that begins with a
-//! digit must be a number of its section's result, rounded, so no number can be typed into a
-//! template.
+//! Each is a function of the results, so its words can change without a run, and the test of the
+//! committed ones is an equality. They are checked word by word: every word that begins with a digit
+//! must be a number of its section's result, rounded, so no number can be typed into a template.
 
 mod numbers;
+mod reasons;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::iter;
+use std::path::{Path, PathBuf};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
@@ -18,15 +20,34 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 
 use self::numbers::Known;
 use crate::experiments;
-use crate::lab::LabError;
 use crate::lab::result::ExperimentResult;
+use crate::lab::{LabError, files};
 
 /// The name of the page, which by default lies in the folder of all experiments.
 pub const FILE: &str = "FINDINGS.md";
+/// The name of what lies beside the results.
+const README: &str = "README.md";
 /// The page around the experiments' sections.
 const PAGE: &str = include_str!("findings.md");
+/// The README of an experiment, around what it has of its own.
+const OF_EXPERIMENT: &str = include_str!("findings/experiment.md");
+/// The README of all experiments.
+const OF_ALL: &str = include_str!("findings/readme.md");
+/// How wide the page shows a plot, so that a section fits on a screen. It is no number of a result.
+const WIDTH: &str = "width=\"560\"";
 /// What begins a section; the name follows, an experiment's or another.
 const ANCHOR: &str = "<a id=\"";
+
+/// What is written from results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Findings {
+    /// The page.
+    pub page: String,
+    /// The README of all experiments, in the folder of the results.
+    pub readme: String,
+    /// The README of each experiment that has a result, by its name.
+    pub readmes: BTreeMap<String, String>,
+}
 
 /// The results in a folder, in the order of the experiments.
 ///
@@ -53,14 +74,13 @@ pub fn judge_anew(folder: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The page of the results in a folder, to be a file in `page_folder`.
-///
-/// # Errors
-/// A result can't be read, or one of the folders isn't there.
-pub fn page_of(folder: &Path, page_folder: &Path) -> Result<String, LabError> {
-    let absolute =
-        |path: &Path| fs::canonicalize(path).map_err(|error| LabError::file(path, error));
-    page(&results(folder)?, &links(&absolute(page_folder)?, &absolute(folder)?))
+/// Whether a folder can take the README of all experiments: it has none, or an earlier one of those.
+pub fn can_take_readme(folder: &Path) -> bool {
+    let title = OF_ALL.lines().next().expect("it has a title");
+    fs::read_to_string(folder.join(README)).map_or_else(
+        |error| error.kind() == std::io::ErrorKind::NotFound,
+        |text| text.lines().next() == Some(title),
+    )
 }
 
 /// What links from a page in one folder to files in another begin with; both paths are absolute.
@@ -68,66 +88,141 @@ fn links(from: &Path, to: &Path) -> String {
     let pairs = from.components().zip(to.components());
     let shared = pairs.take_while(|(one, other)| one == other).count();
     let up = from.components().skip(shared).map(|_| "../".to_owned());
-    // A space would end the link.
-    let name = |name: &OsStr| name.to_string_lossy().replace(' ', "%20") + "/";
-    up.chain(to.components().skip(shared).map(|part| name(part.as_os_str()))).collect()
+    up.chain(to.components().skip(shared).map(|part| link(part.as_os_str()) + "/")).collect()
 }
 
-/// The page, whose links to files of the results begin with `links`: nothing, or a path that ends
-/// with `/`.
-///
-/// # Errors
-/// A section names a figure that its result doesn't have.
-pub fn page(results: &[ExperimentResult], links: &str) -> Result<String, LabError> {
+/// A part of a link: a space would end it.
+fn link(name: &OsStr) -> String {
+    name.to_string_lossy().replace(' ', "%20")
+}
+
+impl Findings {
+    /// Those of the results in a folder, of which the page is to be a certain file.
+    ///
+    /// # Errors
+    /// A result can't be read, or one of the folders isn't there.
+    pub fn of_folder(folder: &Path, page: &Path) -> Result<Findings, LabError> {
+        let absolute =
+            |path: &Path| fs::canonicalize(path).map_err(|error| LabError::file(path, error));
+        let of_page = page.parent().filter(|folder| *folder != Path::new(""));
+        let of_page = absolute(of_page.unwrap_or(Path::new(".")))?;
+        let of_results = absolute(folder)?;
+        let name = link(page.file_name().unwrap_or(OsStr::new(FILE)));
+        let back = links(&of_results, &of_page) + &name;
+        Findings::new(&results(folder)?, &links(&of_page, &of_results), &back)
+    }
+
+    /// Those of results, with the links from the page to their folder (nothing, or a path that ends
+    /// with `/`) and from that folder to the page.
+    ///
+    /// # Errors
+    /// A template names a figure that its result doesn't have.
+    pub fn new(
+        results: &[ExperimentResult],
+        links: &str,
+        page: &str,
+    ) -> Result<Findings, LabError> {
+        let templates = templates()?;
+        let named = |name: &str, values| templates.get_template(name)?.render(values);
+        let around = |template: &str, values| templates.render_str(template, values);
+        let mut sections = Vec::new();
+        let mut readmes = BTreeMap::new();
+        for result in results {
+            let name = &result.name;
+            let folder = format!("{links}{name}/");
+            let of_result = minijinja::Value::from(Serde(result));
+            let text = named(&section(name), context! { folder, ..of_result.clone() })?;
+            sections.push(context! { result => of_result.clone(), text => text.trim() });
+            let text = named(&readme(name), of_result.clone())?;
+            let page = format!("../{page}");
+            let values = context! { text => text.trim(), page, ..of_result };
+            readmes.insert(name.clone(), around(OF_EXPERIMENT, values)?);
+        }
+        let by_name = results.iter().map(|result| (result.name.replace('-', "_"), result));
+        let by_name: BTreeMap<_, _> = by_name.collect();
+        let quick = results.iter().any(|result| result.quick);
+        let missing = experiments::ALL.iter().map(|one| one.name);
+        let missing: Vec<_> =
+            missing.filter(|name| results.iter().all(|result| result.name != *name)).collect();
+        let by_name = Serde(by_name);
+        let reasons = Serde(reasons::behind_criteria(results)?);
+        Ok(Findings {
+            page: around(PAGE, context! { sections, by_name, quick, missing, links, reasons })?,
+            readme: around(OF_ALL, context! { results => Serde(results), page })?,
+            readmes,
+        })
+    }
+
+    /// Writes the READMEs into the folder of the results.
+    ///
+    /// # Errors
+    /// One can't be written.
+    pub fn store_readmes(&self, folder: &Path) -> Result<(), LabError> {
+        self.beside(folder).iter().try_for_each(|(path, text)| files::write(path, text))
+    }
+
+    /// The READMEs by their paths, for results in a folder.
+    pub fn beside(&self, folder: &Path) -> Vec<(PathBuf, &str)> {
+        let of_each = self.readmes.iter();
+        let of_each = of_each.map(|(name, text)| (folder.join(name).join(README), text.as_str()));
+        iter::once((folder.join(README), self.readme.as_str())).chain(of_each).collect()
+    }
+
+    /// The numbers that stand in none of the results, each with its experiment or section. What is an
+    /// experiment's own may only have those of its result.
+    pub fn unfounded(&self, results: &[ExperimentResult]) -> Vec<String> {
+        let mut all = Known::default();
+        let mut each = BTreeMap::new();
+        for result in results {
+            let document = serde_json::to_value(result).expect("a result has a JSON form");
+            all.add(&document);
+            let mut known = Known::default();
+            known.add(&document);
+            each.insert(result.name.as_str(), known);
+        }
+        let sections = self.page.split(ANCHOR).chain(self.readme.split(ANCHOR));
+        let sections =
+            sections.map(|section| (section.split('"').next().unwrap_or_default(), section));
+        let readmes = self.readmes.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let mut unfounded = Vec::new();
+        for (name, text) in sections.chain(readmes) {
+            let numbers = each.get(name).unwrap_or(&all).unknown_in(&text.replace(WIDTH, ""));
+            unfounded.extend(numbers.iter().map(|number| format!("{name}: {number}")));
+        }
+        unfounded
+    }
+}
+
+/// The name of the template of an experiment's section.
+fn section(experiment: &str) -> String {
+    format!("{experiment}, section")
+}
+
+/// The name of the template of what an experiment's README has of its own.
+fn readme(experiment: &str) -> String {
+    format!("{experiment}, readme")
+}
+
+/// All templates.
+fn templates() -> Result<Environment<'static>, LabError> {
     let mut templates = Environment::new();
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
     templates.set_auto_escape_callback(|_| AutoEscape::None);
-    templates.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    let mut syntax = SyntaxConfig::builder();
+    syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
+    templates.set_syntax(syntax.build()?);
     templates.add_filter("fixed", fixed);
     templates.add_filter("count", count);
     templates.add_filter("short", short);
     templates.add_filter("to", limits);
-    templates.add_template("page", PAGE)?;
-    for experiment in experiments::ALL {
-        templates.add_template(experiment.name, experiment.section)?;
-    }
-    let mut sections = Vec::new();
-    for result in results {
-        let text = templates.get_template(&result.name)?.render(Serde(result))?;
-        sections.push(context! { result => Serde(result), text => text.trim() });
-    }
-    let by_name = results.iter().map(|result| (result.name.replace('-', "_"), result));
-    let by_name: BTreeMap<_, _> = by_name.collect();
-    let quick = results.iter().any(|result| result.quick);
-    let missing = experiments::ALL.iter().map(|one| one.name);
-    let missing: Vec<_> =
-        missing.filter(|name| results.iter().all(|result| result.name != *name)).collect();
     let words = context! { passed => "passed", not_judged => "not judged", failed => "FAILED" };
-    Ok(templates
-        .get_template("page")?
-        .render(context! { sections, by_name => Serde(by_name), quick, missing, words, links })?)
-}
-
-/// The numbers of a page that stand in none of the results, each with its section. In the section
-/// of an experiment, only that one's result counts.
-pub fn unfounded(page: &str, results: &[ExperimentResult]) -> Vec<String> {
-    let mut all = Known::default();
-    let mut each = Vec::new();
-    for result in results {
-        let document = serde_json::to_value(result).expect("a result has a JSON form");
-        all.add(&document);
-        let mut known = Known::default();
-        known.add(&document);
-        each.push((result.name.as_str(), known));
+    templates.add_global("words", words);
+    templates.add_global("width", WIDTH);
+    for experiment in experiments::ALL {
+        templates.add_template_owned(section(experiment.name), experiment.section)?;
+        templates.add_template_owned(readme(experiment.name), experiment.readme)?;
     }
-    let mut unfounded = Vec::new();
-    for part in page.split(ANCHOR) {
-        let name = part.split('"').next().unwrap_or_default();
-        let own = each.iter().find(|(result, _)| *result == name);
-        let known = own.map_or(&all, |(_, known)| known);
-        unfounded.extend(known.unknown_in(part).iter().map(|number| format!("{name}: {number}")));
-    }
-    unfounded
+    Ok(templates)
 }
 
 /// What stands for a number that wasn't measured, or that there is none of.
@@ -239,9 +334,21 @@ mod tests {
     }
 
     #[test]
-    fn a_page_without_results_says_what_is_missing() {
-        let page = page(&[], "").expect("a page");
-        assert!(page.contains("Not in these results: open-vs-closed"), "{page}");
+    fn findings_without_results_list_what_is_missing() {
+        let of_none = Findings::new(&[], "", FILE).expect("findings");
+        assert!(of_none.page.contains("Not in these results: open-vs-closed"), "{}", of_none.page);
+        assert!(of_none.readmes.is_empty());
+    }
+
+    #[test]
+    fn only_a_readme_of_experiments_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(can_take_readme(folder.path()));
+        let of_none = Findings::new(&[], "", FILE).expect("findings");
+        of_none.store_readmes(folder.path()).expect("written");
+        assert!(can_take_readme(folder.path()));
+        fs::write(folder.path().join(README), "# My project\n").expect("written");
+        assert!(!can_take_readme(folder.path()));
     }
 
     #[test]
@@ -265,16 +372,24 @@ mod tests {
             plots: Vec::new(),
         };
         let results = [result("merge", 41.03), result("sketches", 0.098)];
-        let page = "41.0 and 0.098\n<a id=\"merge\"></a>\np99 41.03 ms, in 7.5 s\n";
-        assert!(unfounded(page, &results).is_empty());
-        let page = format!("{page}0.098, 42\n<a id=\"sketches\"></a>\n2k, 0.1, 41\n");
-        assert_eq!(unfounded(&page, &results), ["merge: 0.098", "merge: 42", "sketches: 41"]);
+        let section = "41.0 and 0.098\n<a id=\"merge\"></a>\np99 41.03 ms, in 7.5 s\n";
+        let mut findings = Findings {
+            page: section.to_owned(),
+            readme: "41 and 0.1".to_owned(),
+            readmes: BTreeMap::from([("merge".to_owned(), "41, 7.5".to_owned())]),
+        };
+        assert_eq!(findings.unfounded(&results), Vec::<String>::new());
+        findings.page = format!("{section}0.098, 42\n<a id=\"sketches\"></a>\n2k, 0.1, 41\n");
+        findings.readmes.insert("sketches".to_owned(), "41.03, 0.1".to_owned());
+        assert_eq!(
+            findings.unfounded(&results),
+            ["merge: 0.098", "merge: 42", "sketches: 41", "sketches: 41.03"]
+        );
     }
 
     #[test]
-    fn the_page_around_the_results_has_no_numbers_but_those_of_formulas() {
-        let page = page(&[], "").expect("a page");
-        let others = unfounded(&page, &[]);
+    fn the_texts_around_the_results_have_no_numbers_but_those_of_formulas() {
+        let others = Findings::new(&[], "", FILE).expect("findings").unfounded(&[]);
         let others: Vec<_> = others
             .iter()
             .filter(|one| ![": 0", ": 1", ": 2"].iter().any(|of| one.ends_with(of)))

@@ -23,7 +23,7 @@ mod declared;
 pub mod definition;
 mod error;
 mod expressions;
-mod files;
+pub(crate) mod files;
 pub mod latencies;
 pub mod network;
 pub mod plot;

@@ -4,11 +4,10 @@
 use std::env;
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
 
 use calibration::experiments;
-use calibration::findings;
+use calibration::findings::{self, Findings};
 use calibration::judgement::Judgement;
 use calibration::lab::{LabError, Setup};
 
@@ -18,7 +17,8 @@ use crate::output::{OutputFile, say};
 use crate::signals::StopRequest;
 use crate::text::experiment as text;
 
-/// Performs each, prints what was judged as it ends, and writes the page of all results.
+/// Performs each, prints what was judged as it ends, and writes the page of all results and
+/// the READMEs beside them.
 pub(crate) fn experiment(args: &ExperimentArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     if args.name == PAGE {
@@ -30,6 +30,13 @@ pub(crate) fn experiment(args: &ExperimentArgs) -> Result<ExitCode, Failure> {
             args.out.display()
         ))
     })?;
+    if !findings::can_take_readme(&args.out) {
+        return Err(Failure::Usage(format!(
+            "--out {}: has a README.md of its own, which the results' would replace; name another \
+             folder",
+            args.out.display()
+        )));
+    }
     let page = args.page.clone().unwrap_or_else(|| args.out.join(findings::FILE));
     let file = OutputFile::open("--page", &page, &stop)?;
     let setup = Setup {
@@ -48,11 +55,10 @@ pub(crate) fn experiment(args: &ExperimentArgs) -> Result<ExitCode, Failure> {
         findings::judge_anew(&setup.folder).map_err(could_not_run)?;
     }
     let performed = perform(&args.name, &setup);
-    // What was found before an experiment failed is on the page as well.
-    let folder = page.parent().filter(|folder| *folder != Path::new(""));
-    let text = findings::page_of(&setup.folder, folder.unwrap_or(Path::new(".")));
-    let text = text.map_err(could_not_run)?;
-    let page = file.finish(|file| file.write_all(text.as_bytes()))?;
+    // What was found before an experiment failed is written as well.
+    let found = Findings::of_folder(&setup.folder, &page).map_err(could_not_run)?;
+    found.store_readmes(&setup.folder).map_err(could_not_run)?;
+    let page = file.finish(|file| file.write_all(found.page.as_bytes()))?;
     let performed = performed?;
     say(&text::end(&page, performed.is_none()))?;
     Ok(performed.map_or(ExitCode::from(EXIT_INTERRUPTED), judged))

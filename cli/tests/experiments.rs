@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use calibration::experiments;
-use calibration::findings::{self, FILE};
+use calibration::findings::{self, FILE, Findings};
 use calibration::judgement::Judgement;
 use calibration::lab::result::{ExperimentResult, judge};
 use support::{binary, said};
@@ -31,10 +31,18 @@ fn each_experiment_is_judged_and_every_number_of_the_findings_stands_in_a_result
     let results = findings::results(folder.path()).expect("results");
     assert_eq!(results.len(), experiments::ALL.len());
     let page = fs::read_to_string(folder.path().join(FILE)).expect("the findings");
-    assert_eq!(page, findings::page(&results, "").expect("a page"));
-    assert_eq!(findings::unfounded(&page, &results), Vec::<String>::new());
+    let found = Findings::new(&results, "", FILE).expect("findings");
+    assert_eq!(page, found.page);
+    for (path, expected) in found.beside(folder.path()) {
+        assert_eq!(fs::read_to_string(path).expect("a README"), expected);
+    }
+    assert_eq!(found.unfounded(&results), Vec::<String>::new());
     assert!(page.contains("These are quick results."));
-    assert_eq!(page_elsewhere(folder.path()), findings::page(&results, "../").expect("a page"));
+    let elsewhere = Findings::new(&results, "../", "page/page.md").expect("findings");
+    assert_eq!(page_elsewhere(folder.path()), elsewhere.page);
+    for (path, expected) in elsewhere.beside(folder.path()) {
+        assert_eq!(fs::read_to_string(path).expect("a README"), expected);
+    }
     for (experiment, result) in experiments::ALL.iter().zip(&results) {
         assert!(result.quick && !result.commands.is_empty() && !result.judgements.is_empty());
         let definition = experiment.definition().expect("a definition");

@@ -18,7 +18,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, LabError> {
 }
 
 /// Writes a file that appears whole or not at all.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), LabError> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), LabError> {
     let whole = WholeFile::create(path).map_err(|error| LabError::file(path, io_error(error)))?;
     whole.file().write_all(text.as_bytes()).map_err(|error| LabError::file(path, error))?;
     whole.publish().map(drop).map_err(|error| LabError::file(path, io_error(error)))

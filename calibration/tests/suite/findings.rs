@@ -1,28 +1,36 @@
-//! The committed findings: FINDINGS.md is the page of the results in `findings`, all of them at full
-//! size, and every number in it stands in the result of its section. `make findings` makes the
-//! results anew, `make page` the page alone.
+//! The committed findings: FINDINGS.md and the READMEs beside the results are written from the results in
+//! `findings`, all of them at full size; every number in a text stands in its result, and every link
+//! leads somewhere. `make findings` makes the results anew, `make page` the texts alone.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use calibration::experiments;
-use calibration::findings::{self, FILE};
+use calibration::findings::{self, FILE, Findings};
 use calibration::lab::result::judge;
 
 /// The folder of the results, beside the page.
 const FOLDER: &str = "findings";
+/// The longest that the page may be, and a section of it, in lines: about a screen.
+const PAGE_BYTES_MAX: usize = 40_000;
+const SECTION_LINES_MAX: usize = 40;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
 
 #[test]
 fn the_committed_findings_are_those_of_the_committed_results() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let folder = root.join(FOLDER);
+    let folder = root().join(FOLDER);
     let results = findings::results(&folder).expect("results");
     let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
     assert_eq!(names, experiments::ALL.map(|experiment| experiment.name));
-    let page = fs::read_to_string(root.join(FILE)).expect("the findings");
-    let expected = findings::page(&results, &format!("{FOLDER}/")).expect("a page");
-    assert!(page == expected, "{FILE} isn't the page of {FOLDER}: run `make page`");
-    assert_eq!(findings::unfounded(&page, &results), Vec::<String>::new());
+    let found = Findings::of_folder(&folder, &root().join(FILE)).expect("findings");
+    for (path, expected) in texts(&found) {
+        let text = fs::read_to_string(&path).expect("a text");
+        assert!(text == expected, "{}: not that of the results: run `make page`", path.display());
+    }
+    assert_eq!(found.unfounded(&results), Vec::<String>::new());
     for (experiment, result) in experiments::ALL.iter().zip(&results) {
         let name = experiment.name;
         assert!(!result.quick, "{name} is scaled down");
@@ -37,14 +45,54 @@ fn the_committed_findings_are_those_of_the_committed_results() {
     }
 }
 
+/// The page and the READMEs, by their paths.
+fn texts(found: &Findings) -> Vec<(PathBuf, &str)> {
+    let mut texts = found.beside(&root().join(FOLDER));
+    texts.push((root().join(FILE), found.page.as_str()));
+    texts
+}
+
+#[test]
+fn each_section_fits_on_a_screen() {
+    let page = fs::read_to_string(root().join(FILE)).expect("the page");
+    assert!(page.len() <= PAGE_BYTES_MAX, "{} bytes", page.len());
+    for section in page.split("<a id=\"").skip(1) {
+        let (name, text) = section.split_once('"').expect("a name");
+        let lines = text.lines().count();
+        assert!(lines <= SECTION_LINES_MAX, "{name}: {lines} lines");
+    }
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_place_in_it() {
+    let found = Findings::of_folder(&root().join(FOLDER), &root().join(FILE)).expect("findings");
+    for (path, text) in texts(&found) {
+        let between = |before: &'static str, after: char| {
+            text.split(before).skip(1).filter_map(move |rest| rest.split(after).next())
+        };
+        let links = between("](", ')').chain(between("src=\"", '"'));
+        for link in links {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => path.clone(),
+                file => path.parent().expect("a folder").join(file),
+            };
+            let target = fs::read_to_string(&target);
+            let target =
+                target.unwrap_or_else(|error| panic!("{}: {link}: {error}", path.display()));
+            let place = format!("<a id=\"{anchor}\"></a>");
+            assert!(anchor.is_empty() || target.contains(&place), "{}: {link}", path.display());
+        }
+    }
+}
+
 #[test]
 fn results_are_judged_anew_by_their_figures() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let name = "merge";
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join(name)).expect("a folder");
     let path = folder.path().join(name).join("result.json");
-    let committed = fs::read_to_string(root.join(FOLDER).join(name).join("result.json"));
+    let committed = fs::read_to_string(root().join(FOLDER).join(name).join("result.json"));
     let committed = committed.expect("a result");
     let mut changed: serde_json::Value = serde_json::from_str(&committed).expect("JSON");
     changed["judgements"][0]["what"] = "what it said before".into();
@@ -52,5 +100,5 @@ fn results_are_judged_anew_by_their_figures() {
     fs::write(&path, changed.to_string()).expect("written");
     findings::judge_anew(folder.path()).expect("judged");
     let anew = fs::read_to_string(&path).expect("a result");
-    assert_eq!(anew, committed, "whatever isn't judged stays as it is");
+    assert_eq!(anew, committed, "what isn't judged stays as it is");
 }

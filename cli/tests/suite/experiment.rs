@@ -31,6 +31,8 @@ fn a_page_that_cannot_be_written_is_refused_at_once() {
     refused(&["page", "--quick"], None, "--quick: `page` runs nothing; omit --quick");
     refused(&["merge"], Some(&results), "is a folder; name a file in it");
     refused(&["all"], Some(&results.join("none/FINDINGS.md")), "can't be written");
+    fs::write(results.join("README.md"), "# My project\n").expect("written");
+    refused(&["all"], None, "has a README.md of its own");
 }
 
 /// A process that is killed by its id when it is dropped.
