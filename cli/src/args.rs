@@ -271,6 +271,8 @@ pub(crate) struct ResultArgs {
     pub(crate) tags: BTreeMap<String, String>,
     /// What the plan assumes without a flag, shown with the results.
     pub(crate) assumed: Option<String>,
+    /// Whether to print all that is known, and not only the first screen.
+    pub(crate) details: bool,
     /// What fails the run besides missed objectives and an invalid verdict.
     pub(crate) fail_on: Vec<FailOn>,
     /// Whether to exit with 0 even if the verdict is invalid.
@@ -358,6 +360,11 @@ pub(crate) struct ReportArgs {
     /// Write each chart as an SVG file in this folder
     #[arg(long, value_name = "DIR", value_parser = file())]
     pub(crate) svg: Option<PathBuf>,
+
+    /// Print all that is known of each run: the reasons in full, lateness, connections, and what the
+    /// run checks of itself
+    #[arg(long, conflicts_with_all = ["html", "svg"])]
+    pub(crate) details: bool,
 }
 
 /// Arguments of `doctor`.

@@ -19,7 +19,7 @@ use crate::output::{OutputFile, require_distinct, say};
 use crate::page::{self, Named};
 use crate::signals::StopRequest;
 use crate::text::slo::shown_as;
-use crate::text::summary::summary;
+use crate::text::summary::{Extent, summary};
 use crate::text::verdict::coloured;
 
 /// Writes the page, the plots or both; without either, prints the summaries.
@@ -37,7 +37,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let reports = args.reports.iter().map(named);
     let reports: Vec<Named> = reports.collect::<Result<_, Failure>>()?;
     if args.html.is_none() && args.svg.is_none() {
-        return print(&reports);
+        return print(&reports, Extent::of(args.details));
     }
     let unreadable =
         |error: HistogramError| Failure::CouldNotRun(format!("REPORT: {error}; write it again"));
@@ -92,13 +92,14 @@ pub(crate) fn read(path: &Path) -> Result<Report, Failure> {
 }
 
 /// Prints the summaries, each below the name of its file where there are several.
-fn print(reports: &[Named]) -> Result<ExitCode, Failure> {
+fn print(reports: &[Named], extent: Extent) -> Result<ExitCode, Failure> {
     for (at, Named { name, report }) in reports.iter().enumerate() {
         if 1 < reports.len() {
             let gap = if at == 0 { "" } else { "\n" };
             say(&format!("{gap}{name}\n"))?;
         }
-        say(&coloured(&summary(report, &[]), shown_as(report.verdict.level, report.slo.as_ref())))?;
+        let text = summary(report, &[], extent);
+        say(&coloured(&text, shown_as(report.verdict.level, report.slo.as_ref())))?;
     }
     Ok(ExitCode::SUCCESS)
 }

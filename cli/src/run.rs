@@ -19,7 +19,7 @@ use crate::saved::Reference;
 use crate::signals::StopRequest;
 use crate::sink::{EndedRun, Sinks};
 use crate::text::slo::shown_as;
-use crate::text::summary::summary;
+use crate::text::summary::{Extent, summary};
 use crate::text::verdict::coloured;
 use crate::{live, planning};
 
@@ -65,7 +65,7 @@ pub(crate) fn write(
     let mut results = Results::default();
     sinks.finish(&EndedRun { finished: &finished, began, gate }, &mut results);
     let report = finished.report;
-    let text = summary(&report, &results.written);
+    let text = summary(&report, &results.written, Extent::of(wanted.details));
     let said = say(&coloured(&text, shown_as(report.verdict.level, report.slo.as_ref())));
     results.failures.extend(said.err());
     (report, results)

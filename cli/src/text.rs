@@ -26,6 +26,7 @@ mod per_agent;
 pub(crate) mod progress;
 #[cfg(test)]
 pub(crate) mod reports;
+mod scale;
 pub(crate) mod series;
 pub(crate) mod slo;
 pub(crate) mod summary;

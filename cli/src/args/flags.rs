@@ -759,6 +759,13 @@ fn table() -> Vec<Flag> {
         .refused(&SERIES, "a series has a verdict for each step, and none of its own", OR_RUN)
         .shown(&["ab"], |arg, _| arg.help("Count slices even if their verdict is invalid")),
         flag(
+            switch("details", RESULTS).help(
+                "Print all that is known: the reasons in full, lateness, connections, and what \
+                    the run checks of itself",
+            ),
+            |to, _| put(&mut to.results.details, Ok(true)),
+        ),
+        flag(
             option("progress", RESULTS).value_name("HOW").help(
                 "How to show progress, on stderr: as a bar, as a line every 10 s, or not at all \
                     [default: bar on a terminal, else lines]",

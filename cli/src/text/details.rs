@@ -1,5 +1,5 @@
-//! The details of a run below its table, one line each: lateness, requests, connections, and what
-//! the run checks of itself.
+//! The details of a run, which are shown on demand: its reasons in full, and a line each for
+//! lateness, requests, connections, and what the run checks of itself.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,40 @@ use engine::stats::percentiles::Quantile;
 use engine::sys::units::{CoreList, OneIn};
 
 use super::figures::{count, percent, rate, things, time};
-use super::layout::{LABEL, Text};
-use super::table;
+use super::layout::{LABEL, Text, sections, wrap};
+use super::slo::objectives;
+use super::{explain, per_agent, table, verdict};
 use crate::json;
 
 /// A shorter phase isn't shown, seconds.
 const PHASE_SHOWN_S: f64 = 0.1;
 
-/// The lines of the details; `written` names the files with the results.
-pub(crate) fn details(report: &Report, written: &[String]) -> String {
+/// All that the first screen doesn't show.
+pub(crate) fn all(report: &Report) -> String {
+    let whole = &report.whole;
+    sections([
+        "details\n".to_owned(),
+        verdict::evidence(&report.verdict),
+        verdict::meanings(&report.verdict),
+        verdict::notes(&report.verdict),
+        wrap(&explain::difference(report)),
+        wrap(&table::noted(&whole.naive, &whole.corrected).join(". ")),
+        report
+            .slo
+            .as_ref()
+            .map_or_else(String::new, |slo| objectives(slo, report.config.window_s())),
+        whole.successes.as_ref().map_or_else(String::new, |successes| {
+            table::table("successes", Some(&successes.naive), &successes.corrected)
+        }),
+        per_agent::more(report),
+        lines(report),
+    ])
+}
+
+/// The lines of the details.
+fn lines(report: &Report) -> String {
     let mut lines = Lines(Text::new());
+    lines.rates(report);
     lines.lateness(report);
     lines.requests(report);
     lines.connections(report);
@@ -49,8 +73,37 @@ pub(crate) fn details(report: &Report, written: &[String]) -> String {
         let tags = report.tags.iter().map(|(name, value)| format!("{name}={value}"));
         lines.add("tags", tags.collect::<Vec<_>>().join(", "));
     }
-    lines.0.written(LABEL, written);
     lines.0.done()
+}
+
+/// How busy the generator was, and what it added to latencies; `None` without a shard.
+pub(super) fn generator(report: &Report) -> Option<String> {
+    let (busiest, of) = busiest(report)?;
+    let mut text = format!("core {}{of} busy {}", busiest.core, percent(busiest.busy));
+    // What users of a closed loop wait for is after the response, and nothing is late before.
+    if let Some(share) = report.littles_law.generator_share {
+        text.push_str(&format!("; users waited for it {} of their time", percent(share)));
+    } else if let Some(share) = &report.whole.client_share {
+        let ends = share.parts().filter(|(quantile, _)| ["p50", "p99"].contains(&quantile.label));
+        let ends: Vec<String> = ends
+            .map(|(quantile, part)| format!("{} to {}", time(part.whole()), quantile.label))
+            .collect();
+        text.push_str(&format!("; added {}", ends.join(" and ")));
+        let ResponseStamps { kernel, program, .. } = report.whole.stamps;
+        if kernel == 0 && 0 < program {
+            text.push_str(" before sending, unknown after");
+        }
+    }
+    Some(text)
+}
+
+/// The busiest shard, and of which agent it is where there are several.
+fn busiest(report: &Report) -> Option<(&ShardStats, String)> {
+    let all = report.per_agent.iter().flat_map(|agent| {
+        let name = if report.is_joint() { format!(" of {}", agent.name) } else { String::new() };
+        agent.generator.shards.iter().map(move |shard| (shard, name.clone()))
+    });
+    all.max_by(|(a, _), (b, _)| a.busy.total_cmp(&b.busy))
 }
 
 /// The lines of a profile.
@@ -66,6 +119,17 @@ struct Lines(Text);
 impl Lines {
     fn add(&mut self, name: &str, text: impl AsRef<str>) {
         self.0.field(LABEL, name, text);
+    }
+
+    /// What was due, and how much of what was sent and answered in the window was due in it: the
+    /// rest is what the warm-up had left over.
+    fn rates(&mut self, report: &Report) {
+        let of = &report.whole.rate;
+        let [intended, sent, answered] = [of.intended, of.sent_due, of.answered_due].map(rate);
+        self.add(
+            "due per second",
+            format!("{intended}, of which {sent} sent, {answered} answered"),
+        );
     }
 
     /// Where requests waited before they were sent: for the generator, or for a connection.
@@ -303,21 +367,13 @@ impl Lines {
 
     /// The run's checks of itself: generator, arrivals, Little's law, stationarity.
     fn checks(&mut self, report: &Report) {
-        let shards = &report.generator.shards;
-        let busy = report.per_agent.iter().flat_map(|agent| {
-            let name =
-                if report.is_joint() { format!(" of {}", agent.name) } else { String::new() };
-            agent.generator.shards.iter().map(move |shard| (shard, name.clone()))
-        });
-        if let Some((busiest, of)) = busy.max_by(|(a, _), (b, _)| a.busy.total_cmp(&b.busy)) {
+        if let Some((busiest, of)) = busiest(report) {
+            let shards = &report.generator.shards;
             let gap_us = shards.iter().map(|shard| shard.longest_gap_us).fold(0.0, f64::max);
             let (core, busy) = (busiest.core, percent(busiest.busy));
-            let users = report.littles_law.generator_share.map_or(String::new(), |share| {
-                format!(", users waited for it {} of their time", percent(share))
-            });
             self.add(
                 "generator",
-                format!("busiest core {core}{of} at {busy}, longest gap {}{users}", time(gap_us)),
+                format!("busiest core {core}{of} at {busy}, longest gap {}", time(gap_us)),
             );
         }
         if !report.is_joint() {
@@ -438,7 +494,7 @@ fn opened_and_closed(shards: &[ShardStats]) -> String {
 }
 
 /// Names and counts, the largest first.
-fn listed<K: Key>(counts: &CountsBy<K>) -> String {
+pub(super) fn listed<K: Key>(counts: &CountsBy<K>) -> String {
     largest_first(counts.by_name())
 }
 
@@ -511,7 +567,8 @@ mod tests {
 
     #[test]
     fn a_quiet_run_has_few_lines() {
-        insta::assert_snapshot!(details(&report(true, part(250, 260, 1, 2)), &[]), @r"
+        insta::assert_snapshot!(lines(&report(true, part(250, 260, 1, 2))), @r"
+        due per second   333.3, of which 333.3 sent, 333.2 answered
         pacer lateness   p50 1.00 µs, p99 1.00 µs
         connection wait  p50 2.00 µs, p99 2.00 µs
         receive lateness p50 40.0 µs, p99 40.0 µs
@@ -568,7 +625,8 @@ mod tests {
             lost: 10,
             error: None,
         });
-        insta::assert_snapshot!(details(&report, &["report.json".to_owned()]), @r"
+        insta::assert_snapshot!(lines(&report), @r"
+        due per second   333.3, of which 333.3 sent, 333.2 answered
         pacer lateness   p50 1.00 µs, p99 1.00 µs
         connection wait  p50 2.00 µs, p99 2.00 µs
         send path        p50 3.00 µs, p99 n/a (n = 99, need 563); 101 sampled (1/100), 2
@@ -598,7 +656,6 @@ mod tests {
         stationarity     last quarter like the first: KS distance 0.034 (limit 0.131),
                          p99 ratio 1.10
         raw samples      9,990 written, 10 lost: raw.bin
-        written          report.json
         ");
     }
 
@@ -609,7 +666,7 @@ mod tests {
         (counts.sent_in_window, counts.answered) = (1_870, 1_800);
         (counts.unconnected, counts.failed, counts.timed_out) = (8_130, 8_150, 50);
         counts.incomplete_uploads = 7;
-        let text = details(&report(true, part), &[]);
+        let text = lines(&report(true, part));
         for line in [
             "intended         1,870 sent + 8,130 without a connection + 0 unsent\n",
             "sent 1,800 answered (7 before the request was completely sent) + 50 timed out + \
@@ -633,7 +690,7 @@ mod tests {
             p99_ratio: 1.1,
             stationary: true,
         });
-        let text = details(&report, &[]);
+        let text = lines(&report);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let line = "stationarity last quarter unlike the first, but both recur: KS distance 0.380, \
                     0.021 to what is most alike elsewhere (limit 0.157), p99 ratio 1.10";
@@ -645,7 +702,7 @@ mod tests {
         let shown = |source: StampSource, kernel: u64| {
             let mut part = part(250, 260, 1, 2);
             part.stamps = ResponseStamps { source, kernel, program: 10_000 - kernel };
-            details(&report(true, part), &[])
+            lines(&report(true, part))
         };
         let line = "stamps           0 by the kernel, 10,000 by the program\n";
         assert!(shown(StampSource::Kernel, 0).contains(line));
@@ -658,7 +715,7 @@ mod tests {
         let shown = |bytes: u64| {
             let mut report = report(true, part(250, 260, 1, 2));
             report.generator.shards[0].received_bytes = 10_000 * bytes;
-            details(&report, &[]).split_whitespace().collect::<Vec<_>>().join(" ")
+            lines(&report).split_whitespace().collect::<Vec<_>>().join(" ")
         };
         let message = "and an unknown part while bodies were read; without kernel stamps";
         assert!(shown(65_537).contains(message), "{}", shown(65_537));
@@ -675,14 +732,14 @@ mod tests {
         let mut report = report(true, part(250, 260, 1, 2));
         report.config.plan.keepalive = Switch::Off;
         report.generator.machine = None;
-        assert!(details(&report, &[]).contains("local ports      unknown\n"));
+        assert!(lines(&report).contains("local ports      unknown\n"));
     }
 
     #[test]
     fn nothing_is_checked_of_a_window_that_never_began() {
         let mut report = report(true, part(250, 260, 1, 2));
         report.config.schedule_until = report.config.plan.warmup.as_secs_f64();
-        let text = details(&report, &[]);
+        let text = lines(&report);
         assert!(text.contains("Little's law     n/a: the run ended before"), "{text}");
     }
 
@@ -690,7 +747,7 @@ mod tests {
     fn a_line_that_is_a_reason_already_is_not_repeated() {
         use engine::report::verdict::{Code, Reason, Unit};
         let mut report = report(true, part(250, 260, 1, 2));
-        assert!(details(&report, &[]).contains("as planned"));
+        assert!(lines(&report).contains("as planned"));
         report.verdict.reasons = vec![Reason {
             code: Code::ScheduleNotAsPlanned,
             agent: None,
@@ -703,14 +760,14 @@ mod tests {
             meaning: String::new(),
             cure: String::new(),
         }];
-        assert!(!details(&report, &[]).contains("as planned"));
+        assert!(!lines(&report).contains("as planned"));
     }
 
     #[test]
     fn a_calibrated_run_says_how_near_it_came_to_the_limits() {
         let mut report = report(true, part(50, 50, 0, 0));
         let text = |report: &Report| {
-            let text = details(report, &[]);
+            let text = lines(report);
             let from = text.lines().skip_while(|line| !line.starts_with("calibration "));
             from.take_while(|line| !line.starts_with("schedule")).collect::<Vec<_>>().join("\n")
         };

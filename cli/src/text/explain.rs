@@ -43,6 +43,47 @@ fn mean(of: &DistributionPart) -> f64 {
     of.mean.unwrap_or(0.0)
 }
 
+/// The same in a line or two, where corrected latency differs from naive.
+pub(crate) fn briefly(report: &Report) -> Option<String> {
+    let part = &report.whole;
+    if part.corrected.count == 0 || part.naive.count == 0 {
+        return None;
+    }
+    let compared = compared(part);
+    let users_waited = mean(&part.pacer_lateness) <= mean(&part.connection_wait);
+    if let Some(widest) =
+        widest(part, &compared, |row| added_us(part, row)).filter(|_| users_waited)
+    {
+        let shown = |of| percentile(of, widest.row.of(of));
+        let (corrected, naive) = (shown(&part.corrected), shown(&part.naive));
+        let who = match widest.row.name {
+            "max" => format!("The slowest user waited {corrected}"),
+            name => format!("Users waited {corrected} at {name}"),
+        };
+        let (opening, cap) = (opened(report), capped(report));
+        let (_, generator) = generators_part(report);
+        return Some(format!(
+            "{who}, not the naive {naive}, which omits the wait for a connection: \
+             {opening}the target's backlog{cap}{generator}."
+        ));
+    }
+    let widest = widest(part, &compared, |_| 0.0)?;
+    let shown = |of| percentile(of, widest.row.of(of));
+    let why = match own_opening(part, &widest) {
+        true => "the generator opened connections while requests waited; use --prewarm or --spare",
+        false => match report.config.plan.model() {
+            Model::Open => {
+                "the generator sent late; give it more or quieter --cores, or lower --rate"
+            }
+            Model::Closed => {
+                "the generator sent late; give it more or quieter --cores, or a longer --period"
+            }
+        },
+    };
+    let (name, corrected, naive) = (widest.row.name, shown(&part.corrected), shown(&part.naive));
+    Some(format!("Corrected {name} is {corrected}, not the naive {naive}, because {why}."))
+}
+
 /// How long users waited, without what the generator added, and why naive latency doesn't have it.
 fn waited(part: &Part, widest: &Widest) -> String {
     let who = match widest.row.name {
@@ -78,8 +119,7 @@ fn own_doing(report: &Report, widest: &Widest) -> String {
         ratio(widest.corrected_us, widest.naive_us),
         percentile(&part.naive, widest.row.of(&part.naive))
     );
-    let client = part.client_share.as_ref().and_then(|share| widest.row.client(share));
-    if client.is_some_and(|part| part.added < part.opening) {
+    if own_opening(part, widest) {
         return format!(
             "{what} The generator added that by opening connections when requests were waiting for \
              them: open them in advance with --prewarm, or leave some idle with --spare."
@@ -94,6 +134,12 @@ fn own_doing(report: &Report, widest: &Widest) -> String {
          quieter cores with --cores, or {lower}, before you trust these numbers.",
         time(mean(&part.pacer_lateness))
     )
+}
+
+/// Whether what the generator added there is mostly that it opened connections.
+fn own_opening(part: &Part, widest: &Widest) -> bool {
+    let client = part.client_share.as_ref().and_then(|share| widest.row.client(share));
+    client.is_some_and(|part| part.added < part.opening)
 }
 
 /// What the generator added at a row, µs. Of the slowest request only that of the latest is known.
@@ -188,48 +234,65 @@ fn exceptions(counts: &Counts) -> String {
     }
 }
 
-/// What causes the difference: the target's backlog or the cap, and the generator's part in it. That
-/// is told by the exact means of both delays, since the requests at a percentile of one aren't those
-/// at the same percentile of the other.
+/// What causes the difference: the target's backlog or the cap, and the generator's part in it.
 fn cause(report: &Report) -> String {
-    let (part, plan) = (&report.whole, &report.config.plan);
+    let part = &report.whole;
+    let (generator, _) = generators_part(report);
+    let (opening, cap) = (opened(report), capped(report));
+    format!(
+        "They waited for a connection (connection wait {} in the mean; {} found none free): \
+         {opening}the target's backlog{cap}{generator} (pacer lateness {}).{}",
+        time(mean(&part.connection_wait)),
+        things(part.counts.waited, "arrival"),
+        time(mean(&part.pacer_lateness)),
+        given_up(&part.counts)
+    )
+}
+
+/// What the generator had to do with it, at length and in a few words. That is told by the exact
+/// means of both delays, since the requests at a percentile of one aren't those at the same
+/// percentile of the other.
+fn generators_part(report: &Report) -> (String, &'static str) {
+    let part = &report.whole;
     let has = |code| report.verdict.found().any(|found| found.code == code);
-    let (pacer_us, wait_us) = (mean(&part.pacer_lateness), mean(&part.connection_wait));
-    let pacer = time(pacer_us);
-    let generator = if has(Code::CoreSaturated) {
-        format!(", or the generator, which was at its limit (pacer lateness {pacer})")
+    let short = |text: &'static str| (text.to_owned(), text);
+    if has(Code::CoreSaturated) {
+        short(", or the generator, which was at its limit")
     } else if let Some(held) = report.littles_law.held_by_generator() {
-        format!(
+        let text = format!(
             ", and the generator: for {} of the time that requests were in flight, their response \
-             was there and waited for it (pacer lateness {pacer})",
+             was there and waited for it",
             percent(held)
-        )
+        );
+        (text, ", and the generator, which took responses late")
     } else if has(Code::GeneratorLate) {
-        format!(", or the generator, which was late (pacer lateness {pacer})")
-    } else if wait_us < OUTWEIGHS * pacer_us {
-        format!("; the generator added to it (pacer lateness {pacer})")
+        short(", or the generator, which was late")
+    } else if mean(&part.connection_wait) < OUTWEIGHS * mean(&part.pacer_lateness) {
+        short("; the generator added to it")
     } else {
-        format!(", not the generator (pacer lateness {pacer})")
-    };
+        short(", not the generator")
+    }
+}
+
+/// That connections were opened for it.
+fn opened(report: &Report) -> &'static str {
+    let (part, plan) = (&report.whole, &report.config.plan);
     let renewed = part.counts.connects_in_window.saturating_sub(part.counts.pool_grew);
     let is_closed = plan.requests_per_connection.is_none()
         && RENEWED_MANY * part.counts.sent as f64 <= renewed as f64;
-    let opening = match plan.keepalive {
+    match plan.keepalive {
         Switch::Off => "opening one for each request, ",
         Switch::On if is_closed => "opening one for each that was closed, ",
         Switch::On => "",
-    };
-    let cap = match part.counts.capped {
+    }
+}
+
+/// That the cap may have been the cause.
+fn capped(report: &Report) -> String {
+    match report.whole.counts.capped {
         0 => String::new(),
-        _ => format!(" or the cap of --conns {}", count(plan.conns() as u64)),
-    };
-    format!(
-        "They waited for a connection (connection wait {} in the mean; {} found none free): \
-         {opening}the target's backlog{cap}{generator}.{}",
-        time(wait_us),
-        things(part.counts.waited, "arrival"),
-        given_up(&part.counts)
-    )
+        _ => format!(" or the cap of --conns {}", count(report.config.plan.conns() as u64)),
+    }
 }
 
 /// The requests that were never sent, and where they count.

@@ -2,11 +2,11 @@
 
 use engine::report::DistributionPart;
 use engine::shard::CoarseHistogram;
-pub(crate) use probe::numbers::{count, percent, rate, time};
+pub(crate) use probe::numbers::{count, number, percent, rate, time};
 
 /// The largest time that a histogram holds, µs. A percentile there is a lower bound if values lie
 /// above.
-const HISTOGRAM_MAX_US: f64 = engine::stats::distribution::VALUE_MAX_NS as f64 / 1e3;
+pub(super) const HISTOGRAM_MAX_US: f64 = engine::stats::distribution::VALUE_MAX_NS as f64 / 1e3;
 
 /// One of a distribution's times: `n/a` if unknown, `≥ 60.0 s` if it lies above the histogram.
 pub(crate) fn percentile(of: &DistributionPart, us: Option<f64>) -> String {
@@ -28,15 +28,15 @@ pub(crate) fn coarse(of: &CoarseHistogram, quantile: f64) -> String {
     }
 }
 
-/// Bytes per second, to three figures: `1.62 MB/s`.
-pub(crate) fn megabytes(bytes_per_s: f64) -> String {
-    let megabytes = bytes_per_s / 1e6;
+/// Bytes, to three figures: `1.62 MB`.
+pub(crate) fn megabytes(bytes: f64) -> String {
+    let megabytes = bytes / 1e6;
     let digits = match megabytes {
         few if few < 9.995 => 2,
         some if some < 99.95 => 1,
         _ => 0,
     };
-    format!("{megabytes:.digits$} MB/s")
+    format!("{megabytes:.digits$} MB")
 }
 
 /// A count and its noun: `1 request`, `2,000 requests`.

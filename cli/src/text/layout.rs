@@ -10,6 +10,8 @@ use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 pub(crate) const WIDTH: usize = 80;
 /// Columns before the value of a labelled line of a report.
 pub(crate) const LABEL: usize = 17;
+/// The same on a report's first screen.
+pub(crate) const SCREEN: usize = 13;
 /// The same before a file that stands alone.
 pub(crate) const WRITTEN: usize = 9;
 /// A space at which no line is broken.
@@ -23,6 +25,13 @@ static COLUMNS: AtomicUsize = AtomicUsize::new(WIDTH);
 /// Lays out what follows for a terminal of so many columns.
 pub(crate) fn fit(columns: usize) {
     COLUMNS.store(columns.max(WIDTH_MIN), Ordering::Relaxed);
+}
+
+/// The first of these texts that fits in a line, or the last.
+pub(crate) fn fitting(texts: &[String]) -> String {
+    let columns = COLUMNS.load(Ordering::Relaxed);
+    let fits = |text: &&String| text.chars().count() <= columns;
+    texts.iter().find(fits).or(texts.last()).cloned().unwrap_or_default()
 }
 
 /// A text that grows by lines.

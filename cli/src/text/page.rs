@@ -90,8 +90,11 @@ pub(crate) fn rates(report: &Report) -> Vec<Pair> {
         ("received", report.traffic.received_bytes_per_s),
         ("sent", report.traffic.sent_bytes_per_s),
     ];
-    each.chain(bytes.map(|(name, per_s)| pair(&format!("bytes {name}"), megabytes(per_s))))
-        .collect()
+    each.chain(
+        bytes
+            .map(|(name, per_s)| pair(&format!("bytes {name}"), format!("{}/s", megabytes(per_s)))),
+    )
+    .collect()
 }
 
 /// Naive beside corrected, with the intervals of corrected.
@@ -172,7 +175,7 @@ pub(crate) fn latenesses(report: &Report) -> Table {
 
 /// The whole summary.
 pub(crate) fn summary(report: &Report) -> String {
-    whole::summary(report, &[])
+    whole::summary(report, &[], whole::Extent::Details)
 }
 
 #[cfg(test)]

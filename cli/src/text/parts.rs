@@ -4,14 +4,11 @@
 use engine::plan::Plan;
 use engine::report::{DistributionPart, Part, StageSpan, StepPart};
 
-use super::figures::{count, percentile, rate};
-use super::layout::Column::{self, Left, Right, Time};
+use super::figures::{count, rate};
+use super::layout::Column::{self, Left, Right};
 use super::layout::Text;
+use super::scale::{Scale, at_the_point};
 
-/// The most lines of scenarios: the report has all.
-const SHOWN_MAX: usize = 12;
-/// The most lines of stages.
-const STAGES_MAX: usize = 40;
 /// The widest that a name is shown.
 const NAME_MAX: usize = 24;
 
@@ -25,50 +22,72 @@ struct Sum<'a> {
     corrected: DistributionPart,
 }
 
-/// A line for each scenario of a part; nothing where there is only one.
-pub(super) fn scenarios(part: &Part) -> String {
+/// A line for each scenario of a part, for so many at most; nothing where there is only one.
+pub(super) fn scenarios(part: &Part, rows_max: usize) -> String {
     let mut sums = sums(part, |one, other| one.name == other.name);
-    if sums.len() < 2 {
+    let all = sums.len();
+    if all < 2 {
         return String::new();
     }
     // Of an unknown p99 the maximum is known.
     let tail = |sum: &Sum<'_>| sum.corrected.quantile_us(0.99).or(sum.corrected.max);
     sums.sort_by(|one, other| tail(other).unwrap_or(0.0).total_cmp(&tail(one).unwrap_or(0.0)));
-    let columns = |figure: fn(usize) -> Column| {
-        [Left(NAME_MAX), Right(10), Right(9), figure(12), figure(12), figure(12)]
-    };
+    sums.truncate(rows_max);
+    let (unit, times) = times(sums.iter(), &[0.5, 0.99]);
+    let columns = [Left(NAME_MAX), Right(10), Right(9), Right(12), Right(12), Right(12)];
     let mut text = Text::new();
-    text.row(&columns(Right), &["corrected by scenario", "requests", "bad", "p50", "p99", "max"]);
-    for sum in sums.iter().take(SHOWN_MAX) {
-        let corrected = &sum.corrected;
-        let of = |us| percentile(corrected, us);
-        let [p50, p99] = [0.5, 0.99].map(|q| of(corrected.quantile_us(q)));
-        let (intended, bad) = (count(sum.intended), count(sum.bad));
-        text.row(
-            &columns(Time),
-            &[short(&sum.of.name), intended, bad, p50, p99, of(corrected.max)],
-        );
+    let title = format!("by scenario, {unit}");
+    text.row(&columns, &[&*title, "requests", "bad", "p50", "p99", "max"]);
+    for (sum, times) in sums.iter().zip(times) {
+        let first = [short(&sum.of.name), count(sum.intended), count(sum.bad)];
+        text.row(&columns, &[&first[..], &times].concat());
     }
-    text.add(others(sums.len(), SHOWN_MAX));
+    text.add(others(all, rows_max));
     text.done()
 }
 
-/// A line for each stage of a part of this plan whose window was so long, s; nothing where the rate
-/// stays.
-pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64) -> String {
+/// The corrected times of each at these quantiles and at most, in one unit, with that: in columns
+/// with the points below each other.
+fn times<'a>(
+    sums: impl Iterator<Item = &'a Sum<'a>> + Clone,
+    quantiles: &[f64],
+) -> (&'static str, Vec<Vec<String>>) {
+    let of = |sum: &Sum<'_>| {
+        let at = quantiles.iter().map(|q| sum.corrected.quantile_us(*q));
+        at.chain([sum.corrected.max]).collect::<Vec<Option<f64>>>()
+    };
+    let scale = Scale::of(sums.clone().flat_map(|sum| of(sum).into_iter().flatten()));
+    let mut rows: Vec<Vec<String>> = sums
+        .map(|sum| of(sum).into_iter().map(|us| scale.percentile(&sum.corrected, us)).collect())
+        .collect();
+    for at in 0..=quantiles.len() {
+        let mut column: Vec<String> =
+            rows.iter_mut().map(|row| std::mem::take(&mut row[at])).collect();
+        at_the_point(&mut column);
+        rows.iter_mut().zip(column).for_each(|(row, cell)| row[at] = cell);
+    }
+    (scale.unit, rows)
+}
+
+/// A line for each stage of a part of this plan whose window was so long, s, for so many at most;
+/// nothing where the rate stays.
+pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -> String {
     let sums = sums(part, |one, other| one.stage == other.stage);
     let of_stages: Vec<(StageSpan, &Sum<'_>)> =
         sums.iter().filter_map(|sum| Some((sum.of.stage?, sum))).collect();
-    let columns = [5, 13, 9, 10, 7, 9, 9, 9, 9].map(Right);
+    let shown = &of_stages[..of_stages.len().min(rows_max)];
+    let (unit, times) = times(shown.iter().map(|(_, sum)| *sum), &[0.5, 0.9, 0.99]);
+    let figures = [13, 9, 10, 6, 8, 8, 8, 8].map(Right);
+    let columns: Vec<Column> = [Left(10)].into_iter().chain(figures).collect();
     let mut text = Text::new();
     if !of_stages.is_empty() {
-        text.line("corrected by stage");
+        let title = format!("stage, {unit}");
         text.row(
             &columns,
-            &["stage", "asked/s", "sent/s", "answered", "bad", "p50", "p90", "p99", "max"],
+            &[&*title, "asked/s", "sent/s", "answered", "bad", "p50", "p90", "p99", "max"],
         );
     }
-    for (stage, sum) in of_stages.iter().take(STAGES_MAX) {
+    for ((stage, sum), times) in shown.iter().zip(times) {
         let asked = match stage.is_ramp() {
             false => rate(stage.from),
             true => format!("{}..{}", rate(stage.from), rate(stage.to)),
@@ -78,15 +97,11 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64) -> String {
             true => rate(number as f64 / length_s),
             false => "n/a".to_owned(),
         };
-        let corrected = &sum.corrected;
-        let of = |us| percentile(corrected, us);
-        let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|q| of(corrected.quantile_us(q)));
         let (sent, answered) = (per_second(sum.sent), per_second(sum.answered));
         let (number, bad) = (stage.number.to_string(), count(sum.bad));
-        let max = of(corrected.max);
-        text.row(&columns, &[number, asked, sent, answered, bad, p50, p90, p99, max]);
+        text.row(&columns, &[&[number, asked, sent, answered, bad][..], &times].concat());
     }
-    text.add(others(of_stages.len(), STAGES_MAX));
+    text.add(others(of_stages.len(), rows_max));
     if plan.rate_changes() {
         text.wrapped(match of_stages.iter().any(|(stage, _)| stage.is_ramp()) {
             true => "Percentiles of a ramp mix its rates, and those of the whole run all of them.",
@@ -193,30 +208,28 @@ mod tests {
     #[test]
     fn stages_come_in_order_with_all_their_scenarios() {
         let (plan, whole) = staged("100:30s,100..100k:2m,100k:30s");
-        insta::assert_snapshot!(stages(&whole, &plan, 165.0), @r"
-        corrected by stage
-        stage      asked/s   sent/s  answered    bad      p50      p90      p99      max
-            1          100    199.9     199.8      6  1.00 ms  10.0 ms  10.0 ms  10.0 ms
-            2 100..100,000       50        50      6  2.00 ms  20.0 ms  20.0 ms  20.0 ms
-            3      100,000    399.9     399.6      6  3.00 ms  30.0 ms  30.0 ms  30.0 ms
+        insta::assert_snapshot!(stages(&whole, &plan, 165.0, 40), @r"
+        stage, ms       asked/s   sent/s  answered   bad     p50     p90     p99     max
+        1                   100    199.9     199.8     6    1.00    10.0    10.0    10.0
+        2          100..100,000       50        50     6    2.00    20.0    20.0    20.0
+        3               100,000    399.9     399.6     6    3.00    30.0    30.0    30.0
         Percentiles of a ramp mix its rates, and those of the whole run all of them.
         ");
-        insta::assert_snapshot!(scenarios(&whole), @r"
-        corrected by scenario     requests      bad         p50         p99         max
-        search                       9,000        9     20.0 ms     30.0 ms     30.0 ms
-        home                         9,000        9     2.00 ms     3.00 ms     3.00 ms
+        insta::assert_snapshot!(scenarios(&whole, 12), @r"
+        by scenario, ms           requests      bad         p50         p99         max
+        search                       9,000        9       20.0        30.0        30.0
+        home                         9,000        9        2.00        3.00        3.00
         ");
         // It ended before the last began.
         let (plan, whole) = staged("100:30s,200:2m");
-        insta::assert_snapshot!(stages(&whole, &plan, 20.0), @r"
-        corrected by stage
-        stage      asked/s   sent/s  answered    bad      p50      p90      p99      max
-            1          100    299.9     299.7      6  1.00 ms  10.0 ms  10.0 ms  10.0 ms
-            2          200      n/a       n/a      6  2.00 ms  20.0 ms  20.0 ms  20.0 ms
+        insta::assert_snapshot!(stages(&whole, &plan, 20.0, 40), @r"
+        stage, ms       asked/s   sent/s  answered   bad     p50     p90     p99     max
+        1                   100    299.9     299.7     6    1.00    10.0    10.0    10.0
+        2                   200      n/a       n/a     6    2.00    20.0    20.0    20.0
         Percentiles of the whole run mix the rates of its stages.
         ");
         let (plan, whole) = staged(&["1:1s,2:1s"; 21].join(","));
-        let text = stages(&whole, &plan, 42.0);
+        let text = stages(&whole, &plan, 42.0, 40);
         assert!(text.contains("and 2 others: see `parts` in the report\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
@@ -226,30 +239,30 @@ mod tests {
         let (plan, _) = staged("0..100:30s");
         let whole = part(1_020, 1_020, 0, 0);
         assert_eq!(
-            stages(&whole, &plan, 30.0),
+            stages(&whole, &plan, 30.0, 40),
             "Percentiles of the whole run mix the rates of its stages.\n"
         );
         let (plan, _) = staged("100:30s");
-        assert_eq!(stages(&whole, &plan, 30.0), "");
+        assert_eq!(stages(&whole, &plan, 30.0, 40), "");
     }
 
     #[test]
     fn the_scenario_with_the_longest_tail_comes_first() {
         let mut whole = part(1_020, 1_020, 0, 0);
-        assert_eq!(scenarios(&whole), "");
+        assert_eq!(scenarios(&whole, 12), "");
         whole.parts = vec![
             step("GET /", 1_020, 9_000),
             step("a name that is longer than there is room for", 182_000, 900),
             step("rare", 90_000, 20),
         ];
-        insta::assert_snapshot!(scenarios(&whole), @r"
-        corrected by scenario     requests      bad         p50         p99         max
-        a name that is longer…         900        3      182 ms      182 ms      182 ms
-        rare                            20        3     90.0 ms      n/a        90.0 ms
-        GET /                        9,000        3     1.02 ms     1.02 ms     1.02 ms
+        insta::assert_snapshot!(scenarios(&whole, 12), @r"
+        by scenario, ms           requests      bad         p50         p99         max
+        a name that is longer…         900        3      182         182         182
+        rare                            20        3       90.0       n/a          90.0
+        GET /                        9,000        3        1.02        1.02        1.02
         ");
         whole.parts = (0..14).map(|at| step(&at.to_string(), 1_000 + at, 700)).collect();
-        assert!(scenarios(&whole).ends_with("and 2 others: see `parts` in the report\n"));
-        assert!(scenarios(&whole).lines().all(|line| line.chars().count() <= 80));
+        assert!(scenarios(&whole, 12).ends_with("and 2 others: see `parts` in the report\n"));
+        assert!(scenarios(&whole, 12).lines().all(|line| line.chars().count() <= 80));
     }
 }

@@ -1,12 +1,13 @@
 //! The agents of a run, one in a line: what each offered and saw, how late it began, and whether
-//! its own numbers can be trusted.
+//! its own numbers can be trusted. What else is known of them is among the details.
 
 use std::fmt::Write as _;
 
 use engine::report::{AgentPart, Report};
 
-use super::figures::{count, percent, percentile, rate, things, time};
+use super::figures::{count, percent, rate, things, time};
 use super::layout::{Column, Text, widest};
+use super::scale::Scale;
 use super::verdict::word;
 
 /// A longer name has a line of its own.
@@ -14,21 +15,32 @@ const NAME_MAX: usize = 18;
 /// The most agents that are named with a finding that they have in common.
 const NAMED_MAX: usize = 3;
 
+/// The most agents that the first screen shows.
+const SHOWN_MAX: usize = 12;
+
 /// The table of the agents; empty for a run without agents.
-pub(crate) fn per_agent(report: &Report) -> String {
-    let synchronized = report.per_agent.iter().any(|agent| agent.synchronization.is_some());
-    if !report.is_joint() && !synchronized {
+pub(crate) fn table(report: &Report) -> String {
+    if !has_agents(report) {
         return String::new();
     }
     let agents = &report.per_agent;
     let names = agents.iter().map(|agent| &*agent.name);
     let names = names.filter(|name| name.chars().count() <= NAME_MAX).chain(["agent"]);
-    let columns = [7, 8, 8, 8, 7, 7, 8].map(Column::Right);
+    let times = |agent: &AgentPart| [0.5, 0.99].map(|q| agent.part.corrected.quantile_us(q));
+    let scale = Scale::of(agents.iter().flat_map(times).flatten());
+    let columns = [7, 8, 9, 9, 7, 7, 8].map(Column::Right);
     let columns: Vec<Column> = [Column::Left(widest(names))].into_iter().chain(columns).collect();
     let mut text = Text::new();
-    text.row(&columns, &HEAD);
-    for agent in agents {
-        line(&mut text, &columns, &agent.name, &figures(agent));
+    let [p50, p99] = ["p50", "p99"].map(|name| format!("{name} {}", scale.unit));
+    text.row(
+        &columns,
+        &["agent", "share", "sent/s", &p50, &p99, "errors", "busy", "skew", " verdict"],
+    );
+    for agent in agents.iter().take(SHOWN_MAX) {
+        line(&mut text, &columns, &agent.name, &figures(agent, scale));
+    }
+    if let Some(more @ 1..) = agents.len().checked_sub(SHOWN_MAX) {
+        text.line(format!("and {more} more: see `per_agent` in the report"));
     }
     for lost in &report.agent_lost {
         let answered = lost.reported.as_ref().map_or(0, |reported| reported.answered);
@@ -39,6 +51,20 @@ pub(crate) fn per_agent(report: &Report) -> String {
         let what = format!(" lost after {:.1} s{what}", lost.at_s);
         line(&mut text, &columns[..2], &lost.name, &[percent(lost.load), what]);
     }
+    text.done()
+}
+
+fn has_agents(report: &Report) -> bool {
+    report.is_joint() || report.per_agent.iter().any(|agent| agent.synchronization.is_some())
+}
+
+/// What else is known of them: their clocks, and what is amiss on their machines.
+pub(crate) fn more(report: &Report) -> String {
+    if !has_agents(report) {
+        return String::new();
+    }
+    let agents = &report.per_agent;
+    let mut text = Text::new();
     text.wrapped(clocks(agents));
     for (finding, names) in findings(agents) {
         let whose = whose(&names, agents.len());
@@ -51,10 +77,6 @@ pub(crate) fn per_agent(report: &Report) -> String {
     text.done()
 }
 
-/// What heads the columns.
-const HEAD: [&str; 9] =
-    ["agent", "share", "sent/s", "p50", "p99", "errors", "busy", "skew", " verdict"];
-
 /// An agent's line, with its name in front or above.
 fn line(text: &mut Text, columns: &[Column], name: &str, cells: &[String]) {
     let is_short = matches!(columns[0], Column::Left(width) if name.chars().count() <= width);
@@ -66,10 +88,10 @@ fn line(text: &mut Text, columns: &[Column], name: &str, cells: &[String]) {
     text.row(columns, &cells);
 }
 
-fn figures(agent: &AgentPart) -> [String; 8] {
+fn figures(agent: &AgentPart, scale: Scale) -> [String; 8] {
     let AgentPart { part, config, generator, .. } = agent;
     let corrected = &part.corrected;
-    let shown = |q| percentile(corrected, corrected.quantile_us(q));
+    let shown = |q| scale.percentile(corrected, corrected.quantile_us(q));
     let busy = generator.shards.iter().map(|shard| shard.busy).fold(0.0, f64::max);
     [
         percent(config.share.fraction()),
@@ -207,15 +229,15 @@ mod tests {
         let lost = vec![lost];
         let facts = RunFacts { lost, ..RunFacts::default() };
         let (report, _) = merge::report(runs, &facts);
-        let text = per_agent(&report);
+        let text = table(&report) + &more(&report);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let (above, digest) = text.split_once("The merged").expect("the digest comes last");
         assert!(digest.ends_with(&format!("\n{}.\n", report.corrected_digest)), "{digest}");
         insta::assert_snapshot!(above, @r"
-        agent          share  sent/s     p50     p99 errors   busy    skew verdict
-        10.0.0.1:7070 16.7 %   833.1 1.00 ms 1.00 ms      0 12.5 % 21.0 µs suspect
+        agent          share  sent/s   p50 ms   p99 ms errors   busy    skew verdict
+        10.0.0.1:7070 16.7 %   833.1     1.00     1.00      0 12.5 % 21.0 µs suspect
         agents-1.agents.default.svc:7070
-                      33.3 %   1,662 1.20 ms 1.20 ms      0 12.5 % 21.0 µs suspect
+                      33.3 %   1,662     1.20     1.20      0 12.5 % 21.0 µs suspect
         10.0.0.3:7070 50.0 % lost after 12.3 s; not counted: 41,232 responses
         Skew: from when an agent's first request was due to when it was sent. Their
         clocks agreed to within 86.0 µs at the start and 102 µs at the end; that of
@@ -227,7 +249,7 @@ mod tests {
     fn any_two_clocks_may_be_off_both_ways_and_an_unknown_drift_is_none() {
         assert_eq!([apart_ns(vec![5]), apart_ns(vec![1, 7, 5])], [5, 12]);
         let shown = |runs: Vec<AgentRun>| {
-            per_agent(&merge::report(runs, &RunFacts::default()).0).replace('\n', " ")
+            more(&merge::report(runs, &RunFacts::default()).0).replace('\n', " ")
         };
         let mut noisy = agent("a:1", 0..6, 1_000_000);
         let clock = noisy.synchronization.as_mut().expect("synchronized");
@@ -250,7 +272,7 @@ mod tests {
         }
         runs[3].findings.push("control core: core 1 carries a shard too".to_owned());
         let (report, _) = merge::report(runs, &RunFacts::default());
-        let text = per_agent(&report);
+        let text = more(&report);
         let from = text.find("Found on").expect("findings");
         let to = text.find("The merged").expect("the digest comes last");
         insta::assert_snapshot!(&text[from..to], @r"
@@ -264,6 +286,7 @@ mod tests {
     #[test]
     fn a_run_without_agents_has_no_table() {
         let part = reports::part(250, 250, 1, 2);
-        assert_eq!(per_agent(&reports::report(true, part)), "");
+        let report = reports::report(true, part);
+        assert_eq!(table(&report) + &more(&report), "");
     }
 }

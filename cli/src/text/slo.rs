@@ -6,10 +6,10 @@ use engine::report::verdict::Level;
 
 use super::figures::{count, time};
 use super::layout::Column::{Left, Right};
-use super::layout::{Text, widest};
+use super::layout::{Text, aligned, widest};
 
 /// The headline of a run that had objectives: that of its verdict, then those that are missed or
-/// undecided.
+/// undecided, or that all are met.
 pub(crate) fn headline(of_verdict: &str, slo: Option<&Slo>) -> String {
     let open = [Judgement::Missed, Judgement::Undecided].map(|judged| {
         let all = slo.iter().flat_map(|slo| &slo.objectives);
@@ -19,6 +19,7 @@ pub(crate) fn headline(of_verdict: &str, slo: Option<&Slo>) -> String {
     });
     let open: Vec<String> = open.into_iter().flatten().collect();
     match open.as_slice() {
+        [] if slo.is_some() => format!("{of_verdict}; objectives met"),
         [] => of_verdict.to_owned(),
         open => format!("{of_verdict}; objectives {}", open.join("; ")),
     }
@@ -61,15 +62,21 @@ pub(super) fn may_lie_above(objective: &JudgedObjective) -> Option<&'static str>
     objective.may_lie_above.then_some(MEAN_OF_FEW)
 }
 
-/// The lines of the objectives, below one with what became of all of them.
+/// The objectives, a line each.
+pub(crate) fn briefly(slo: &Slo) -> String {
+    let mut text = Text::new();
+    for row in rows(slo) {
+        text.line(format!("  {row}"));
+    }
+    text.done()
+}
+
+/// The objectives and what each was judged by, below a line with what became of all of them.
 pub(crate) fn objectives(slo: &Slo, window_s: f64) -> String {
-    let rows: Vec<[String; 4]> = slo.objectives.iter().map(cells).collect();
-    let width = |at: usize| widest(rows.iter().map(|row| &*row[at]));
-    let columns = [Left(width(0) + 2), Right(width(1)), Left(2), Left(width(2) + 2)];
     let mut text = Text::new();
     text.line(format!("objectives {}", judgement(slo.judgement)));
-    for ([bounded, value, doubt, judged], objective) in rows.iter().zip(&slo.objectives) {
-        text.row(&columns, &[bounded, value, "", doubt, judged]);
+    for (row, objective) in rows(slo).iter().zip(&slo.objectives) {
+        text.line(row);
         if let Some(beyond) = beyond(objective) {
             text.line(format!("  {beyond}"));
         }
@@ -81,6 +88,17 @@ pub(crate) fn objectives(slo: &Slo, window_s: f64) -> String {
         text.wrapped(format!("{assumed}."));
     }
     text.done()
+}
+
+/// The objectives in columns: bound, figure, interval and judgement.
+fn rows(slo: &Slo) -> Vec<String> {
+    let rows: Vec<[String; 4]> = slo.objectives.iter().map(cells).collect();
+    let width = |at: usize| widest(rows.iter().map(|row| &*row[at]));
+    let columns = [Left(width(0) + 2), Right(width(1)), Left(2), Left(width(2) + 2)];
+    let row = |[bounded, value, doubt, judged]: &[String; 4]| {
+        aligned(&columns, &[bounded, value, "", doubt, judged])
+    };
+    rows.iter().map(row).collect()
 }
 
 /// The word for a judgement.
@@ -176,7 +194,7 @@ fn beyond(objective: &JudgedObjective) -> Option<String> {
 }
 
 /// A share to two figures: `12 %`, `0.1 %`, `0.0032 %`.
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let digits = two_figures(percent);
     format!("{} %", trimmed(format!("{percent:.digits$}")))
@@ -341,7 +359,7 @@ mod tests {
             assert_eq!(assumed.is_some(), assumes, "{metric} {judgement:?}");
             assert!(assumed.is_none_or(|text| text.contains("less often than every 3.00 s")));
             let slo = Slo::new(vec![objective]);
-            let is_named = headline("valid", Some(&slo)) != "valid";
+            let is_named = headline("valid", Some(&slo)) != "valid; objectives met";
             assert_eq!(is_named, judgement != Judgement::Met, "{metric} {judgement:?}");
             let level = shown_as(Level::Valid, Some(&slo));
             assert_eq!(level == Level::Valid, judgement == Judgement::Met);

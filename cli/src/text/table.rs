@@ -1,12 +1,18 @@
-//! The latency table: naive beside corrected, with confidence intervals of corrected. An unknown
-//! percentile says how many samples there are, and how many it needs.
+//! The latency table: naive beside corrected in one unit, with confidence intervals of corrected. An
+//! unknown percentile shows how many requests it needs.
 
 use engine::report::{ClientPart, ClientShare, DistributionPart};
 use engine::stats::interval::{Method, needed};
 use engine::stats::percentiles::{PERCENTILES, Percentile, Quantile};
 
-use super::figures::{count, percentile, time};
-use super::layout::{Column, Text, aligned};
+use super::figures::{count, percentile, things, time};
+use super::layout::{Column, Text, widest};
+use super::scale::{Scale, at_the_point};
+
+/// Columns of what heads the names of a table's rows.
+const TITLE: usize = 13;
+/// The space before a column.
+const GAP: usize = 3;
 
 /// A row of the table: a percentile or the maximum.
 pub(crate) struct Row {
@@ -50,33 +56,78 @@ impl Row {
         }
     }
 
+    /// The same in a table whose times have this unit.
+    fn note_in(&self, corrected: &DistributionPart, scale: &Scale) -> String {
+        let needs = |needed: u64| format!("needs {}", things(needed, "request"));
+        match (self.of(corrected), self.percentile(corrected)) {
+            (None, _) => self
+                .quantile
+                .map(|quantile| needed(quantile.q))
+                .filter(|needed| corrected.count < *needed)
+                .map_or_else(String::new, needs),
+            (Some(_), None) => String::new(),
+            (Some(_), Some(Percentile { interval: Some([low, high]), .. })) => {
+                format!("[{}, {}]", scale.number(*low), scale.number(*high))
+            }
+            (Some(_), Some(Percentile { needed: Some(needed), .. })) => needs(*needed),
+            (Some(_), Some(Percentile { needed_s: Some(needed_s), .. })) => {
+                format!("needs {needed_s:.0} s")
+            }
+            (Some(_), Some(_)) => "unknown".to_owned(),
+        }
+    }
+
     /// What a distribution states of it, when it is a percentile.
     fn percentile<'a>(&self, part: &'a DistributionPart) -> Option<&'a Percentile> {
         self.quantile.map(|quantile| part.percentiles.at(quantile.q))
     }
 }
 
-/// Naive beside corrected, with their means; `title` heads the names of the rows.
-pub(crate) fn table(title: &str, naive: &DistributionPart, corrected: &DistributionPart) -> String {
+/// Latencies in one unit: naive, where it is given, beside corrected with its intervals, and their
+/// means; `title` heads the names of the rows.
+pub(crate) fn table(
+    title: &str,
+    naive: Option<&DistributionPart>,
+    corrected: &DistributionPart,
+) -> String {
+    let parts: Vec<&DistributionPart> = naive.into_iter().chain([corrected]).collect();
+    let known = parts.iter().flat_map(|part| ROWS.iter().filter_map(|row| row.of(part)));
+    let scale = Scale::of(known);
+    let cells = |name: &str, part: &&DistributionPart| {
+        let rows = ROWS.iter().map(|row| scale.percentile(part, row.of(part)));
+        let mean = part.mean.map_or("n/a".to_owned(), |us| scale.number(us));
+        let mut cells: Vec<String> = rows.chain([mean]).collect();
+        at_the_point(&mut cells);
+        cells.insert(0, name.to_owned());
+        cells
+    };
+    let heads: &[&str] = match naive {
+        Some(_) => &["naive", "corrected"],
+        None => &[scale.unit],
+    };
+    let columns: Vec<Vec<String>> =
+        heads.iter().zip(&parts).map(|(name, part)| cells(name, part)).collect();
+    let title = match naive {
+        Some(_) => format!("{title}, {}", scale.unit),
+        None => title.to_owned(),
+    };
+    let notes = ROWS.iter().map(|row| row.note_in(corrected, &scale));
+    let notes: Vec<String> = notes.collect();
+    let is_noted = notes.iter().any(|note| !note.is_empty());
+    let head = if is_noted { "95 % interval" } else { "" };
+    let notes = [head.to_owned()].into_iter().chain(notes).chain([String::new()]);
+    let names = [&*title].into_iter().chain(ROWS.iter().map(|row| row.name)).chain(["mean"]);
+    let width = |column: &Vec<String>| GAP + widest(column.iter().map(String::as_str));
+    let mut layout = vec![Column::Left(TITLE)];
+    layout.extend(columns.iter().map(|column| Column::Right(width(column))));
+    layout.push(Column::Left(GAP));
     let mut text = Text::new();
-    let columns = [Column::Left(8), Column::Time(11), Column::Time(13)];
-    text.line(aligned(
-        &[Column::Left(8), Column::Right(11), Column::Right(13)],
-        &[title, "naive", "corrected"],
-    ));
-    for row in &ROWS {
-        let [naive, shown] = [naive, corrected].map(|part| percentile(part, row.of(part)));
-        let line = aligned(&columns, &[row.name, &naive, &shown]);
-        // A note on n/a stands right behind it, a note on a time in a column of its own.
-        text.line(match row.of(corrected) {
-            None => format!("{} {}", line.trim_end(), row.note(corrected)),
-            Some(_) => format!("{line}  {}", row.note(corrected)),
-        });
+    for (at, (name, note)) in names.zip(notes).enumerate() {
+        let mut cells = vec![name];
+        cells.extend(columns.iter().map(|column| &*column[at]));
+        cells.extend(["", &note]);
+        text.row(&layout, &cells);
     }
-    let [naive_mean, mean] =
-        [naive, corrected].map(|part| part.mean.map_or("n/a".to_owned(), time));
-    text.row(&columns, &["mean", &naive_mean, &mean]);
-    noted(naive, corrected).iter().for_each(|note| text.line(note));
     text.done()
 }
 
@@ -186,79 +237,86 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_come_with_their_intervals_and_the_method_once() {
-        insta::assert_snapshot!(table("latency", &spread(6_000, 0), &spread(6_000, 40)), @r"
-        latency       naive    corrected
-        p50         3.00 s       3.00 s   [2.92 s, 3.08 s]
-        p75         4.50 s       4.50 s   [4.43 s, 4.57 s]
-        p90         5.40 s       5.40 s   [5.35 s, 5.45 s]
-        p95         5.70 s       5.70 s   [5.66 s, 5.74 s]
-        p99         5.94 s       5.94 s   [5.92 s, 5.96 s]
-        p99.9       6.00 s       6.00 s   [5.99 s, 6.00 s]
-        max         6.00 s       6.00 s
-        mean        3.00 s       3.00 s
-        [ ] 95 % interval of corrected, from the spread between pieces of the window
+    fn percentiles_come_with_their_intervals_in_one_unit() {
+        insta::assert_snapshot!(table("latency", Some(&spread(6_000, 0)), &spread(6_000, 40)), @r"
+        latency, s      naive   corrected   95 % interval
+        p50              3.00        3.00   [2.92, 3.08]
+        p75              4.50        4.50   [4.43, 4.57]
+        p90              5.40        5.40   [5.35, 5.45]
+        p95              5.70        5.70   [5.66, 5.74]
+        p99              5.94        5.94   [5.92, 5.96]
+        p99.9            6.00        6.00   [5.99, 6.00]
+        max              6.00        6.00
+        mean             3.00        3.00
+        ");
+        // Naive that repeats corrected is left out.
+        insta::assert_snapshot!(table("latency", None, &spread(6_000, 40)), @r"
+        latency            s   95 % interval
+        p50             3.00   [2.92, 3.08]
+        p75             4.50   [4.43, 4.57]
+        p90             5.40   [5.35, 5.45]
+        p95             5.70   [5.66, 5.74]
+        p99             5.94   [5.92, 5.96]
+        p99.9           6.00   [5.99, 6.00]
+        max             6.00
+        mean            3.00
         ");
     }
 
     #[test]
-    fn what_is_not_known_says_how_many_values_it_needs() {
-        insta::assert_snapshot!(table("latency", &times(250, 100), &spread(1_000, 0)), @r"
-        latency       naive    corrected
-        p50          250 µs       500 ms  [469 ms, 532 ms]
-        p75          250 µs       750 ms  [723 ms, 778 ms]
-        p90          250 µs       900 ms  [881 ms, 920 ms]
-        p95          n/a          950 ms  [936 ms, 965 ms]
-        p99          n/a          990 ms  [983 ms, 998 ms]
-        p99.9        n/a          n/a (n = 1,000, need 5,662)
-        max          250 µs      1.00 s
-        mean         250 µs       500 ms
-        n/a: naive has n = 100, p95 needs 110, p99 needs 563, p99.9 needs 5,662
-        [ ] 95 % interval of corrected, from ranks: requests don't depend on each other
+    fn what_is_not_known_shows_how_many_requests_it_needs() {
+        insta::assert_snapshot!(table("latency", Some(&times(250, 100)), &spread(1_000, 0)), @r"
+        latency, ms       naive   corrected   95 % interval
+        p50               0.250         500   [469, 532]
+        p75               0.250         750   [723, 778]
+        p90               0.250         900   [881, 920]
+        p95             n/a             950   [936, 965]
+        p99             n/a             990   [983, 998]
+        p99.9           n/a             n/a   needs 5,662 requests
+        max               0.250       1,000
+        mean              0.250         501
         ");
         // Enough for the percentile, too few for its interval, given the spread between batches.
         let mut dependent = spread(6_000, 40);
         let tail = dependent.percentiles.at_mut(0.999);
         (tail.interval, tail.needed_s) = (None, Some(12.0));
-        insta::assert_snapshot!(table("latency", &dependent, &dependent), @r"
-        latency       naive    corrected
-        p50         3.00 s       3.00 s   [2.92 s, 3.08 s]
-        p75         4.50 s       4.50 s   [4.43 s, 4.57 s]
-        p90         5.40 s       5.40 s   [5.35 s, 5.45 s]
-        p95         5.70 s       5.70 s   [5.66 s, 5.74 s]
-        p99         5.94 s       5.94 s   [5.92 s, 5.96 s]
-        p99.9       6.00 s       6.00 s   [n/a (needs 12 s)]
-        max         6.00 s       6.00 s
-        mean        3.00 s       3.00 s
-        [ ] 95 % interval of corrected, from the spread between pieces of the window
+        insta::assert_snapshot!(table("latency", Some(&dependent), &dependent), @r"
+        latency, s      naive   corrected   95 % interval
+        p50              3.00        3.00   [2.92, 3.08]
+        p75              4.50        4.50   [4.43, 4.57]
+        p90              5.40        5.40   [5.35, 5.45]
+        p95              5.70        5.70   [5.66, 5.74]
+        p99              5.94        5.94   [5.92, 5.96]
+        p99.9            6.00        6.00   needs 12 s
+        max              6.00        6.00
+        mean             3.00        3.00
         ");
         let mut alone = spread(6_000, 0);
         alone.percentiles = alone.percentiles.with_intervals_of(&Percentiles::default());
         let mut unknown = alone.clone();
         unknown.percentiles.dependent = Some(true);
-        insta::assert_snapshot!(table("successes", &alone, &unknown), @r"
-        successes     naive    corrected
-        p50         3.00 s       3.00 s   [n/a]
-        p75         4.50 s       4.50 s   [n/a]
-        p90         5.40 s       5.40 s   [n/a]
-        p95         5.70 s       5.70 s   [n/a]
-        p99         5.94 s       5.94 s   [n/a]
-        p99.9       6.00 s       6.00 s   [n/a]
-        max         6.00 s       6.00 s
-        mean        3.00 s       3.00 s
-        [n/a] no interval: these samples are correlated and not kept by pieces of the window
+        insta::assert_snapshot!(table("successes", Some(&alone), &unknown), @r"
+        successes, s    naive   corrected   95 % interval
+        p50              3.00        3.00   unknown
+        p75              4.50        4.50   unknown
+        p90              5.40        5.40   unknown
+        p95              5.70        5.70   unknown
+        p99              5.94        5.94   unknown
+        p99.9            6.00        6.00   unknown
+        max              6.00        6.00
+        mean             3.00        3.00
         ");
         let empty = DistributionPart::alone(&Distribution::new(), Some(false));
-        insta::assert_snapshot!(table("successes", &empty, &empty), @r"
-        successes     naive    corrected
-        p50          n/a          n/a (n = 0, need 8)
-        p75          n/a          n/a (n = 0, need 19)
-        p90          n/a          n/a (n = 0, need 53)
-        p95          n/a          n/a (n = 0, need 110)
-        p99          n/a          n/a (n = 0, need 563)
-        p99.9        n/a          n/a (n = 0, need 5,662)
-        max          n/a          n/a
-        mean         n/a          n/a
+        insta::assert_snapshot!(table("successes", Some(&empty), &empty), @r"
+        successes, µs   naive   corrected   95 % interval
+        p50               n/a         n/a   needs 8 requests
+        p75               n/a         n/a   needs 19 requests
+        p90               n/a         n/a   needs 53 requests
+        p95               n/a         n/a   needs 110 requests
+        p99               n/a         n/a   needs 563 requests
+        p99.9             n/a         n/a   needs 5,662 requests
+        max               n/a         n/a
+        mean              n/a         n/a
         ");
     }
 

@@ -1,24 +1,152 @@
 //! The verdict, above everything else: one line that says whether the numbers can be trusted, then
-//! one for each reason why not. What the reasons mean stands further below.
+//! each reason why not in plain words, with its limit and its cure. Its evidence, and what it means
+//! for the numbers, are among the details.
 
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
-use engine::report::verdict::{Level, Reason, Topic, Verdict};
+use engine::report::verdict::{Level, Reason, Topic, Unit, Verdict};
 use engine::report::{Follows, Of};
 
-use super::layout::Text;
+use super::figures::{number, time};
+use super::layout::{Text, fitting};
+use super::slo::percent;
 
 /// The lines of the verdict: its headline, then each reason by its evidence, with what may have
 /// caused it.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
+    format!("{}\n{}", headline(verdict), found(verdict))
+}
+
+/// The reasons by their evidence, below a line that says so; empty of a valid run.
+pub(crate) fn evidence(verdict: &Verdict) -> String {
+    match found(verdict) {
+        none if none.is_empty() => none,
+        found => format!("what was found\n{found}"),
+    }
+}
+
+fn found(verdict: &Verdict) -> String {
     let mut text = Text::new();
-    text.line(headline(verdict));
     for Line { relation, text: found, .. } in in_order(verdict) {
         let indent = if relation.is_empty() { 2 } else { 4 };
         text.item(indent, format!("{relation}{found}."));
     }
     text.done()
+}
+
+/// The most lines of reasons above what was run.
+const LINES_MAX: usize = 9;
+
+/// The verdict of the first screen: its headline, which has the codes where there is room for them,
+/// then the reasons by their origins.
+pub(crate) fn brief(verdict: &Verdict, headline: &str) -> String {
+    let mut text = Text::new();
+    text.wrapped(headline);
+    let all = origins(verdict);
+    let mut lines = 0;
+    for (at, origin) in all.iter().enumerate() {
+        let mut item = Text::new();
+        item.item(2, origin.sentence(verdict.level));
+        let item = item.done();
+        lines += item.lines().count();
+        if LINES_MAX < lines {
+            let rest: Vec<String> =
+                all[at..].iter().map(|origin| origin.reason.code.to_string()).collect();
+            text.line(fitting(&[
+                format!("  and {}: see --details", rest.join(", ")),
+                format!("  and {} more reasons: see --details", rest.len()),
+            ]));
+            break;
+        }
+        text.add(item);
+    }
+    text.done()
+}
+
+/// A reason that follows from no other, on all agents that have it.
+struct Origin<'a> {
+    reason: &'a Reason,
+    /// How many more agents have it.
+    others: usize,
+    /// What may have caused it.
+    cause: Option<&'a Reason>,
+    /// What likely follows from it.
+    following: Vec<&'a Reason>,
+}
+
+/// The reasons that follow from no other.
+fn origins(verdict: &Verdict) -> Vec<Origin<'_>> {
+    let mut all: Vec<Origin<'_>> = Vec::new();
+    for reason in verdict.reasons.iter().filter(|reason| followed(verdict, reason).is_none()) {
+        let has_it =
+            |known: &&mut Origin<'_>| reason.agent.is_some() && known.reason.code == reason.code;
+        if let Some(known) = all.iter_mut().find(has_it) {
+            known.others += 1;
+            continue;
+        }
+        let is_of_it = |of: Option<&Reason>| of.is_some_and(|of| std::ptr::eq(of, reason));
+        let cause = verdict.notes.iter().find(|note| is_of_it(explained(verdict, note)));
+        let mut following: Vec<&Reason> = Vec::new();
+        for other in verdict.reasons.iter().filter(|other| is_of_it(followed(verdict, other))) {
+            if following.iter().all(|known| known.code != other.code) {
+                following.push(other);
+            }
+        }
+        all.push(Origin { reason, others: 0, cause, following });
+    }
+    all
+}
+
+impl Origin<'_> {
+    /// Evidence, limit and cure: that of what took processor time, where the lack of it is what may
+    /// have caused it.
+    fn sentence(&self, level: Level) -> String {
+        let Origin { reason, others, cause, following } = self;
+        let mut text = name(reason, level);
+        if 0 < *others {
+            let _ = write!(text, " and {others} more");
+        }
+        let _ = write!(text, ": {}", plain(reason));
+        if !following.is_empty() {
+            let codes: Vec<String> =
+                following.iter().map(|reason| reason.code.to_string()).collect();
+            let _ = write!(text, ", which likely caused {}", codes.join(" and "));
+        }
+        if let Some(cause) = cause {
+            let _ = write!(text, "; perhaps {}: {}", cause.code, plain(cause));
+        }
+        let has_cure = match reason.code.rule().more.follows {
+            Follows::NotesAnd(_) => cause.unwrap_or(reason),
+            Follows::Notes | Follows::Nothing => reason,
+        };
+        let _ = write!(text, "; {}.", has_cure.cure);
+        text
+    }
+}
+
+/// What was found in plain words, with its limit: the rule's words, or how the evidence begins.
+fn plain(reason: &Reason) -> String {
+    if let Some(plain) = reason.code.rule().more.plain {
+        let [figure, limit] = [reason.figure, reason.threshold].map(|of| shown(of, reason.unit));
+        return plain.replace("{figure}", &figure).replace("{limit}", &limit);
+    }
+    let mut clauses = reason.evidence.split("; ");
+    let first = clauses.next().unwrap_or_default();
+    match clauses.find_map(|clause| clause.strip_prefix("the limit is ")) {
+        Some(limit) => format!("{first} (limit {limit})"),
+        None => first.to_owned(),
+    }
+}
+
+/// A figure in its unit.
+fn shown(figure: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Share => percent(figure),
+        Unit::Us => time(figure),
+        Unit::S => time(figure * 1e6),
+        Unit::Ratio | Unit::Count | Unit::KsDistance => number(figure),
+    }
 }
 
 /// What was found, as the verdict lists it.
@@ -130,6 +258,18 @@ pub(crate) fn coloured(text: &str, level: Level) -> String {
 /// suspect: closed_loop`. What no reason speaks against comes first, then each level with what it
 /// is about; throughput and latency together are the run.
 pub(crate) fn headline(verdict: &Verdict) -> String {
+    headline_with(verdict, names)
+}
+
+/// The same without the codes, each of which stands below with what was found.
+pub(crate) fn headline_alone(verdict: &Verdict) -> String {
+    headline_with(verdict, |_, _| String::new())
+}
+
+fn headline_with(
+    verdict: &Verdict,
+    names: fn(&Verdict, &dyn Fn(&Reason) -> bool) -> String,
+) -> String {
     let Some(worst) = verdict.reasons.first() else { return word(verdict.level).to_owned() };
     let is_touched =
         |topic: &Topic| verdict.reasons.iter().any(|reason| reason.touches.contains(topic));
@@ -142,7 +282,7 @@ pub(crate) fn headline(verdict: &Verdict) -> String {
         })
         .collect();
     if sound.is_empty() {
-        return format!("{}: {}", word(worst.level), names(verdict, |_| true));
+        return format!("{}{}", word(worst.level), names(verdict, &|_| true));
     }
     let mut text = format!("valid for {}", sound.join(" and "));
     let mut listed = Vec::new();
@@ -155,12 +295,12 @@ pub(crate) fn headline(verdict: &Verdict) -> String {
             .into_iter()
             .filter(|topic| touched(topic) && !listed.contains(topic))
             .collect();
-        let names = names(verdict, at_level);
-        if topics.is_empty() && !names.is_empty() {
-            let _ = write!(text, ", {names}");
-        } else if !names.is_empty() {
+        let names = names(verdict, &at_level);
+        if topics.is_empty() {
+            text.push_str(&names.replacen(':', ",", 1));
+        } else {
             let nouns: Vec<&str> = topics.iter().copied().map(noun).collect();
-            let _ = write!(text, "; {} {}: {names}", nouns.join(" and "), word(level));
+            let _ = write!(text, "; {} {}{names}", nouns.join(" and "), word(level));
         }
         listed.extend(topics);
     }
@@ -186,14 +326,25 @@ fn noun(topic: Topic) -> &'static str {
     }
 }
 
-/// The codes of these reasons.
-fn names(verdict: &Verdict, of: impl Fn(&Reason) -> bool) -> String {
-    let names = verdict.reasons.iter().filter(|reason| of(reason));
-    names.map(|reason| reason.code.to_string()).collect::<Vec<String>>().join(", ")
+/// The codes of these reasons behind a colon, each once; nothing of none.
+fn names(verdict: &Verdict, of: &dyn Fn(&Reason) -> bool) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for reason in verdict.reasons.iter().filter(|reason| of(reason)) {
+        let name = reason.code.to_string();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) }
 }
 
-/// The evidence. A reason milder than this level says so.
+/// The evidence.
 fn message(reason: &Reason, level: Level) -> String {
+    format!("{}: {}", name(reason, level), reason.evidence)
+}
+
+/// A reason's code and its agent. One that is milder than this level says so.
+fn name(reason: &Reason, level: Level) -> String {
     let milder = if reason.level < level { " (suspect only)" } else { "" };
     // Evidence that is of agents beside each other names them.
     let names_agents = reason.code.rule().of == Of::Whole;
@@ -201,12 +352,12 @@ fn message(reason: &Reason, level: Level) -> String {
         Some(name) if !names_agents => format!(" on agent {name}"),
         _ => String::new(),
     };
-    format!("{}{agent}{milder}: {}", reason.code, reason.evidence)
+    format!("{}{agent}{milder}", reason.code)
 }
 
 #[cfg(test)]
 mod tests {
-    use engine::report::verdict::{Code, Unit};
+    use engine::report::verdict::Code;
 
     use super::*;
 
@@ -323,6 +474,72 @@ mod tests {
                         its core 12 %.\n";
             assert_eq!(notes(&alone), want);
             assert!(!meanings(&alone).contains("cpu_contended"));
+        }
+    }
+
+    fn screen(verdict: &Verdict) -> String {
+        brief(verdict, &headline(verdict))
+    }
+
+    #[test]
+    fn the_first_screen_has_the_origins_in_plain_words() {
+        let at = |code: Code, evidence: &str| Reason {
+            figure: 0.0213,
+            threshold: 0.01,
+            unit: code.rule().unit,
+            cure: code.rule().cure.to_owned(),
+            ..reason(code, Level::Suspect, evidence)
+        };
+        let stolen = at(
+            Code::CpuStolen,
+            "the hypervisor took 2.13 % of the cores' time; the limit is 1.00 %",
+        );
+        let planned = at(
+            Code::ScheduleNotAsPlanned,
+            "arrivals were not Poisson(5000/s) as planned: dispersion of the sends at 1 ms is 1.26",
+        );
+        let late = at(Code::GeneratorLate, "the shard on core 1 stalled for 0.639 s (2.13 %)");
+        let with = |reasons: &[&Reason], notes: Vec<Reason>| {
+            let reasons = reasons.iter().copied().cloned().collect();
+            Verdict { level: Level::Suspect, reasons, notes }
+        };
+        insta::assert_snapshot!(screen(&with(&[&late, &stolen, &planned], Vec::new())), @r"
+        suspect: generator_late, cpu_stolen, schedule_not_as_planned
+          cpu_stolen: the hypervisor took 2.1 % of the cores' time (limit 1 %), which
+            likely caused generator_late and schedule_not_as_planned; use a dedicated
+            machine, or one whose processors aren't shared.
+        ");
+        insta::assert_snapshot!(screen(&with(&[&planned, &late], Vec::new())), @r"
+        suspect: schedule_not_as_planned, generator_late
+          schedule_not_as_planned: requests left in bursts that were not planned; lower
+            the rate per core, or use --wait spin.
+          generator_late: the generator stalled for 2.1 % of the time (limit 1 %);
+            dedicate cores to the shards (--cores), use --wait spin, or stop what else
+            runs there.
+        ");
+        let contended = at(Code::CpuContended, "a shard waited for its core 2.13 % of the time");
+        insta::assert_snapshot!(screen(&with(&[&planned], vec![contended])), @r"
+        suspect: schedule_not_as_planned
+          schedule_not_as_planned: requests left in bursts that were not planned;
+            perhaps cpu_contended: other processes had the generator's core 2.1 % of the
+            time (limit 1 %); keep other processes, including a local target, off the
+            shards' cores (--cores).
+        ");
+        let of = |agent: &str| Reason { agent: Some(agent.to_owned()), ..late.clone() };
+        insta::assert_snapshot!(screen(&with(&[&of("a:1"), &of("b:1"), &of("c:1")], Vec::new())), @r"
+        suspect: generator_late
+          generator_late on agent a:1 and 2 more: the generator stalled for 2.1 % of the
+            time (limit 1 %); dedicate cores to the shards (--cores), use --wait spin,
+            or stop what else runs there.
+        ");
+    }
+
+    #[test]
+    fn plain_words_leave_no_place_empty() {
+        for rule in engine::report::RULES {
+            let words = plain(&reason(rule.code, Level::Suspect, "as found; the limit is 1 %; x"));
+            assert!(!words.contains(['{', '}', ';']), "{words}");
+            assert!(rule.more.plain.is_some() || words == "as found (limit 1 %)", "{words}");
         }
     }
 

@@ -87,6 +87,7 @@ fn runs_find_it(cache: Option<&PathBuf>, file: &Path, calibration: &Value) {
         let output = binary()
             .args(["run", &target.url, "--rate", "500", "--duration", "500ms", "--warmup", "0s"])
             .args(["--cores", &cores, "--out", "report.json", "--quiet", "--allow-invalid"])
+            .arg("--details")
             .args(flags)
             .env("XDG_CACHE_HOME", cache)
             .current_dir(folder.path())

@@ -121,7 +121,7 @@ fn a_result_on_standard_output_has_it_for_itself() {
     let rows = String::from_utf8_lossy(&output.stdout);
     assert!(1 < rows.lines().count() && rows.lines().all(|row| row.contains(',')), "{rows}");
     let summary = String::from_utf8_lossy(&output.stderr);
-    assert!(summary.contains("50 answered") && summary.contains("standard output"), "{summary}");
+    assert!(summary.contains("50 good") && summary.contains("standard output"), "{summary}");
     let both = binary().args(["-n", "50", &target.url, "--csv", "-", "-o", "-"]).output();
     let both = both.expect("the binary runs");
     assert_eq!(both.status.code(), Some(2), "{}", said(&both));
@@ -194,7 +194,7 @@ fn redirects_are_no_successes_unless_they_are_expected() {
     let url = format!("http://{}/", serve("302 Found"));
     let output = run(&["-n", "50", "-c", "2", &url]);
     let summary = String::from_utf8_lossy(&output.stdout);
-    assert!(summary.contains("0 good, 50 bad (3xx: 50, not followed)"), "{summary}");
+    assert!(summary.contains("0 good, 50 bad (3xx not followed: 50)"), "{summary}");
     assert!(summary.contains("load the URL that the redirects lead to"), "{summary}");
     let output = run(&["-n", "50", "-c", "2", &url, "--expect-status", "2xx,3xx"]);
     let summary = String::from_utf8_lossy(&output.stdout);
@@ -244,7 +244,7 @@ fn a_run_over_a_unix_domain_socket_is_verified_and_says_where_it_went() {
     assert_eq!(config["target_address"], format!("unix:{socket}"));
     verified(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("50 good, 0 bad") && said.contains(&format!("over {socket}")), "{said}");
+    assert!(said.contains("50 good, 0 bad") && said.contains(socket), "{said}");
 }
 
 #[test]

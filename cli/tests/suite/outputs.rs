@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Target, binary, bounded, signal, wait_until};
+use crate::support::{Target, binary, bounded, document, said, signal, wait_until};
 
 fn short_run(target: &Target, folder: &Path) -> Command {
     let mut command = binary();
@@ -72,9 +72,39 @@ fn a_log_that_is_standard_output_gets_both_and_stays() {
         let report = documents.next().expect("a document").expect("it is JSON");
         assert!(report["counts"]["intended"].is_u64());
         let summary = &text[documents.byte_offset()..];
-        assert!(summary.contains("written          /dev/stdout"), "{summary}");
+        assert!(summary.contains("\nwritten      /dev/stdout\n"), "{summary}");
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
+    target.interrupt();
+}
+
+#[test]
+fn a_run_fits_on_a_screen_and_the_details_follow_on_demand() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&[]);
+    let quick = ["--duration", "1s", "--warmup", "200ms", "--allow-invalid", "--quiet"];
+    for load in [&["--rate", "500"][..], &["--conns", "4"], &["--rate", "500", "--details"]] {
+        let mut run = binary();
+        run.args(["run", &target.url, "--out", "report.json"]).args(quick).args(load);
+        let output = run.current_dir(folder.path()).output().expect("the binary runs");
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let text = String::from_utf8(output.stdout).expect("text");
+        let report = document(&folder.path().join("report.json"));
+        let has_details = text.contains("\n\ndetails\n");
+        assert_eq!(has_details, load.contains(&"--details"), "{text}");
+        let screen = text.split("\n\ndetails\n").next().expect("a screen");
+        let most = if report["verdict"]["level"] == "valid" { 24 } else { 34 };
+        assert!(screen.lines().count() <= most, "{screen}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+    let report = |details: &[&str]| {
+        let mut report = binary();
+        report.args(["report", "report.json"]).args(details).current_dir(folder.path());
+        String::from_utf8(report.output().expect("it runs").stdout).expect("text")
+    };
+    let (screen, all) = (report(&[]), report(&["--details"]));
+    assert!(all.starts_with(&screen) && all.contains("\npacer lateness "), "{all}");
+    assert!(!screen.contains("pacer lateness"), "{screen}");
     target.interrupt();
 }
 

@@ -27,7 +27,7 @@ fn target(folder: &Path) -> Target {
 fn run(folder: &Path, url: &str, flags: &[&str]) -> Output {
     let mut command = binary();
     command.args(["run", url, "--warmup", "0s", "--duration", "1s", "--allow-invalid"]);
-    command.args(["--out", "report.json"]).args(flags).current_dir(folder);
+    command.args(["--details", "--out", "report.json"]).args(flags).current_dir(folder);
     command.output().expect("the binary runs")
 }
 

@@ -19,7 +19,7 @@ fn run(folder: &Path, url: &str, agents: &[Agent], flags: &[&str]) -> Ended {
     let report = folder.join("report.json");
     let all = addresses(agents);
     let length = ["--duration", "1s", "--warmup", "0s", "--wait", "sleep", "--allow-invalid"];
-    let out = ["--out", report.to_str().expect("text")];
+    let out = ["--details", "--out", report.to_str().expect("text")];
     let args = [&[url, "--agents", &all], &length[..], &out, flags].concat();
     controller(Place::Here, &args).ends_within(LONGEST)
 }

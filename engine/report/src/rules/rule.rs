@@ -46,11 +46,19 @@ pub struct More {
     pub needs_answers: bool,
     /// What a step of a series is excused with that failed for it, in words.
     pub excuse: Option<&'static str>,
+    /// What it finds in plain words, with `{figure}` and `{limit}` in their places, where the
+    /// evidence begins with more than a user needs at first.
+    pub plain: Option<&'static str>,
 }
 
 /// Nothing of that.
-pub(super) const NO_MORE: More =
-    More { thresholds: &[], follows: Follows::Nothing, needs_answers: false, excuse: None };
+pub(super) const NO_MORE: More = More {
+    thresholds: &[],
+    follows: Follows::Nothing,
+    needs_answers: false,
+    excuse: None,
+    plain: None,
+};
 
 /// What a rule is about in a run of several agents; without agents, the run is its one agent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -75,6 +75,7 @@ pub static RULES: &[Rule] = &[
         more: More {
             follows: Follows::NotesAnd(Code::CpuStolen),
             excuse: Some("the generator was late"),
+            plain: Some("the generator stalled for {figure} of the time (limit {limit})"),
             ..NO_MORE
         },
     },
@@ -91,7 +92,12 @@ pub static RULES: &[Rule] = &[
         meaning: "latencies contain the time that responses waited for the generator",
         cure: "use --stamps kernel",
         checks: &[client::receive_late],
-        more: More { thresholds: &["client_share"], follows: Follows::Notes, ..NO_MORE },
+        more: More {
+            thresholds: &["client_share"],
+            follows: Follows::Notes,
+            plain: Some("{figure} of the latency was a wait for the generator (limit {limit})"),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::ClientShare,
@@ -149,7 +155,12 @@ pub static RULES: &[Rule] = &[
         cure: "see whether the cores' clocks agree (dmesg about tsc, the clocksource in \
                /sys/devices/system/clocksource), or use --stamps user",
         checks: &[client::stamps_clamped],
-        more: NO_MORE,
+        more: More {
+            plain: Some(
+                "{figure} of the responses have stamps that can't be right (limit {limit})",
+            ),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::CoreSaturated,
@@ -205,7 +216,12 @@ pub static RULES: &[Rule] = &[
         cure: "take what exceeds the floor for the target's part, or measure a request that costs \
                the target more",
         checks: &[calibration::below_floor],
-        more: NO_MORE,
+        more: More {
+            plain: Some(
+                "{figure} of the median is the generator and the path themselves (limit {limit})",
+            ),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::GeneratorBound,
@@ -220,7 +236,11 @@ pub static RULES: &[Rule] = &[
         meaning: "without these waits the target would have answered more",
         cure: OWN_CORES,
         checks: &[generator::generator_bound],
-        more: More { follows: Follows::NotesAnd(Code::CpuStolen), ..NO_MORE },
+        more: More {
+            follows: Follows::NotesAnd(Code::CpuStolen),
+            plain: Some("users waited for the generator {figure} of their time (limit {limit})"),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::CapReached,
@@ -236,7 +256,13 @@ pub static RULES: &[Rule] = &[
                   the cap",
         cure: "raise --conns, unless the cap is what you want to measure",
         checks: &[load::cap_reached],
-        more: More { needs_answers: true, ..NO_MORE },
+        more: More {
+            needs_answers: true,
+            plain: Some(
+                "{figure} of the requests waited because all connections were busy (limit {limit})",
+            ),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::Starved,
@@ -253,7 +279,12 @@ pub static RULES: &[Rule] = &[
         cure: "see why the target serves some connections and not others: its limit of \
                connections, its workers, its accept queue",
         checks: &[connections::starved],
-        more: NO_MORE,
+        more: More {
+            plain: Some(
+                "{figure} of the users were blocked for half of the time or more (limit {limit})",
+            ),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::ClosedLoop,
@@ -268,7 +299,12 @@ pub static RULES: &[Rule] = &[
                   it (coordinated omission); the throughput is that of so many connections",
         cure: "measure latency with --rate; add --period if your users do wait for a response",
         checks: &[numbers::closed_loop],
-        more: NO_MORE,
+        more: More {
+            plain: Some(
+                "users wait for a response before the next request, which hides what a stall delays",
+            ),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::NotSettled,
@@ -283,7 +319,10 @@ pub static RULES: &[Rule] = &[
         meaning: "the window began before the load had found its number of connections",
         cure: "open connections in advance with --prewarm, or leave some idle with --spare",
         checks: &[connections::not_settled],
-        more: NO_MORE,
+        more: More {
+            plain: Some("the pool of connections was still growing when the measurement began"),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::PoolGrew,
@@ -333,7 +372,12 @@ pub static RULES: &[Rule] = &[
         cure: "repeat the run without --pipeline, where a missing response is a timeout and \
                nothing else",
         checks: &[connections::mispaired],
-        more: NO_MORE,
+        more: More {
+            plain: Some(
+                "{figure} of the pipelined answers may be for another request (limit {limit})",
+            ),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::BuffersExhausted,
@@ -369,6 +413,7 @@ pub static RULES: &[Rule] = &[
             thresholds: &["unsent", "lateness_floor_us"],
             follows: Follows::NotesAnd(Code::CpuStolen),
             needs_answers: true,
+            plain: Some("requests left in bursts that were not planned"),
             ..NO_MORE
         },
     },
@@ -386,7 +431,10 @@ pub static RULES: &[Rule] = &[
                   than recorded",
         cure: "this is a bug in truetail: keep the report and file an issue",
         checks: &[numbers::littles_law],
-        more: NO_MORE,
+        more: More {
+            plain: Some("in flight isn't throughput times latency: {figure} off (limit {limit})"),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::NotStationary,
@@ -402,7 +450,12 @@ pub static RULES: &[Rule] = &[
         meaning: "percentiles over the whole window mix two states and describe neither",
         cure: "use a longer --warmup, or find what changed in the series (--csv)",
         checks: &[numbers::not_stationary],
-        more: More { thresholds: &["drift"], needs_answers: true, ..NO_MORE },
+        more: More {
+            thresholds: &["drift"],
+            needs_answers: true,
+            plain: Some("latency changed between the first quarter of the run and the last"),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::TooFewSamples,
@@ -448,6 +501,7 @@ pub static RULES: &[Rule] = &[
         more: More {
             thresholds: &["stolen"],
             excuse: Some("the hypervisor took the generator's cores"),
+            plain: Some("the hypervisor took {figure} of the cores' time (limit {limit})"),
             ..NO_MORE
         },
     },
@@ -467,6 +521,9 @@ pub static RULES: &[Rule] = &[
         more: More {
             thresholds: &["stolen"],
             excuse: Some("other processes used the generator's cores"),
+            plain: Some(
+                "other processes had the generator's core {figure} of the time (limit {limit})",
+            ),
             ..NO_MORE
         },
     },
@@ -500,7 +557,11 @@ pub static RULES: &[Rule] = &[
         meaning: "the generator stopped whenever it had used up its CPU quota",
         cure: "raise the container's CPU quota, or run without one",
         checks: &[machine::cpu_throttled],
-        more: More { excuse: Some("a quota held the generator back"), ..NO_MORE },
+        more: More {
+            excuse: Some("a quota held the generator back"),
+            plain: Some("the CPU quota stopped the generator {figure} of the time (limit {limit})"),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::RawSamplesLost,
@@ -557,7 +618,11 @@ pub static RULES: &[Rule] = &[
         meaning: "failed requests have no latency: the percentiles cover only the others",
         cure: "look at the errors by cause; list the statuses you expect with --expect-status",
         checks: &[numbers::errors],
-        more: More { thresholds: &["errors"], ..NO_MORE },
+        more: More {
+            thresholds: &["errors"],
+            plain: Some("{figure} of the requests had no good answer (limit {limit})"),
+            ..NO_MORE
+        },
     },
     Rule {
         code: Code::AgentsDiffer,
