@@ -185,10 +185,9 @@ fn help(of: &[&str]) -> String {
 /// The names of commands.
 static COMMANDS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let help = help(&[]);
-    let (_, commands) = help.split_once("Commands:\n").expect("commands");
-    let (commands, _) = commands.split_once("\n\n").expect("an end");
+    let (_, commands) = help.split_once("Usage:").expect("a usage line");
+    let (commands, _) = commands.split_once("\nOptions:\n").expect("an end");
     let lines = commands.lines().filter_map(|line| line.strip_prefix("  "));
-    let lines = lines.filter(|line| !line.starts_with(' '));
     lines.map(|line| line.split(' ').next().expect("a name").to_owned()).collect()
 });
 

@@ -150,8 +150,8 @@ fn whatever_ends_the_run_gives_the_terminal_back() {
 fn without_a_terminal_it_is_refused() {
     for (line, message) in [
         ("run http://127.0.0.1:1/ --live", "--live: standard error, where it is drawn, is no"),
-        ("sweep http://127.0.0.1:1/ --rates 1..2 --live", "--live: the view is of one run; omit"),
-        ("controller http://127.0.0.1:1/ --agents h:1 --live", "--live: the view is of this"),
+        ("sweep http://127.0.0.1:1/ --rates 1..2 --live", "--live: the view shows one run; omit"),
+        ("controller http://127.0.0.1:1/ --agents h:1 --live", "--live: the view shows this"),
         ("run http://127.0.0.1:1/ --live --quiet", "--live"),
     ] {
         let output = binary().args(line.split(' ')).output().expect("the binary runs");

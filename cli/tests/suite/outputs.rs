@@ -168,8 +168,8 @@ fn a_body_too_large_is_refused_before_it_is_read() {
     let body = File::create(folder.path().join("body")).expect("created");
     body.set_len(3 << 30).expect("a hole takes no room");
     for (file, message) in [
-        ("@body", "3221225472 bytes, and 1073741824 (1024 MiB)"),
-        ("@/dev/zero", "more than 268435456 bytes, and 268435456 (256 MiB)"),
+        ("@body", "3221225472 bytes; the most is 1073741824 (1024 MiB)"),
+        ("@/dev/zero", "more than 268435456 bytes; the most is 268435456 (256 MiB)"),
     ] {
         let run = short_run(&target, folder.path()).args(["--body", file]).spawn();
         let output = bounded(run.expect("the binary runs"));

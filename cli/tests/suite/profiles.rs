@@ -95,8 +95,11 @@ fn without_perf_the_run_samples_itself_and_every_place_says_so() {
     let target = Target::start(&[]);
     let words = "user space only: perf is not installed";
     for name in ["run.svg", "run.folded"] {
-        let output =
-            ended(run(&target, folder.path(), ["0s", "1s"], name).env("PATH", folder.path()));
+        let output = ended(
+            run(&target, folder.path(), ["0s", "1s"], name)
+                .arg("--details")
+                .env("PATH", folder.path()),
+        );
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         let text = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(words), "{text}");

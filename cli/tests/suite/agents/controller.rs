@@ -142,7 +142,7 @@ fn a_signal_stops_the_agents_and_the_report_says_so() {
     let again = folder.path().join("again.json");
     let again_text = again.to_str().expect("text");
     let args = [&[url.as_str(), "--agents", &named, "--out", again_text][..], &SHORT].concat();
-    let args = [&args[..], &["--allow-invalid"]].concat();
+    let args = [&args[..], &["--allow-invalid", "--details"]].concat();
     let ended = controller(Place::Here, &args).ends_within(LONGEST);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     // The second one has no core left for its control plane.
