@@ -19,13 +19,14 @@ use crate::support::{BINARY, NO_CACHE, Target, binary, bounded, said};
 
 /// What runs here ends sooner than in the document.
 const DURATION: &str = "400ms";
-const SHORTENED: [(&str, &str); 6] = [
+const SHORTENED: [(&str, &str); 7] = [
     ("TRUETAIL_DURATION", DURATION),
     ("TRUETAIL_WARMUP", "100ms"),
     ("TRUETAIL_SETTLE", "0s"),
     ("TRUETAIL_TIMEOUT", "1s"),
-    ("TRUETAIL_WITHIN", "4s"),
+    ("TRUETAIL_WITHIN", "3s"),
     ("TRUETAIL_COOLDOWN", "0s"),
+    ("TRUETAIL_SLICES", "5"),
 ];
 
 /// Exit codes of a line that could be read and has run: the numbers of so short a run may be
@@ -182,19 +183,22 @@ fn help(of: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The names of commands.
+/// The names of commands, each of which has a man page.
 static COMMANDS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let help = help(&[]);
-    let (_, commands) = help.split_once("Usage:").expect("a usage line");
-    let (commands, _) = commands.split_once("\nOptions:\n").expect("an end");
-    let lines = commands.lines().filter_map(|line| line.strip_prefix("  "));
-    lines.map(|line| line.split(' ').next().expect("a name").to_owned()).collect()
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = binary().args(["man", "--out"]).arg(folder.path()).output().expect("it runs");
+    assert!(output.status.success(), "{}", said(&output));
+    let files = fs::read_dir(folder.path()).expect("the folder");
+    let names = files.map(|file| file.expect("an entry").file_name());
+    let names = names.map(|name| name.into_string().expect("text"));
+    names
+        .filter_map(|name| Some(name.strip_prefix("truetail-")?.split_once('.')?.0.to_owned()))
+        .collect()
 });
 
 /// The flags of all commands, with their dashes.
 static FLAGS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-    let helps = COMMANDS.iter().filter(|name| *name != "help").map(|name| help(&[name]));
-    let all: Vec<String> = helps.collect();
+    let all: Vec<String> = COMMANDS.iter().map(|name| help(&[name])).collect();
     let defined = |line: &str| {
         let line = line.trim_start();
         let line =
@@ -399,12 +403,15 @@ fn each_link_leads_somewhere() {
 }
 
 #[test]
-fn each_page_is_listed_and_short_enough_to_be_read() {
+fn each_page_and_command_is_listed_and_pages_are_short_enough_to_be_read() {
     for (name, kb_max) in SIZES {
         let bytes = page(name).text.len();
         assert!(bytes <= kb_max * 1024, "{name}: {bytes} bytes, of at most {kb_max} KB");
     }
     let (readme, list) = (page("README.md").text, page("docs/README.md").text);
+    for command in COMMANDS.iter() {
+        assert!(readme.contains(&format!("`truetail {command}")), "README.md lacks {command}");
+    }
     for page in pages().iter().skip(1) {
         let bytes = page.text.len();
         assert!(bytes <= PAGE_KB_MAX * 1024, "{}: {bytes} bytes", page.name);
