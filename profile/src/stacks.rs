@@ -169,21 +169,9 @@ mod tests {
         truetail-shard
         glommio::task::raw::RawTask::run
         shard::request::turn
-        uring::ring::Ring::enter
-        syscall
-        entry_SYSCALL_64_after_hwframe_[k]
-        do_syscall_64_[k]
-        __do_sys_io_uring_enter_[k]
-        io_cqring_wait_[k]
-        __io_run_local_work_[k]
-        __io_run_local_work_loop_[k]
-        io_poll_task_func_[k]
-        io_poll_issue_[k]
-        __io_issue_sqe_[k]
-        io_recvmsg_[k]
-        io_recvmsg_multishot.constprop.0_[k]
-        sock_recvmsg_[k]
-        inet_recvmsg_[k]
+        shard::request::reap
+        http1::response::head::parse
+        httparse::parse_headers_iter_uninit
         1:
         truetail-shard
         glommio::task::raw::RawTask::run
@@ -227,9 +215,21 @@ mod tests {
         truetail-shard
         glommio::task::raw::RawTask::run
         shard::request::turn
-        shard::request::reap
-        http1::response::head::parse
-        httparse::parse_headers_iter_uninit
+        uring::ring::Ring::enter
+        syscall
+        entry_SYSCALL_64_after_hwframe_[k]
+        do_syscall_64_[k]
+        __do_sys_io_uring_enter_[k]
+        io_cqring_wait_[k]
+        __io_run_local_work_[k]
+        __io_run_local_work_loop_[k]
+        io_poll_task_func_[k]
+        io_poll_issue_[k]
+        __io_issue_sqe_[k]
+        io_recvmsg_[k]
+        io_recvmsg_multishot.constprop.0_[k]
+        sock_recvmsg_[k]
+        inet_recvmsg_[k]
         ");
         assert_eq!((stacks.samples(), stacks.kernel()), (6, 2));
         assert_eq!(event(SCRIPT), Some("cpu-clock"));
