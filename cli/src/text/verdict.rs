@@ -266,10 +266,10 @@ pub(crate) fn headline_alone(verdict: &Verdict) -> String {
     headline_with(verdict, |_, _| String::new())
 }
 
-fn headline_with(
-    verdict: &Verdict,
-    names: fn(&Verdict, &dyn Fn(&Reason) -> bool) -> String,
-) -> String {
+/// Names the reasons of a verdict that it is asked for.
+type Names = fn(&Verdict, &dyn Fn(&Reason) -> bool) -> String;
+
+fn headline_with(verdict: &Verdict, names: Names) -> String {
     let Some(worst) = verdict.reasons.first() else { return word(verdict.level).to_owned() };
     let is_touched =
         |topic: &Topic| verdict.reasons.iter().any(|reason| reason.touches.contains(topic));
