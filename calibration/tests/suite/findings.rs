@@ -52,6 +52,17 @@ fn texts(found: &Findings) -> Vec<(PathBuf, &str)> {
     texts
 }
 
+/// No profile can be taken on some machines, and then there is no flamegraph.
+#[test]
+fn a_ceiling_without_a_profile_has_a_section() {
+    let mut results = findings::results(&root().join(FOLDER)).expect("results");
+    let ceiling = results.iter_mut().find(|result| result.name == "ceiling").expect("a result");
+    ceiling.plots.clear();
+    ceiling.figures["ceiling"]["profile"] = serde_json::Value::Null;
+    let found = Findings::new(&results, "", FILE).expect("findings");
+    assert!(!found.page.contains("ceiling.svg") && !found.readmes["ceiling"].contains("## Plots"));
+}
+
 #[test]
 fn each_section_fits_on_a_screen() {
     let page = fs::read_to_string(root().join(FILE)).expect("the page");
