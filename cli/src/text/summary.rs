@@ -1,6 +1,7 @@
 //! The summary of a run: what fits on a screen, the verdict first, and on demand the details below.
 
 use engine::plan::{Arrivals, Model};
+use engine::record::counts::leads_elsewhere;
 use engine::report::Report;
 
 use super::details::{self, generator, listed};
@@ -183,10 +184,9 @@ fn causes(report: &Report) -> Vec<String> {
     let counts = &report.whole.counts;
     let expected = &report.config.plan.expect_status;
     let redirects = counts.redirects(expected);
-    let leads = |status: u16| (300..400).contains(&status) && status != 304;
     let unexpected = counts.status.iter().filter(|(status, _)| !expected.holds(*status));
     let mut statuses: Vec<(String, u64)> = unexpected
-        .filter(|(status, _)| !leads(*status))
+        .filter(|(status, _)| !leads_elsewhere(*status))
         .map(|(status, number)| (status.to_string(), number))
         .chain([("3xx not followed".to_owned(), redirects)])
         .collect();

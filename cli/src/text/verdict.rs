@@ -85,10 +85,9 @@ fn origins(verdict: &Verdict) -> Vec<Origin<'_>> {
             known.others += 1;
             continue;
         }
-        let is_of_it = |of: Option<&Reason>| of.is_some_and(|of| std::ptr::eq(of, reason));
-        let cause = verdict.notes.iter().find(|note| is_of_it(explained(verdict, note)));
+        let cause = causes(verdict, reason).next();
         let mut following: Vec<&Reason> = Vec::new();
-        for other in verdict.reasons.iter().filter(|other| is_of_it(followed(verdict, other))) {
+        for other in consequences(verdict, reason) {
             if following.iter().all(|known| known.code != other.code) {
                 following.push(other);
             }
@@ -165,10 +164,7 @@ pub(crate) fn in_order(verdict: &Verdict) -> Vec<Line<'_>> {
     let mut lines = Vec::with_capacity(verdict.reasons.len() + verdict.notes.len());
     let mut add = |reason, relation| {
         lines.push(Line { reason, relation, text: message(reason, verdict.level) });
-        let causes = verdict.notes.iter().filter(|note| {
-            explained(verdict, note).is_some_and(|effect| std::ptr::eq(effect, reason))
-        });
-        lines.extend(causes.map(|note| Line {
+        lines.extend(causes(verdict, reason).map(|note| Line {
             reason: note,
             relation: "a possible cause: ",
             text: message(note, Level::Valid),
@@ -176,12 +172,23 @@ pub(crate) fn in_order(verdict: &Verdict) -> Vec<Line<'_>> {
     };
     for reason in verdict.reasons.iter().filter(|reason| followed(verdict, reason).is_none()) {
         add(reason, "");
-        let following = verdict.reasons.iter().filter(|other| {
-            followed(verdict, other).is_some_and(|followed| std::ptr::eq(followed, reason))
-        });
-        following.for_each(|reason| add(reason, "likely a consequence: "));
+        consequences(verdict, reason).for_each(|reason| add(reason, "likely a consequence: "));
     }
     lines
+}
+
+/// The notes that may explain a reason.
+fn causes<'a>(verdict: &'a Verdict, reason: &'a Reason) -> impl Iterator<Item = &'a Reason> {
+    verdict.notes.iter().filter(move |note| {
+        explained(verdict, note).is_some_and(|effect| std::ptr::eq(effect, reason))
+    })
+}
+
+/// The reasons that likely follow from a reason.
+fn consequences<'a>(verdict: &'a Verdict, reason: &'a Reason) -> impl Iterator<Item = &'a Reason> {
+    verdict.reasons.iter().filter(move |other| {
+        followed(verdict, other).is_some_and(|followed| std::ptr::eq(followed, reason))
+    })
 }
 
 /// The first reason that a note may explain: an effect of the generator's on a number that the
@@ -209,8 +216,8 @@ pub(crate) fn notes(verdict: &Verdict) -> String {
 }
 
 /// What the reasons mean for the numbers and what to do about each, and about what may have caused
-/// them; empty of a valid run. Reasons of one meaning share it, and what follows from another reason
-/// needs none.
+/// them; empty of a valid run. Reasons of one meaning share it, and what follows from another
+/// reason needs none.
 pub(crate) fn meanings(verdict: &Verdict) -> String {
     let causes = verdict.notes.iter().filter(|note| explained(verdict, note).is_some());
     let reasons = verdict.reasons.iter().filter(|reason| followed(verdict, reason).is_none());

@@ -192,12 +192,17 @@ pub struct IntervalCounts {
     pub unexpected_status: u64,
     /// Of those sent, timed out, failed or abandoned.
     pub errors: u64,
-    /// Requests due in the window that were sent in this interval. Those sent after the window's end
-    /// are in none, and so are those of the warm-up.
+    /// Requests due in the window that were sent in this interval. Those sent after the window's
+    /// end are in none, and so are those of the warm-up.
     pub sends: u64,
     /// Requests due in the window whose whole response came in this interval, of any status. Those
     /// answered after the window's end are in none, and so are those of the warm-up.
     pub answers: u64,
+}
+
+/// Whether a status leads elsewhere: 304 doesn't.
+pub fn leads_elsewhere(status: u16) -> bool {
+    (300..400).contains(&status) && status != 304
 }
 
 impl Counts {
@@ -245,8 +250,8 @@ impl Counts {
         self.unsent.saturating_sub(dropped.min(self.capped))
     }
 
-    /// Requests without a good answer, and all of which they are, as far as they speak of the target:
-    /// what failed here, or was never sent here ([`Counts::unsent_here`]), is in neither.
+    /// Requests without a good answer, and all of which they are, as far as they speak of the
+    /// target: what failed here, or was never sent here ([`Counts::unsent_here`]), is in neither.
     pub fn of_target(&self) -> (u64, u64) {
         let own = self.unsent_here().saturating_add(self.failed_here());
         (self.bad().saturating_sub(own), self.intended.saturating_sub(own))
@@ -258,11 +263,12 @@ impl Counts {
     }
 
     /// Answers that led elsewhere, where the client didn't follow; those with a status of
-    /// `expected` are successes. 304 leads nowhere.
+    /// `expected` are successes.
     pub fn redirects(&self, expected: &StatusSet) -> u64 {
-        let leads = |status: u16| (300..400).contains(&status) && status != 304;
-        let redirects =
-            self.status.iter().filter(|(status, _)| leads(*status) && !expected.holds(*status));
+        let redirects = self
+            .status
+            .iter()
+            .filter(|(status, _)| leads_elsewhere(*status) && !expected.holds(*status));
         redirects.fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 

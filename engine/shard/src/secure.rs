@@ -70,7 +70,7 @@ impl Shard {
         let began_ns = self.now_ns();
         self.connections[slot].socket.handshake(began_ns);
         self.sessions().begin(slot);
-        if !self.is_withheld(slot) {
+        if !self.withhold(slot) {
             self.send_next(slot);
         }
         self.arm(slot);
@@ -90,7 +90,7 @@ impl Shard {
             return;
         }
         if self.sessions().wants_write(slot) {
-            if !self.is_withheld(slot) {
+            if !self.withhold(slot) {
                 self.send_next(slot);
             }
             return;
@@ -220,7 +220,7 @@ impl Shard {
     fn send_unasked(&mut self, slot: u32) {
         let connection = &self.connections[slot];
         let is_free = connection.exchanges.queued() == 0 && !connection.socket.sending;
-        if is_free && self.sessions().wants_write(slot) && !self.is_withheld(slot) {
+        if is_free && self.sessions().wants_write(slot) && !self.withhold(slot) {
             self.connections.leave_idle(slot);
             self.send_next(slot);
         }

@@ -8,8 +8,8 @@
 //!
 //! In an agent's run, each call that sends is preceded by a fresh look at the clock: if the lease
 //! has ended, what was queued is taken back, and the rest of an upload or of a TLS handshake stays
-//! here. What the kernel holds by then it sends: a connect, what lies in a socket, and one send of up
-//! to 256 KiB that waits for room there. A run without a controller has no such look.
+//! here. What the kernel holds by then it sends: a connect, what lies in a socket, and one send of
+//! up to 256 KiB that waits for room there. A run without a controller has no such look.
 
 use load::DueRequest;
 use plan::StampSource;
@@ -149,7 +149,7 @@ impl Shard {
         let is_whole = !self.sessions.as_mut().is_some_and(|sessions| sessions.wants_write(slot));
         match self.connections[slot].output.left(&self.plan.steps, bytes, is_whole) {
             Left::All => self.connections[slot].socket.sending = false,
-            _ if self.is_withheld(slot) => {}
+            _ if self.withhold(slot) => {}
             // If a send fell short, the next one says why.
             Left::More => self.send_next(slot),
             Left::Rest(rest) => {
@@ -161,10 +161,10 @@ impl Shard {
         !self.connections[slot].socket.sending
     }
 
-    /// Whether what follows on this slot stays here, since the lease has ended: then the slot's send
-    /// never ends, its requests are abandoned, and nothing else leaves on it. For what leaves without
-    /// being queued, which no look at the lease comes before.
-    pub(super) fn is_withheld(&mut self, slot: u32) -> bool {
+    /// Keeps here what follows on this slot if the lease has ended, and returns whether it has:
+    /// then the slot's send never ends, its requests are abandoned, and nothing else leaves on it.
+    /// For what leaves without being queued, which no look at the lease comes before.
+    pub(super) fn withhold(&mut self, slot: u32) -> bool {
         let is_over = self.signals.is_leased() && self.heed_lease(self.now_ns());
         if is_over {
             self.connections[slot].socket.sending = true;
