@@ -18,8 +18,8 @@ pub const KEY_BYTES_MIN: usize = 32;
 /// The longest key, bytes.
 pub const KEY_BYTES_MAX: usize = 1_024;
 
-/// A key that controller and agents share: the SHA-256 of its text. A slower hash would be for texts
-/// that can be guessed.
+/// A key that controller and agents share: the SHA-256 of its text. A slower hash would be for
+/// texts that can be guessed.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 

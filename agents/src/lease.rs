@@ -73,8 +73,8 @@ struct Held {
 }
 
 impl Lease {
-    /// The controller of this session, by the name it gave, takes the agent for a run. Returns until
-    /// when it may go on without a heartbeat, ns.
+    /// The controller of this session, by the name it gave, takes the agent for a run. Returns
+    /// until when it may go on without a heartbeat, ns.
     ///
     /// # Errors
     /// Another run isn't over: who holds the agent. That may be this session itself.
@@ -96,8 +96,8 @@ impl Lease {
         Ok(now_ns + SILENCE_MAX_NS)
     }
 
-    /// A heartbeat came. Returns until when the run may go on, ns, if that changes: not for a session
-    /// that doesn't hold the agent, nor if it came too late.
+    /// A heartbeat came. Returns until when the run may go on, ns, if that changes: not for a
+    /// session that doesn't hold the agent, nor if it came too late.
     pub fn heartbeat(&mut self, session: SessionId, now_ns: u64) -> Option<u64> {
         if self.expires_ns()? <= now_ns {
             return None;

@@ -1,11 +1,11 @@
 //! The experiments: each is a definition, its section of the findings with the README beside its
 //! result, and code where something is computed that no path into a document can express.
 //!
-//! An experiment is three files side by side in `calibration/src/experiments`: its definition (TOML:
-//! servers, agents and runs as flags, seeds, figures, plots, and what is judged of which figure),
-//! and two templates over its result, one for the section, at most a screen, and one for what the
-//! README has of its own. A fourth has the code, such as what users of a queue wait, or what raw
-//! samples and a ledger show together.
+//! An experiment is three files side by side in `calibration/src/experiments`: its definition
+//! (TOML: servers, agents and runs as flags, seeds, figures, plots, and what is judged of which
+//! figure), and two templates over its result, one for the section, at most a screen, and one for
+//! what the README has of its own. A fourth has the code, such as what users of a queue wait, or
+//! what raw samples and a ledger show together.
 //!
 //! To add one: these files, and a row in [`ALL`].
 

@@ -1,9 +1,10 @@
-//! The findings: a page with a section for each experiment, and READMEs beside the results with all the
-//! rest. They are written from the results of all experiments, and from nothing else.
+//! The findings: a page with a section for each experiment, and READMEs beside the results with all
+//! the rest. They are written from the results of all experiments, and from nothing else.
 //!
 //! Each is a function of the results, so its words can change without a run, and the test of the
-//! committed ones is an equality. They are checked word by word: every word that begins with a digit
-//! must be a number of its section's result, rounded, so no number can be typed into a template.
+//! committed ones is an equality. They are checked word by word: every word that begins with a
+//! digit must be a number of its section's result, rounded, so no number can be typed into a
+//! template.
 
 mod numbers;
 mod reasons;
@@ -33,7 +34,7 @@ const PAGE: &str = include_str!("findings.md");
 const OF_EXPERIMENT: &str = include_str!("findings/experiment.md");
 /// The README of all experiments.
 const OF_ALL: &str = include_str!("findings/readme.md");
-/// How wide the page shows a plot, so that a section fits on a screen. It is no number of a result.
+/// How wide the page shows a plot, so that a section fits on a screen; no result has this number.
 const WIDTH: &str = "width=\"560\"";
 /// What begins a section; the name follows, an experiment's or another.
 const ANCHOR: &str = "<a id=\"";
@@ -74,7 +75,8 @@ pub fn judge_anew(folder: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Whether a folder can take the README of all experiments: it has none, or an earlier one of those.
+/// Whether a folder can take the README of all experiments: it has none, or an earlier one of
+/// those.
 pub fn can_take_readme(folder: &Path) -> bool {
     let title = OF_ALL.lines().next().expect("it has a title");
     fs::read_to_string(folder.join(README)).map_or_else(
@@ -168,8 +170,8 @@ impl Findings {
         iter::once((folder.join(README), self.readme.as_str())).chain(of_each).collect()
     }
 
-    /// The numbers that stand in none of the results, each with its experiment or section. What is an
-    /// experiment's own may only have those of its result.
+    /// The numbers that stand in none of the results, each with its experiment or section. What is
+    /// an experiment's own may only have those of its result.
     pub fn unfounded(&self, results: &[ExperimentResult]) -> Vec<String> {
         let mut all = Known::default();
         let mut each = BTreeMap::new();

@@ -361,8 +361,8 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "DIR", value_parser = file())]
     pub(crate) svg: Option<PathBuf>,
 
-    /// Print all that is known of each run: the reasons in full, lateness, connections, and what the
-    /// run checks of itself
+    /// Print all that is known of each run: the reasons in full, lateness, connections, and what
+    /// the run checks of itself
     #[arg(long, conflicts_with_all = ["html", "svg"])]
     pub(crate) details: bool,
 }

@@ -20,9 +20,9 @@ use crate::signals::{self, StopRequest};
 use crate::sink::Sinks;
 use crate::text::progress::awaiting;
 
-/// Prepares a plan and runs it to its end or to the first signal, as `view` shows it. `body` is read
-/// unless an earlier run with the same body did. Returns the wall-clock time of the run's epoch as
-/// well.
+/// Prepares a plan and runs it to its end or to the first signal, as `view` shows it. `body` is
+/// read unless an earlier run with the same body did. Returns the wall-clock time of the run's
+/// epoch as well.
 ///
 /// # Errors
 /// A plan that can't run, a shard that can't start, a file that can't be written, or a signal

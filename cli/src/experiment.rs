@@ -1,5 +1,5 @@
-//! The command `experiment`: one of the experiments about measuring latency, all, or the page of what
-//! they found.
+//! The command `experiment`: one of the experiments about measuring latency, all, or the page of
+//! what they found.
 
 use std::env;
 use std::fs;
@@ -64,8 +64,8 @@ pub(crate) fn experiment(args: &ExperimentArgs) -> Result<ExitCode, Failure> {
     Ok(performed.map_or(ExitCode::from(EXIT_INTERRUPTED), judged))
 }
 
-/// Performs the experiment of this name, or all, or none; the worst of what was judged, or `None` if
-/// the user asked to stop.
+/// Performs the experiment of this name, or all, or none; the worst of what was judged, or `None`
+/// if the user asked to stop.
 fn perform(name: &str, setup: &Setup) -> Result<Option<Judgement>, Failure> {
     let mut worst = Judgement::Passed;
     for experiment in

@@ -4,8 +4,8 @@
 //!
 //! `HistogramLogProcessor` and the other standard tools read it: version 1.3, values in ns. Its
 //! column of maxima is in milliseconds, as those tools write it; they take the values from the
-//! histograms. They add up the entries of one tag, so intervals and the whole must not share one. An
-//! interval holds a value above 60 s as 60 s.
+//! histograms. They add up the entries of one tag, so intervals and the whole must not share one.
+//! An interval holds a value above 60 s as 60 s.
 
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};

@@ -122,7 +122,8 @@ impl Ndjson {
         Box::new(Ndjson::new(file))
     }
 
-    /// Writes the last line of a run that ended with these counts, and returns the path of the file.
+    /// Writes the last line of a run that ended with these counts, and returns the path of the
+    /// file.
     ///
     /// # Errors
     /// Why a line could not be written.

@@ -51,8 +51,8 @@ pub(crate) fn view(wanted: &ResultArgs) -> Result<View<'static>, Failure> {
     Ok(View { live: wanted.live, shown, label: "", announce })
 }
 
-/// Writes the results of a run that began at this moment, prints its summary, and says what its plan
-/// assumed.
+/// Writes the results of a run that began at this moment, prints its summary, and says what its
+/// plan assumed.
 pub(crate) fn write(
     mut finished: Finished,
     began: SystemTime,

@@ -330,7 +330,8 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Rests before the next run, for the cooldown and for at least so long; false if a signal came.
+    /// Rests before the next run, for the cooldown and for at least so long; false if a signal
+    /// came.
     pub(crate) fn rest(&self, least: Nanos) -> bool {
         let begun = Instant::now();
         let rest = self.cooldown.max(least).as_duration();

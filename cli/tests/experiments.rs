@@ -1,9 +1,9 @@
-//! Every experiment, scaled down, as a user runs them. What a busy machine disturbs isn't judged, and
-//! an experiment that fails is repeated: no figure may be off each time. One is performed twice, and
-//! comes out the same.
+//! Every experiment, scaled down, as a user runs them. What a busy machine disturbs isn't judged,
+//! and an experiment that fails is repeated: no figure may be off each time. One is performed
+//! twice, and comes out the same.
 //!
-//! Behind the feature `experiments`, because it takes about five minutes, and in a process of its own,
-//! which no other test's load disturbs.
+//! Behind the feature `experiments`, because it takes about five minutes, and in a process of its
+//! own, which no other test's load disturbs.
 
 #[path = "suite/support.rs"]
 mod support;
@@ -81,8 +81,8 @@ fn perform(name: &str, folder: &Path) {
     }
 }
 
-/// Performs the experiment of a result again: what is judged is the same, and so is how it comes out,
-/// unless others on the machine can have been the cause.
+/// Performs the experiment of a result again: what is judged is the same, and so is how it comes
+/// out, unless others on the machine can have been the cause.
 fn repeat(one: &ExperimentResult) {
     let folder = tempfile::tempdir().expect("a folder");
     perform(&one.name, folder.path());

@@ -92,8 +92,8 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// Starts it on the target's core and waits until it listens; with `tls`, under a certificate of
-    /// its own.
+    /// Starts it on the target's core and waits until it listens; with `tls`, under a certificate
+    /// of its own.
     pub(crate) fn start(bench: &Bench, sizes: &[usize], tls: bool) -> Result<Nginx> {
         let folder = tempfile::tempdir()?;
         for size in sizes {

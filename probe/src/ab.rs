@@ -182,8 +182,8 @@ impl AbDocument {
     /// isn't allowed.
     ///
     /// Of fewer than [`PAIRS_MIN`] pairs nothing is called, nor of fewer than half of those that
-    /// were asked for; if pairs are yet to be made, what those so far say is estimated all the same.
-    /// Where the target may have made a slice invalid, nothing is called but that
+    /// were asked for; if pairs are yet to be made, what those so far say is estimated all the
+    /// same. Where the target may have made a slice invalid, nothing is called but that
     /// side B is worse.
     pub fn new(asked: &AbPlan, slices: Vec<Slice>) -> AbDocument {
         let both = |pair: usize| {

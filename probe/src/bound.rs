@@ -297,7 +297,8 @@ pub fn lacks_core(bound: &Bound, proof: &Proof) -> bool {
     !bound.proven && is_left_to_shards && proof.scaling == Scaling::Unproven
 }
 
-/// Whether more connections moved the ceiling, and whether fewer did; `None` where nothing shows it.
+/// Whether more connections moved the ceiling, and whether fewer did; `None` where nothing shows
+/// it.
 fn conns_moved(proof: &Proof) -> (Option<bool>, Option<bool>) {
     let base = proof.trials.first().and_then(Trial::counted);
     let full = base.is_some_and(|step| step.figures.conns_are_busy());

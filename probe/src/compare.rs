@@ -37,8 +37,8 @@ use crate::step::Trust;
 pub const SCHEMA: u32 = 3;
 /// How likely it is that all intervals of a comparison are right.
 pub const CONFIDENCE: f64 = 0.99;
-/// The change below which nothing is called, unless another is asked for: about what two runs of one
-/// target differ by on a quiet machine.
+/// The change below which nothing is called, unless another is asked for: about what two runs of
+/// one target differ by on a quiet machine.
 pub const MARGIN: f64 = 0.01;
 /// Differences of the share of errors that count as none.
 const ERRORS_SAME: f64 = 0.001;
@@ -149,8 +149,8 @@ pub struct PercentileChange {
     pub interval: [Option<f64>; 2],
     /// The smallest ratio above 1 that would have been called in four comparisons of five.
     pub shows: Option<f64>,
-    /// The largest ratio between two runs of one side; `None` where no side has two runs with enough
-    /// values each.
+    /// The largest ratio between two runs of one side; `None` where no side has two runs with
+    /// enough values each.
     pub noise: Option<f64>,
     /// How long each window would have to be where one is too short for the interval, s.
     #[serde(default)]

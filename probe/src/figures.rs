@@ -44,8 +44,8 @@ pub struct Figures {
     pub ports: Option<Ports>,
     /// The time that the interface was watched for, seconds.
     pub observed_s: f64,
-    /// What passed the interface to the target; `None` if unknown. Of several agents that of the one
-    /// whose link was the fullest.
+    /// What passed the interface to the target; `None` if unknown. Of several agents that of the
+    /// one whose link was the fullest.
     pub interface: Option<InterfaceTraffic>,
     /// What TCP did on the machine, or on those of all agents; `None` if unknown.
     pub tcp: Option<TcpCounts>,

@@ -79,9 +79,9 @@ impl Rule {
         }
     }
 
-    /// Whether the bracket comes before what decided nothing: by load that matters only once a higher
-    /// rate has failed, and then only where it may be an end of the bracket. Objectives may be
-    /// missed at any rate.
+    /// Whether the bracket comes before what decided nothing: by load that matters only once a
+    /// higher rate has failed, and then only where it may be an end of the bracket. Objectives may
+    /// be missed at any rate.
     pub(crate) fn brackets_first(self) -> bool {
         match self {
             Rule::Objectives => false,

@@ -21,8 +21,8 @@ use crate::step::{Outcome, Step, by_rate};
 use crate::within::{Within, rest, windows};
 use crate::{Ask, Change, Series, SeriesProgress};
 
-/// Which part of the lowest rate that failed one is at least from which more is to be learned before
-/// lower ones: a lower rate has fewer requests.
+/// Which part of the lowest rate that failed one is at least from which more is to be learned
+/// before lower ones: a lower rate has fewer requests.
 const NEAR_FAILED: f64 = 0.25;
 /// How often a rate is measured again that nothing was decided about: with a window twice as long
 /// where there were too few samples.

@@ -172,8 +172,8 @@ fn silent_from_s(series: &SeriesPart) -> Option<f64> {
     (least <= sent).then_some(from as f64 * interval_s)
 }
 
-/// The 95 % interval of the share of these errors. In a window too short to tell how they are spread
-/// they count as independent.
+/// The 95 % interval of the share of these errors. In a window too short to tell how they are
+/// spread they count as independent.
 pub(crate) fn errors_interval(
     errors: u64,
     requests: u64,

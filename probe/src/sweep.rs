@@ -1,5 +1,5 @@
-//! A sweep: one run at each of many rates, then a few more around the knee. A run that the time left
-//! has no room for isn't made.
+//! A sweep: one run at each of many rates, then a few more around the knee. A run that the time
+//! left has no room for isn't made.
 
 use engine::sys::units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};

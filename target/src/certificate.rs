@@ -1,5 +1,5 @@
-//! The certificate of a server that speaks TLS: made at its start, for the addresses that it listens
-//! on, and signed by an issuer of its own, which clients can be given.
+//! The certificate of a server that speaks TLS: made at its start, for the addresses that it
+//! listens on, and signed by an issuer of its own, which clients can be given.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -48,8 +48,8 @@ impl SampleSink {
 /// What came of an agent's samples: all that it sent, not under its name yet, or why not.
 pub type Kept = Result<SampleSink, FileError>;
 
-/// What became of an agent's raw samples, by what it reported of them and what came here: there is a
-/// file with the samples of both, or none and all of them are lost.
+/// What became of an agent's raw samples, by what it reported of them and what came here: there is
+/// a file with the samples of both, or none and all of them are lost.
 pub(super) fn settled(there: Samples, kept: Kept) -> Samples {
     let published = match (there.error, there.file) {
         (Some(error), _) => Err(error),

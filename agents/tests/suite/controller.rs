@@ -340,8 +340,8 @@ fn agents_are_set_up_begin_together_and_report() {
         let head = CollectedHead { samples: raw_samples(true), ..head() };
         assert_eq!((collected.name.clone(), &collected.head), (agent.address.to_string(), &head));
         assert_eq!(collected.shards, [0, 1].map(|n| ShardState::of_bytes(vec![n; 9])));
-        // No agent begins before all are set up, and its start is ahead when it hears of it, however
-        // long a busy machine took to bring it the word.
+        // No agent begins before all are set up, and its start is ahead when it hears of it,
+        // however long a busy machine took to bring it the word.
         let heard_ns = agent.heard_at(is_start).expect("it began");
         assert!(last_prepared_ns < heard_ns);
         assert!(heard_ns + START_AHEAD_MIN_NS / 2 < agent.start_ns());

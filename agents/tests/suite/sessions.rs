@@ -137,8 +137,8 @@ impl Controller {
     }
 }
 
-/// What a stranger is answered after it has sent these bytes; `None` if the connection ends without a
-/// word.
+/// What a stranger is answered after it has sent these bytes; `None` if the connection ends without
+/// a word.
 fn answered(agent: &Agent, bytes: &[u8]) -> Option<Refusal> {
     let mut stream = agent.stranger();
     stream.write_all(bytes).expect("sent");

@@ -28,7 +28,8 @@ struct CeilingFigures {
     /// Whether the trials confirm the bound; `None` where the ceiling isn't judged, or where it
     /// lacks a core.
     proven: Option<bool>,
-    /// Whether there is no core for the trial that would prove the bound: a run with one more shard.
+    /// Whether there is no core for the trial that would prove the bound: a run with one more
+    /// shard.
     lacks_core: bool,
     /// Why the ceiling isn't judged, in words.
     not_judged: Option<String>,

@@ -26,8 +26,8 @@ struct Figures {
 struct Stalled {
     ahead_max: i64,
     backlog_max: i64,
-    /// The most by which arrivals were behind in a stall or right after it: the median of the stalls,
-    /// since a machine that stands still for a moment makes one of them late.
+    /// The most by which arrivals were behind in a stall or right after it: the median of the
+    /// stalls, since a machine that stands still for a moment makes one of them late.
     backlog_of_stall: f64,
     /// Stalls that lie in the window with what follows them.
     stalls: usize,

@@ -1,5 +1,5 @@
-//! Why the generator doubts runs behind the acceptance criteria, in a few words for each kind of reason:
-//! what an experiment provokes, and what the machine does.
+//! Why the generator doubts runs behind the acceptance criteria, in a few words for each kind of
+//! reason: what an experiment provokes, and what the machine does.
 
 use std::collections::BTreeSet;
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::bracket::{Bracket, Tried};
 use super::figures::CpuPerRequest;
 
-/// Share of a core from which it is what bounds a closed loop: its shard was busy, or the hypervisor
-/// had it.
+/// Share of a core from which it is what bounds a closed loop: its shard was busy, or the
+/// hypervisor had it.
 const BUSY_MIN: f64 = 0.9;
 
 /// A closed loop that looked for the capacity.

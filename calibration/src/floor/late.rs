@@ -42,8 +42,8 @@ pub struct Taken {
     pub stolen_s: Option<f64>,
     /// Other processes or a quota, seconds: for so long shards could run and had no core.
     pub waited_s: f64,
-    /// By how much more the hypervisor may have taken, seconds. The kernel tells it in ticks, so one
-    /// of each core may be missing on a machine where others were seen in any run.
+    /// By how much more the hypervisor may have taken, seconds. The kernel tells it in ticks, so
+    /// one of each core may be missing on a machine where others were seen in any run.
     pub unseen_s: f64,
 }
 

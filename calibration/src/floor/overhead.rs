@@ -100,8 +100,8 @@ impl OverheadAt {
         })
     }
 
-    /// Whether the share is small enough, or others may have caused that it isn't: it is a mean over
-    /// the requests at this percentile, of which those that were late have more.
+    /// Whether the share is small enough, or others may have caused that it isn't: it is a mean
+    /// over the requests at this percentile, of which those that were late have more.
     pub fn judgement(&self, late: &Late) -> Judgement {
         Judgement::new(self.share < SHARE_MAX, late.excuses(self.share, SHARE_MAX))
     }

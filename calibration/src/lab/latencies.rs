@@ -67,9 +67,9 @@ impl Latencies {
 /// The histogram of naive latencies after back-filling, HdrHistogram's correction: it adds to each
 /// latency those of the requests that would have fallen due while it lasted, one each interval.
 ///
-/// It is exact only for a paced closed loop that leaves out late requests, and a stall that holds up
-/// every connection. For anything else it adds too many, or counts twice. A value stands for its bucket,
-/// and the largest, `max_ns`, for itself.
+/// It is exact only for a paced closed loop that leaves out late requests, and a stall that holds
+/// up every connection. For anything else it adds too many, or counts twice. A value stands for its
+/// bucket, and the largest, `max_ns`, for itself.
 pub fn backfilled(naive: &Histogram<u64>, max_ns: u64, interval_ns: u64) -> Histogram<u64> {
     let mut filled = Histogram::new_from(naive);
     for bucket in naive.iter_recorded() {

@@ -21,8 +21,8 @@ impl Tls {
         Tls { session: session.expect("the configuration is that of a server"), is_closed: false }
     }
 
-    /// Takes what was received and adds to `plain` what it says; returns whether the client has said
-    /// its last.
+    /// Takes what was received and adds to `plain` what it says; returns whether the client has
+    /// said its last.
     ///
     /// # Errors
     /// The client breaks the protocol: what there is to say of it is to be sent.

@@ -151,7 +151,8 @@ fn reach(dispersion: &Dispersion) -> f64 {
 
 /// Checks the dispersions in windows of these lengths. A failed check is final unless the verdicts
 /// of its own runs say that the machine disturbed them. If the machine disturbs too many runs to
-/// judge, the test says so and passes. What lateness does to a report's numbers is judged elsewhere.
+/// judge, the test says so and passes. What lateness does to a report's numbers is judged
+/// elsewhere.
 fn check(
     arrivals: Arrivals,
     run_ms: u64,

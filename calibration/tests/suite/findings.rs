@@ -1,6 +1,7 @@
-//! The committed findings: FINDINGS.md and the READMEs beside the results are written from the results in
-//! `findings`, all of them at full size; every number in a text stands in its result, and every link
-//! leads somewhere. `make findings` makes the results anew, `make page` the texts alone.
+//! The committed findings: FINDINGS.md and the READMEs beside the results are written from the
+//! results in `findings`, all of them at full size; every number in a text stands in its result,
+//! and every link leads somewhere. `make findings` makes the results anew, `make page` the texts
+//! alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};

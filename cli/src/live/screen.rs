@@ -156,7 +156,8 @@ fn draw_heat(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
     }
 }
 
-/// So many ranges of buckets at most, of equal length, from the lowest with a latency to the highest.
+/// So many ranges of buckets at most, of equal length, from the lowest with a latency to the
+/// highest.
 fn bands<'a>(
     of: impl Iterator<Item = &'a CoarseHistogram>,
     most: u16,

@@ -132,8 +132,8 @@ pub(crate) fn widest<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
     texts.into_iter().map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
-/// The cells of a row, each in its column. A cell that is wider than its column takes from the space
-/// of the next, and one space stays between them.
+/// The cells of a row, each in its column. A cell that is wider than its column takes from the
+/// space of the next, and one space stays between them.
 pub(crate) fn aligned<T: AsRef<str>>(columns: &[Column], cells: &[T]) -> String {
     let (mut line, mut end) = (String::new(), 0_usize);
     for (at, cell) in cells.iter().enumerate() {

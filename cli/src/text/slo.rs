@@ -168,8 +168,8 @@ fn share(objective: &JudgedObjective, share: f64) -> String {
     format!("{} %", trimmed(text))
 }
 
-/// What an objective was judged by, in one line: the figure with its interval, what is missing, what
-/// makes it doubtful, and what was assumed.
+/// What an objective was judged by, in one line: the figure with its interval, what is missing,
+/// what makes it doubtful, and what was assumed.
 pub(crate) fn evidence(objective: &JudgedObjective, window_s: f64) -> String {
     let [_, figure, interval, _] = cells(objective);
     let mut text = format!("{} is {figure} {interval}", objective.metric);

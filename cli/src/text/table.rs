@@ -1,5 +1,5 @@
-//! The latency table: naive beside corrected in one unit, with confidence intervals of corrected. An
-//! unknown percentile shows how many requests it needs.
+//! The latency table: naive beside corrected in one unit, with confidence intervals of corrected.
+//! An unknown percentile shows how many requests it needs.
 
 use engine::report::{ClientPart, ClientShare, DistributionPart};
 use engine::stats::interval::{Method, needed};

@@ -96,8 +96,8 @@ fn slices_that_cannot_be_trusted_are_named_and_nothing_is_judged() {
     assert_eq!((&found["change"], slices(&found).len()), (&"undecided".into(), 10));
 }
 
-/// What a comparison of a target with itself says that a signal ends after so many requests, and its
-/// document.
+/// What a comparison of a target with itself says that a signal ends after so many requests, and
+/// its document.
 fn interrupted(after: u64, args: &[&str]) -> (String, Value) {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "2ms"]);

@@ -1,9 +1,9 @@
-//! Whether `compare`, `ab` and `ceiling` tell what is there from noise: pairs of runs of one target, of
-//! which hardly any may differ, targets that are a tenth slower, which have to be found, and ceilings
-//! of targets whose capacity is known, of which hardly any may lie above it.
+//! Whether `compare`, `ab` and `ceiling` tell what is there from noise: pairs of runs of one
+//! target, of which hardly any may differ, targets that are a tenth slower, which have to be found,
+//! and ceilings of targets whose capacity is known, of which hardly any may lie above it.
 //!
-//! `make comparisons` runs this, by a release build, and prints what it finds. It takes about an hour
-//! and a half, and the machine for itself.
+//! `make comparisons` runs this, by a release build, and prints what it finds. It takes about an
+//! hour and a half, and the machine for itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -303,15 +303,15 @@ fn ceilings_of_a_target_of_a_thousand_per_second_lie_below_its_capacity() {
     ceilings("1ms", 1_000.0);
 }
 
-/// The share of its time that a shard waited for others on its core. What it waited in all holds its
-/// own wake-ups.
+/// The share of its time that a shard waited for others on its core. What it waited in all holds
+/// its own wake-ups.
 fn taken(machine: Option<&Machine>, shard: &ShardStats) -> f64 {
     let waited = shard.run_queue_delay_s / shard.observed_s;
     waited.min(machine.and_then(|machine| machine.used_by_others(shard)).unwrap_or(f64::INFINITY))
 }
 
-/// How often a run of 10 s at 1,000/s isn't valid, and by which effect. Where the hypervisor and other
-/// programs took next to nothing of the shards' cores, hardly any may be.
+/// How often a run of 10 s at 1,000/s isn't valid, and by which effect. Where the hypervisor and
+/// other programs took next to nothing of the shards' cores, hardly any may be.
 fn verdicts(name: &str, url: &str) {
     const RUNS: usize = 50;
     /// Of a core's time, what others may take of an undisturbed run.

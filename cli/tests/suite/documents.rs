@@ -1,10 +1,10 @@
-//! README and the pages of `docs` keep what they promise: their command lines are ones that the binary
-//! reads, those that can run do, what they name exists, links lead somewhere, and no page is too long
-//! to be read.
+//! README and the pages of `docs` keep what they promise: their command lines are ones that the
+//! binary reads, those that can run do, what they name exists, links lead somewhere, and no page is
+//! too long to be read.
 //!
 //! The second word behind a block's language decides what happens with it. ` ```sh run` is run in a
-//! temporary folder. ` ```console run` is a command line behind `$ ` with all that it prints. A file's
-//! name, as in ` ```toml plan.toml`, is where the block is written for those that run.
+//! temporary folder. ` ```console run` is a command line behind `$ ` with all that it prints. A
+//! file's name, as in ` ```toml plan.toml`, is where the block is written for those that run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -477,8 +477,8 @@ impl Sandbox {
         })
     }
 
-    /// Starts the sample target that a line puts into the background. The null target, which listens
-    /// where a server is already, is left out.
+    /// Starts the sample target that a line puts into the background. The null target, which
+    /// listens where a server is already, is left out.
     fn serve(&mut self, line: &str) {
         let mut args = words(line).split_off(1);
         if args.first().is_none_or(|name| name != "target") {

@@ -1,4 +1,5 @@
-//! The command `experiment` where it performs nothing to its end: what it refuses, and an interrupt.
+//! The command `experiment` where it performs nothing to its end: what it refuses, and an
+//! interrupt.
 
 use std::net::TcpStream;
 use std::path::Path;

@@ -1,11 +1,11 @@
-//! The binary against servers that others wrote: nginx, with TLS and without, `openssl s_server`, and
-//! Python's `http.server`, which closes after each response; against one whose segments come out of
-//! order; its histograms against HdrHistogram's own reader; and under limits that only root can set:
-//! locked memory, local ports.
+//! The binary against servers that others wrote: nginx, with TLS and without, `openssl s_server`,
+//! and Python's `http.server`, which closes after each response; against one whose segments come
+//! out of order; its histograms against HdrHistogram's own reader; and under limits that only root
+//! can set: locked memory, local ports.
 //!
-//! Behind the feature `real-servers`, because it needs root, nginx, openssl, python3 with the package
-//! hdrhistogram, and iproute2. Each server listens on a loopback port of its own and ends with its
-//! test. The report's count has to equal nginx's log.
+//! Behind the feature `real-servers`, because it needs root, nginx, openssl, python3 with the
+//! package hdrhistogram, and iproute2. Each server listens on a loopback port of its own and ends
+//! with its test. The report's count has to equal nginx's log.
 
 use std::fs;
 use std::net::TcpStream;
@@ -53,8 +53,9 @@ impl Server {
 }
 
 /// A port that nobody listens on, and that no connection of another test takes before the server
-/// does: those of the kernel's choice are from 32,768 on. It isn't bound to see whether it is free: a
-/// process that another test is starting just then would hold the listener until it runs its program.
+/// does: those of the kernel's choice are from 32,768 on. It isn't bound to see whether it is free:
+/// a process that another test is starting just then would hold the listener until it runs its
+/// program.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + u16::try_from(std::process::id() % 20_000).expect("it fits");

@@ -1,5 +1,5 @@
-//! `report.schema.json` describes the report's document: it is generated from the types, and reports
-//! of many kinds are held against it.
+//! `report.schema.json` describes the report's document: it is generated from the types, and
+//! reports of many kinds are held against it.
 
 use std::path::Path;
 use std::{env, fs};

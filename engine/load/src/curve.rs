@@ -45,8 +45,8 @@ struct Piece {
     before: u128,
 }
 
-/// A request in units of half a millionth of one per second, times a nanosecond: a piece's mean rate
-/// is half the sum of two rates, which are in millionths.
+/// A request in units of half a millionth of one per second, times a nanosecond: a piece's mean
+/// rate is half the sum of two rates, which are in millionths.
 const PARTS: u128 = 2_000_000_000_000_000;
 
 impl Curve {
@@ -86,8 +86,8 @@ impl Curve {
         Curve::new(&[Segment { from: rate, to: rate, length: Nanos(1) }])
     }
 
-    /// What a plan means; `None` if responses drive its load. Before its stages, during the warm-up,
-    /// the rate is that which the first begins with.
+    /// What a plan means; `None` if responses drive its load. Before its stages, during the
+    /// warm-up, the rate is that which the first begins with.
     pub fn of_plan(plan: &Plan) -> Option<Curve> {
         if plan.model == Some(Model::Closed) {
             return None;

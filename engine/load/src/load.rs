@@ -108,8 +108,9 @@ impl OpenLoad {
         self.lagging
     }
 
-    /// Takes all remaining arrivals before `end_ns` at once, counted by the rate. Returns how many lie
-    /// in the window, and the middles of so many stretches of it that have equal parts of them, ns.
+    /// Takes all remaining arrivals before `end_ns` at once, counted by the rate. Returns how many
+    /// lie in the window, and the middles of so many stretches of it that have equal parts of them,
+    /// ns.
     pub fn take_rest(
         &mut self,
         window_ns: u64,

@@ -12,9 +12,9 @@ use super::curve::Curve;
 use super::schedule::{Due, Schedule};
 use super::share::Share;
 
-/// Ends the window of a completed plan after its `requests`, where the plan tells when that is: when
-/// the next one would be due, so that requests over length are the rate, or at its `duration`, if
-/// that comes first.
+/// Ends the window of a completed plan after its `requests`, where the plan tells when that is:
+/// when the next one would be due, so that requests over length are the rate, or at its `duration`,
+/// if that comes first.
 ///
 /// # Errors
 /// No moment lies between the last of them and the next.

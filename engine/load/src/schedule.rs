@@ -178,8 +178,8 @@ impl Iterator for Schedule {
     }
 }
 
-/// A share's constant arrivals: each follows from its number, and while the rate stays, from the one
-/// before it without a division.
+/// A share's constant arrivals: each follows from its number, and while the rate stays, from the
+/// one before it without a division.
 #[derive(Clone, Debug)]
 struct Constant {
     curve: Curve,

@@ -11,7 +11,8 @@ use crate::counts::Counts;
 use crate::outcome::{Outcome, UnsentReason};
 use crate::times::Latencies;
 
-/// The requests of one step that were due in one stage of the window, beside the whole, which has them too.
+/// The requests of one step that were due in one stage of the window, beside the whole, which has
+/// them too.
 #[derive(AddAssign, Clone, Debug, Serialize, Deserialize)]
 pub struct Part {
     /// How many ended how; what isn't of single requests, such as connects, only the whole counts.

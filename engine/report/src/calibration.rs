@@ -74,9 +74,9 @@ pub struct HeldAgainst {
     /// The calibration.
     #[serde(flatten)]
     pub calibrated: Calibrated,
-    /// What the run sent per second, as a share of the calibrated capacity: of the limit for an open
-    /// model, of the peak for a closed one. `None` where that isn't known or, with pipelining, means
-    /// something else.
+    /// What the run sent per second, as a share of the calibrated capacity: of the limit for an
+    /// open model, of the peak for a closed one. `None` where that isn't known or, with pipelining,
+    /// means something else.
     pub rate_of_ceiling: Option<f64>,
     /// The floor at the run's rate, µs; `None` where it isn't known, or of other stamps.
     #[serde(rename = "floor_us")]

@@ -36,11 +36,11 @@ pub struct Machine {
 impl Machine {
     /// The share of the time in which others used a shard's core, if that is known.
     ///
-    /// They can't have made it wait for longer. The kernel's account has all the time from a wake-up
-    /// to the moment when the thread runs, so on a core that nobody else uses it is what waking the
-    /// core and the network's interrupts take, thousands of times a second. A process that ended
-    /// meanwhile is in the core's time alone; the interrupts that a thread was charged for hide the
-    /// others there, not in the accounts of processes.
+    /// They can't have made it wait for longer. The kernel's account has all the time from a
+    /// wake-up to the moment when the thread runs, so on a core that nobody else uses it is what
+    /// waking the core and the network's interrupts take, thousands of times a second. A process
+    /// that ended meanwhile is in the core's time alone; the interrupts that a thread was charged
+    /// for hide the others there, not in the accounts of processes.
     pub fn used_by_others(&self, shard: &ShardStats) -> Option<f64> {
         let time = self.cores.iter().find(|time| time.core == shard.core)?;
         let own = (shard.cpu_user_s + shard.cpu_system_s) / shard.observed_s;

@@ -478,9 +478,9 @@ fn part(
     }
 }
 
-/// The generator's own part of the latencies, at the quantiles that the report states. What it added
-/// to the requests at one is a mean, and a percentile is moved by no more than it is above naive's,
-/// where that is of all requests: of each it leaves out at least what the generator added.
+/// The generator's own part of the latencies, at the quantiles that the report states. What it
+/// added to the requests at one is a mean, and a percentile is moved by no more than it is above
+/// naive's, where that is of all requests: of each it leaves out at least what the generator added.
 fn client_share(
     times: &Times,
     corrected: &Distribution,

@@ -87,8 +87,9 @@ pub struct Report {
     pub arrivals_line: Option<String>,
     /// The check of the bookkeeping by Little's law.
     pub littles_law: LittlesLaw,
-    /// The first quarter of the window against the last, or where the rate changes, of the stage with
-    /// one rate that drifted most; `None` where the run or each such stage is too short to tell.
+    /// The first quarter of the window against the last, or where the rate changes, of the stage
+    /// with one rate that drifted most; `None` where the run or each such stage is too short to
+    /// tell.
     pub stationarity: Option<Stationarity>,
     /// What became of the raw samples, of all agents together; `None` without `--raw`.
     pub samples: Option<Samples>,
@@ -681,8 +682,8 @@ pub struct TlsPart {
     pub version: String,
     /// The cipher suite; of several, all of them.
     pub cipher: String,
-    /// The group of the key exchange; of several, all of them. Empty where every handshake resumed a
-    /// session of TLS 1.2, which has none.
+    /// The group of the key exchange; of several, all of them. Empty where every handshake resumed
+    /// a session of TLS 1.2, which has none.
     pub group: String,
     /// Whether any certificate was accepted.
     pub insecure: bool,

@@ -48,7 +48,8 @@ fn version(number: u16) -> String {
     }
 }
 
-/// IANA's name. rustls has it, but for the ciphers of TLS 1.3, whose names begin with `TLS13_` there.
+/// IANA's name. rustls has it, but for the ciphers of TLS 1.3, whose names begin with `TLS13_`
+/// there.
 fn text(named: &impl std::fmt::Debug) -> String {
     format!("{named:?}").replacen("TLS13_", "TLS_", 1)
 }

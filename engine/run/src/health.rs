@@ -80,8 +80,8 @@ impl Health {
         Health { lateness: self.lateness.since(&earlier.lateness), shards: shards.collect() }
     }
 
-    /// When the shards published what is known of them, ns of CLOCK_MONOTONIC, or how long they have
-    /// done it for: their mean.
+    /// When the shards published what is known of them, ns of CLOCK_MONOTONIC, or how long they
+    /// have done it for: their mean.
     pub fn as_of_ns(&self) -> u64 {
         let sum: u128 = self.shards.iter().map(|(_, time)| u128::from(time.at_ns)).sum();
         let mean = sum / self.shards.len().max(1) as u128;

@@ -17,8 +17,8 @@ use serde_json::Value;
 ///   and addresses are the texts of the report, choices such as `open` or `off` their names;
 /// - a number in decimal with the fewest digits that read back as the same double, without an
 ///   exponent, and without a point when it is whole. The rate is the number of requests per second;
-/// - what the plan doesn't say, and an empty list, has no line. Neither has `insecure` when it isn't
-///   asked for, and `tls_session` when it is `full`.
+/// - what the plan doesn't say, and an empty list, has no line. Neither has `insecure` when it
+///   isn't asked for, and `tls_session` when it is `full`.
 ///
 /// Two things are not as the flags had them. `raw`, `cores` and `source_addresses` are left out:
 /// where the samples go and what offers the load say nothing about the load, and all agents of a

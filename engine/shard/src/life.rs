@@ -398,7 +398,8 @@ impl Shard {
     }
 }
 
-/// So many requests, as equal parts of which each is due at one of these moments: when, and how many.
+/// So many requests, as equal parts of which each is due at one of these moments: when, and how
+/// many.
 fn evenly(due_ns: &[u64], count: u64) -> impl Iterator<Item = (u64, u64)> {
     let parts = due_ns.len() as u64;
     let up_to = move |part: u64| {

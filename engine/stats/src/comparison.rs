@@ -4,14 +4,14 @@
 //! A quantile's own interval comes from ranks by pieces ([`super::interval`]), so it follows the
 //! dependence within each side, needs no density and isn't symmetric where the distribution isn't.
 //! The interval of a ratio is made of the two by **MOVER** (method of variance estimates recovery;
-//! Zou and Donner, *Statistics in Medicine* 27, 2008) on the logarithms: with a and b the logarithms
-//! of the quantiles, in [l_a, u_a] and [l_b, u_b], and d = b − a,
+//! Zou and Donner, *Statistics in Medicine* 27, 2008) on the logarithms: with a and b the
+//! logarithms of the quantiles, in [l_a, u_a] and [l_b, u_b], and d = b − a,
 //!
 //! L = d − √((b − l_b)² + (u_a − a)²), U = d + √((u_b − b)² + (a − l_a)²).
 //!
 //! The difference of two shares is the case that Newcombe tried first (*Statistics in Medicine* 17,
-//! 1998, method 10). Rejected: a block bootstrap over seconds, whose draws of a p99.9 repeat the few
-//! slowest requests, and which would give another answer each time.
+//! 1998, method 10). Rejected: a block bootstrap over seconds, whose draws of a p99.9 repeat the
+//! few slowest requests, and which would give another answer each time.
 //!
 //! The two sides are independent: they are of different runs. What differs between runs of one
 //! target is in no interval of two runs; only several runs a side show it.

@@ -14,8 +14,8 @@
 //!
 //! None of this sees what happens less often than about three times in a run: a run without a stall
 //! can't tell how often there is one. What comes fewer than ten times, such as three stalls, is too
-//! rare for its spread to be known well. `calibration/coverage.md` has the figures, for each kind of
-//! dependence and length of the window; its text has what was rejected.
+//! rare for its spread to be known well. `calibration/coverage.md` has the figures, for each kind
+//! of dependence and length of the window; its text has what was rejected.
 
 use hdrhistogram::Histogram;
 

@@ -22,8 +22,8 @@ pub struct Dispersion {
 
 /// The index of dispersion of counts in windows, each with what is expected of it, or as much in
 /// proportion: `Σ(n − ê)²/(m−1)` over the mean count, ê the expected counts scaled to the number
-/// counted. Where all windows expect the same, that is `s²/x̄` (Fisher 1925; Cox and Lewis 1966, for
-/// point processes). `None` below two windows, or when nothing was expected or counted.
+/// counted. Where all windows expect the same, that is `s²/x̄` (Fisher 1925; Cox and Lewis 1966,
+/// for point processes). `None` below two windows, or when nothing was expected or counted.
 ///
 /// Under a Poisson process `(m−1)·index` is nearly χ² with m−1 degrees of freedom, so the index has
 /// a standard deviation of [`dispersion_deviation`]; somewhat more where the rate changes.

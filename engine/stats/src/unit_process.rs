@@ -1,5 +1,5 @@
-//! Whether a process is Poisson of rate 1: goodness of fit of its number, its gaps and its times, and
-//! the dependence of neighbouring gaps.
+//! Whether a process is Poisson of rate 1: goodness of fit of its number, its gaps and its times,
+//! and the dependence of neighbouring gaps.
 
 use std::ops::Range;
 

@@ -1,8 +1,9 @@
-//! A confidence interval at a higher confidence than the 95 % that a report states, from that alone.
+//! A confidence interval at a higher confidence than the 95 % that a report states, from that
+//! alone.
 //!
 //! An interval is one of ranks until its end (see [`super::interval`]), and a histogram tells the
-//! ranks of its ends again. Another confidence stretches them around the quantile's own rank, by the
-//! points of the distribution that they come from.
+//! ranks of its ends again. Another confidence stretches them around the quantile's own rank, by
+//! the points of the distribution that they come from.
 
 use hdrhistogram::Histogram;
 

@@ -39,7 +39,8 @@ impl Signals {
         let _ = self.epoch_ns.compare_exchange(0, epoch_ns, set, read);
     }
 
-    /// Ends the load at a moment that all shards see before it comes. A second call changes nothing.
+    /// Ends the load at a moment that all shards see before it comes. A second call changes
+    /// nothing.
     pub fn stop(&self, now_ns: u64) {
         let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
         let _ = self.stop_ns.compare_exchange(0, now_ns + STOP_AHEAD_NS, set, read);

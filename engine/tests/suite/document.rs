@@ -87,8 +87,8 @@ fn fate(due_ns: u64) -> Fate {
     }
 }
 
-/// Adds to `found` each key that is in a document and not in its schema, or that the schema requires
-/// and the document lacks.
+/// Adds to `found` each key that is in a document and not in its schema, or that the schema
+/// requires and the document lacks.
 fn compare(path: &str, value: &Value, schema: &Value, root: &Value, found: &mut BTreeSet<String>) {
     let schema = resolved(schema, root);
     // Lists by name, such as the statuses, have no properties.

@@ -26,8 +26,8 @@ use engine::report::profile::{Sampler, Sampling, Taken};
 use engine::report::{Report, Samples};
 use engine::shard::ShardMeter;
 
-/// What becomes of a request: its stamps, when it ends, and how. Its step is the plan's if the stamps
-/// have step 0, and so many further otherwise.
+/// What becomes of a request: its stamps, when it ends, and how. Its step is the plan's if the
+/// stamps have step 0, and so many further otherwise.
 pub type Fate = (Stamps, Ending, Outcome);
 
 /// What a shard records.

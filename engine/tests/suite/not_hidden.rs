@@ -353,7 +353,8 @@ fn what_a_target_answers_in_the_window_counts_whenever_it_was_due() {
     let report = run(open(warm, "2k")).report;
     let Rates { sent, sent_due, answered, answered_due, .. } = report.whole.rate;
     assert_eq!((sent_due, answered_due), (0.0, 0.0));
-    // At most one more than in 400 ms fit into one another, and as few as a busy machine lets it do.
+    // At most one more than in 400 ms fit into one another, and as few as a busy machine lets it
+    // do.
     assert!((10.0..=210.0).contains(&answered), "{answered}/s");
     assert!((answered - sent).abs() < 2.6, "one of 400 ms: {sent}/s sent, {answered}/s answered");
     assert_sound(&report);

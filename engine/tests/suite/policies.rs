@@ -64,8 +64,8 @@ fn with_drop_an_arrival_that_finds_no_connection_in_time_is_unsent() {
 
 #[test]
 fn a_target_that_stops_shows_as_a_gap_in_the_answers() {
-    // The 20th request is held for 300 ms, and with it the only connection: however late it is asked
-    // for, up to the middle of the run, an interval is empty.
+    // The 20th request is held for 300 ms, and with it the only connection: however late it is
+    // asked for, up to the middle of the run, an interval is empty.
     let address = serve(|number, stream| {
         std::thread::sleep(Duration::from_millis(if number == 20 { 300 } else { 0 }));
         always_ok(number, stream)

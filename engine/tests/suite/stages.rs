@@ -1,5 +1,5 @@
-//! Runs whose rate rises and falls: each stage has the requests of its stretch of the curve, results
-//! of its own that add up, and a drift is only found where the rate stays.
+//! Runs whose rate rises and falls: each stage has the requests of its stretch of the curve,
+//! results of its own that add up, and a drift is only found where the rate stays.
 
 use engine::load::curve::Curve;
 use engine::plan::{Arrivals, Plan};
@@ -112,8 +112,8 @@ fn a_changed_value_of_a_stages_results_is_found() {
     assert!(!wrong(report_alone(&moved)).is_empty());
 }
 
-/// The report of a made-up run whose requests take as long as this says of the moment, in the window,
-/// at which they are due; s.
+/// The report of a made-up run whose requests take as long as this says of the moment, in the
+/// window, at which they are due; s.
 fn lasting(text: &str, latency_s: impl Fn(f64) -> f64) -> Report {
     let plan = made(text);
     let recorded = made_up::record(

@@ -10,8 +10,8 @@ use engine::report::{Effect, RULES, decided_by};
 /// Set to write the tables anew after a change to the rules.
 const UPDATE: &str = "UPDATE_DOCS";
 
-/// The page with these rows in place of the lines between the two marks of this name: comments, which
-/// no reader of the page sees.
+/// The page with these rows in place of the lines between the two marks of this name: comments,
+/// which no reader of the page sees.
 fn replaced(page: &str, name: &str, rows: &str) -> String {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->\n"));
     let (before, rest) = page.split_once(&begin).unwrap_or_else(|| panic!("no {begin}"));

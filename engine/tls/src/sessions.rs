@@ -125,8 +125,8 @@ impl Sessions {
         (agreed, tls.handshake_kind() == Some(HandshakeKind::Resumed))
     }
 
-    /// Takes all that a receive brought, up to the peer's end if it says or makes one. What was said
-    /// before is in [`Sessions::plain`] until the next receive.
+    /// Takes all that a receive brought, up to the peer's end if it says or makes one. What was
+    /// said before is in [`Sessions::plain`] until the next receive.
     pub fn receive(&mut self, slot: u32, received: &[u8]) -> Option<End> {
         let Sessions { by_slot, plain, plain_length, .. } = self;
         let session = by_slot[slot as usize].as_mut().expect("the slot's connection has a session");

@@ -51,7 +51,8 @@ impl ServerCertVerifier for TrustOwn {
             _ if self.own.iter().any(|own| own == certificate) => {
                 Ok(ServerCertVerified::assertion())
             }
-            // An issuer of the same name is trusted, with another key: it isn't the one that signed.
+            // An issuer of the same name is trusted, with another key: it isn't the one that
+            // signed.
             Error::InvalidCertificate(
                 Refused::BadSignature
                 | Refused::UnsupportedSignatureAlgorithmForPublicKeyContext { .. },

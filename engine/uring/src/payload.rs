@@ -113,8 +113,8 @@ impl Payload {
     pub fn bytes(&self, part: Range<usize>) -> &[u8] {
         assert!(!self.is_mapped, "a file that is cut short would raise a signal");
         let (address, length) = self.part(part);
-        // SAFETY: the part lies in the pages, which are anonymous, were filled before this value was
-        // there and live as long; nobody writes to them.
+        // SAFETY: the part lies in the pages, which are anonymous, were filled before this value
+        // was there and live as long; nobody writes to them.
         unsafe { slice::from_raw_parts(address, length as usize) }
     }
 

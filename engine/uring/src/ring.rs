@@ -198,7 +198,8 @@ impl Ring {
         self.send_bytes(token, fd, bytes, tell);
     }
 
-    /// Where the bytes go that [`Ring::send_out`] sends on a socket: nothing else is under way on it.
+    /// Where the bytes go that [`Ring::send_out`] sends on a socket: nothing else is under way on
+    /// it.
     pub fn out(&mut self, socket: u32) -> Out<'_> {
         self.outbox.out(socket as usize)
     }

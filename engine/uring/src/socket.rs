@@ -1,5 +1,5 @@
-//! New sockets for the ring, of TCP or of the Unix domain: options set, bound to a source address if
-//! the plan names one, not yet connected.
+//! New sockets for the ring, of TCP or of the Unix domain: options set, bound to a source address
+//! if the plan names one, not yet connected.
 
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};

@@ -226,8 +226,9 @@ fn sum<'a>(
     }
 }
 
-/// The intervals of an agent's corrected latencies. They come from the pieces of its run, which only
-/// its samples show; without these, it shows whether they are no narrower than its ranks make them.
+/// The intervals of an agent's corrected latencies. They come from the pieces of its run, which
+/// only its samples show; without these, it shows whether they are no narrower than its ranks make
+/// them.
 fn intervals(agent: &AgentPart) -> Vec<Finding> {
     // A histogram that can't be read has a finding of its own.
     let Ok(corrected) = of_document(&agent.part.corrected) else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! Recomputes the plan's arrivals: their digests, their counts per interval, the test of their times,
-//! and the proof of a run that sent them.
+//! Recomputes the plan's arrivals: their digests, their counts per interval, the test of their
+//! times, and the proof of a run that sent them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

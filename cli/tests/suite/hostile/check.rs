@@ -35,8 +35,8 @@ pub struct Row {
     pub fault: Fault,
     /// The load.
     pub load: LoadShape,
-    /// The outcome in the open, closed, paced and no-keepalive models. A single one is that of every
-    /// model: the open one is tried, and each at full size.
+    /// The outcome in the open, closed, paced and no-keepalive models. A single one is that of
+    /// every model: the open one is tried, and each at full size.
     pub expected: Vec<Expected>,
 }
 

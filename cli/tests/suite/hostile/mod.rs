@@ -2,8 +2,8 @@
 //! and counts that equal the server's own log.
 //!
 //! What a response means follows RFC 9112. Each row is a test of its own, with one run in each of
-//! the four models, or in one where the model doesn't matter. `TEST_HOSTILE_SCALE=10` makes the windows
-//! ten times as long, and tries every row in each model.
+//! the four models, or in one where the model doesn't matter. `TEST_HOSTILE_SCALE=10` makes the
+//! windows ten times as long, and tries every row in each model.
 
 mod check;
 mod server;

@@ -96,9 +96,9 @@ impl P99<'_> {
     }
 
     /// Whether it is above the lowest by more than chance makes of so many agents: by confidence
-    /// intervals at 5 % divided among them (Bonferroni). Where too few requests leave these unknown,
-    /// as one outage that all agents saw does, by those of the highest percentile below that has
-    /// both.
+    /// intervals at 5 % divided among them (Bonferroni). Where too few requests leave these
+    /// unknown, as one outage that all agents saw does, by those of the highest percentile below
+    /// that has both.
     fn is_apart_from(&self, lowest: &P99<'_>, agents: usize) -> bool {
         let both = |q| Some((self.ends(q, agents)?[0]?, lowest.ends(q, agents)?[1]?));
         [0.99, 0.9, 0.5].into_iter().find_map(both).is_some_and(|(from_ns, to_ns)| to_ns < from_ns)

@@ -75,14 +75,14 @@ pub(super) fn receive_late(report: &Report) -> Option<Found> {
     Some(Found::suspect(figure, bound, evidence))
 }
 
-/// Requests that waited for connections which the generator kept busy: what it is said to have added
-/// lacks that.
+/// Requests that waited for connections which the generator kept busy: what it is said to have
+/// added lacks that.
 pub(super) fn held_connections(report: &Report) -> Option<Found> {
     let plan = &report.config.plan;
     let bound = plan.thresholds.client_share;
     let counts = &report.whole.counts;
-    // An open load waits for its connections only at the cap, and the reason for that says it, unless
-    // it was rather the generator that kept them busy.
+    // An open load waits for its connections only at the cap, and the reason for that says it,
+    // unless it was rather the generator that kept them busy.
     let at_the_cap = CAPPED_MAX < share(counts.capped, counts.intended);
     let (requests, least) = match plan.period {
         Some(_) => (counts.waited, WAITED_MIN),

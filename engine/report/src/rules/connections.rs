@@ -13,7 +13,8 @@ use crate::figures::{count, time};
 const STARVED_MAX: f64 = 0.01;
 /// The same, from which the run is invalid: they are missing in p90.
 const STARVED_INVALID: f64 = 0.1;
-/// Receives that may find no free buffer, as a share of all responses: if more do, that is in p99.9.
+/// Receives that may find no free buffer, as a share of all responses: if more do, that is in
+/// p99.9.
 const UNBUFFERED_MAX: f64 = 0.001;
 /// Connections by which the pool may grow in the window without a word, as a share of the intended
 /// requests; one for each shard always may.

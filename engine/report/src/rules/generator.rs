@@ -15,7 +15,8 @@ use super::share::{HALF, percent};
 use crate::Report;
 use crate::verdict::Topic;
 
-/// Share of the window for which a shard may have stalled: what was due in a longer stall is in p99.
+/// Share of the window for which a shard may have stalled: what was due in a longer stall is in
+/// p99.
 pub const STOPPED_MAX: f64 = 0.01;
 /// The same, beyond which the run is invalid: it is in p90 then.
 const STOPPED_INVALID: f64 = 0.1;
@@ -32,8 +33,8 @@ const NEEDED_SHOWN_MAX: f64 = 10.0;
 /// What users could get without waiting for the generator is told up to this share of their time.
 const SHARE_SHOWN_MAX: f64 = 0.99;
 
-/// A shard that stalled. Nothing was sent meanwhile, which no latency of a closed loop tells; and if
-/// the whole machine stood still, the kernel stamped late what came.
+/// A shard that stalled. Nothing was sent meanwhile, which no latency of a closed loop tells; and
+/// if the whole machine stood still, the kernel stamped late what came.
 pub(super) fn stopped(report: &Report) -> Option<Found> {
     let share_of = |shard: &ShardStats| {
         if shard.observed_s == 0.0 { 0.0 } else { shard.stopped_s / shard.observed_s }

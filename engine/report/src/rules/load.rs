@@ -12,8 +12,8 @@ use crate::figures::count;
 use crate::verdict::Topic;
 
 /// How far the offered rate may be off the plan's, as a share, unless chance explains more, and
-/// which share of a paced loop's requests may be sent after the window's end: a load as near as that
-/// to the planned one has its latencies, unless the target is at its limit.
+/// which share of a paced loop's requests may be sent after the window's end: a load as near as
+/// that to the planned one has its latencies, unless the target is at its limit.
 const OFFERED_OFF_MAX: f64 = 0.02;
 /// Share of the arrivals that may wait at the cap: if more do, the cap is in p99.9.
 pub(super) const CAPPED_MAX: f64 = 0.001;
@@ -108,8 +108,8 @@ pub(super) fn off_the_rate(report: &Report) -> Option<Found> {
     let target = Curve::window_mean(plan, plan.end_ns())? * report.offered();
     let intended = report.whole.counts.intended;
     let off = (report.whole.rate.intended / target - 1.0).abs();
-    // A Poisson count of n varies by 1/√n; up to four times that is chance. Of constant arrivals one
-    // more or less may fall into the window.
+    // A Poisson count of n varies by 1/√n; up to four times that is chance. Of constant arrivals
+    // one more or less may fall into the window.
     let few = intended.max(1) as f64;
     let chance = match plan.arrivals {
         Arrivals::Poisson => 4.0 / few.sqrt(),

@@ -16,8 +16,8 @@ const STOLEN_INVALID: f64 = 0.1;
 const SIBLING_BUSY_MAX: f64 = 0.1;
 /// Share of a core's time whose loss is in p99.9.
 const TAKEN_MIN: f64 = 0.001;
-/// Share of the window for which the control group may be throttled: if it is for longer, that is in
-/// p99.9.
+/// Share of the window for which the control group may be throttled: if it is for longer, that is
+/// in p99.9.
 const THROTTLED_MAX: f64 = 0.001;
 
 /// The one machine of a report, or of an agent.

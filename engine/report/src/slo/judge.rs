@@ -131,10 +131,10 @@ impl Figures<'_> {
         Estimate { interval: [low, high.filter(|_| is_answered)], ..estimate }
     }
 
-    /// Which share of the requests went beyond the bound of a percentile, or were given up without an
-    /// answer, however early that was. It is judged by this, since the percentile's own interval may
-    /// have no end on the side that matters: where slow requests come together, it rests on how many
-    /// such times there were, even if none came near the bound.
+    /// Which share of the requests went beyond the bound of a percentile, or were given up without
+    /// an answer, however early that was. It is judged by this, since the percentile's own interval
+    /// may have no end on the side that matters: where slow requests come together, it rests on how
+    /// many such times there were, even if none came near the bound.
     fn beyond(&self, objective: &Objective) -> Option<Beyond> {
         let Objective::Latency(LatencyMetric::Percentile(_), bound) = objective else {
             return None;

@@ -87,9 +87,9 @@ pub struct JudgedObjective {
     pub bound: f64,
     /// What it was; `None` below the number of values that it takes.
     pub figure: Option<f64>,
-    /// Its 95 % confidence interval, `[low, high]`, each end where it is known. A maximum is its own,
-    /// and the rate has none: they are those of this run. Above a mean and a maximum nothing is known
-    /// where requests were given up without an answer.
+    /// Its 95 % confidence interval, `[low, high]`, each end where it is known. A maximum is its
+    /// own, and the rate has none: they are those of this run. Above a mean and a maximum nothing
+    /// is known where requests were given up without an answer.
     pub interval: [Option<f64>; 2],
     /// How many values the whole interval would take where there are too few.
     pub needed: Option<u64>,
@@ -102,8 +102,8 @@ pub struct JudgedObjective {
     /// Of a percentile: which share of the requests reached the bound, took longer, or was given up
     /// without an answer.
     pub beyond: Option<f64>,
-    /// The 95 % confidence interval of that share, by which a percentile is judged; without one, by its
-    /// own.
+    /// The 95 % confidence interval of that share, by which a percentile is judged; without one, by
+    /// its own.
     pub beyond_interval: Option<[f64; 2]>,
     /// Whether it stayed below its bound, or reached it.
     pub judgement: Judgement,

@@ -1,5 +1,5 @@
-//! The proof on modelled sends: the line, its bounds, and tests P4, P5 and P7 with the controls that
-//! must fail them.
+//! The proof on modelled sends: the line, its bounds, and tests P4, P5 and P7 with the controls
+//! that must fail them.
 
 use super::*;
 use crate::distribution::Distribution;

@@ -1,5 +1,5 @@
-//! Tests P1, P2, P3, P4 and P6 of the generator's arrivals, at a constant rate and on a curve of five
-//! segments; each has controls that must fail it.
+//! Tests P1, P2, P3, P4 and P6 of the generator's arrivals, at a constant rate and on a curve of
+//! five segments; each has controls that must fail it.
 //!
 //! They are held against p-values at fixed seeds: at 1 % two of twenty honest seeds may be beyond
 //! the critical value. The controls are what a load generator gets wrong: equal gaps, a clock of
