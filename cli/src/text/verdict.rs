@@ -133,7 +133,10 @@ fn plain(reason: &Reason) -> String {
     let mut clauses = reason.evidence.split("; ");
     let first = clauses.next().unwrap_or_default();
     match clauses.find_map(|clause| clause.strip_prefix("the limit is ")) {
-        Some(limit) => format!("{first} (limit {limit})"),
+        Some(limit) => match first.strip_suffix(')') {
+            Some(in_brackets) => format!("{in_brackets}; limit {limit})"),
+            None => format!("{first} (limit {limit})"),
+        },
         None => first.to_owned(),
     }
 }
@@ -548,6 +551,9 @@ mod tests {
             assert!(!words.contains(['{', '}', ';']), "{words}");
             assert!(rule.more.plain.is_some() || words == "as found (limit 1 %)", "{words}");
         }
+        let evidence = "the generator added 9 µs (20 %); the limit is 5 %; also more";
+        let added = reason(Code::ClientShare, Level::Suspect, evidence);
+        assert_eq!(plain(&added), "the generator added 9 µs (20 %; limit 5 %)");
     }
 
     #[test]

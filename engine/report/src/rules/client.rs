@@ -171,14 +171,18 @@ pub(super) fn added(report: &Report) -> Option<Found> {
     };
     let parts = report.whole.client_share.iter().flat_map(|share| share.parts());
     let off: Vec<(Quantile, &ClientPart)> = parts.filter(is_off).collect();
-    let figure = off.iter().map(|(_, part)| part.share()).reduce(f64::max)?;
+    let (worst, _) = off
+        .iter()
+        .enumerate()
+        .max_by(|(_, (_, one)), (_, (_, other))| one.share().total_cmp(&other.share()))?;
+    let figure = off[worst].1.share();
     // A few requests are at p99.9, and those below say what the target did.
     let is_of_the_tail = |quantile: &Quantile| 0.999 <= quantile.q;
     let mostly_own =
         off.iter().any(|(quantile, part)| !is_of_the_tail(quantile) && HALF <= part.share());
     let is_opening = off.iter().all(|(_, part)| part.added < part.opening);
     let is_tail_alone = off.iter().all(|(quantile, _)| is_of_the_tail(quantile));
-    let shown = off.iter().map(|(quantile, part)| {
+    let shown = |(quantile, part): &(Quantile, &ClientPart)| {
         let opening = match part.opening {
             0.0 => String::new(),
             opening => format!(", {} of it by opening connections", time(opening)),
@@ -190,10 +194,16 @@ pub(super) fn added(report: &Report) -> Option<Found> {
             quantile.label,
             percent(part.share())
         )
-    });
+    };
+    let others = off.iter().enumerate().filter(|(at, _)| *at != worst);
+    let others: Vec<String> = others.map(|(_, one)| shown(one)).collect();
+    let others = match others.as_slice() {
+        [] => String::new(),
+        others => format!("; also {}", others.join(", ")),
+    };
     let evidence = format!(
-        "the generator added {}; the limit is {}{}",
-        shown.collect::<Vec<String>>().join(", "),
+        "the generator added {}; the limit is {}{others}{}",
+        shown(&off[worst]),
         percent(bounds.client_share),
         cores_taken(report)
     );
