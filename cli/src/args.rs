@@ -344,6 +344,10 @@ pub(crate) struct VerifyArgs {
     /// Print only differences
     #[arg(long, short)]
     pub(crate) quiet: bool,
+
+    /// Print each check, and what can't be checked
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) details: bool,
 }
 
 /// Arguments of `report`.
@@ -373,6 +377,10 @@ pub(crate) struct DoctorArgs {
     /// Print the findings as JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Print all that was checked, and not only what isn't right
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) details: bool,
 }
 
 /// Arguments of `compare`.
@@ -397,6 +405,10 @@ pub(crate) struct CompareArgs {
     /// Compare runs even if their plans differ
     #[arg(long)]
     pub(crate) allow_different_plans: bool,
+
+    /// Print also how small a change such runs show, and what the intervals are of
+    #[arg(long)]
+    pub(crate) details: bool,
 
     /// Compare runs even if their verdict is invalid or they were interrupted
     #[arg(long)]

@@ -27,6 +27,7 @@ use crate::series::{self, Ended, Files, Found, Runs, exit_code};
 use crate::signals::StopRequest;
 use crate::sink::{EndedRun, Sinks};
 use crate::text::ceiling as text;
+use crate::text::extent::Extent;
 
 /// Runs the plan at rates that come ever closer to the ceiling, then with what may move it.
 pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
@@ -71,11 +72,14 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     if let Some(null_target) = &null_target {
         runs.plan.target = format!("http://{}/", null_target.address);
     }
-    let head = text::begins(args.null, first);
+    let extent = Extent::of(wanted.details);
+    let head = text::begins(args.null, first, extent);
     let ceiling_plan = CeilingPlan { search, cores, conns_max };
     let mut ceiling = Ceiling::new(ceiling_plan.clone());
     let Ended { mut made, mut failure } =
-        match runs.make(&mut ceiling, &head, Ceiling::steps, text::row) {
+        match runs.make(&mut ceiling, &head, Ceiling::steps, |step, cut_short| {
+            text::row(step, cut_short, extent)
+        }) {
             // What the machine lacks before the first run is an answer as well.
             Err(failure @ Failure::Lacks(..)) => {
                 Ended { made: nothing(&failure, cooldown), failure: Some(failure) }
@@ -103,7 +107,7 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     let CeilingDocument { answer, made, .. } = &document;
     let mark = Mark::of_bracket("ceiling", &answer.bracket);
     files.write(&document, made, &answer.proof.trials, mark.as_ref(), &mut results);
-    let said = say(&text::ends(&document, &results.written));
+    let said = say(&text::ends(&document, &results.written, extent));
     results.failures.extend(said.err());
     let found = match (&answer.not_judged, &answer.bracket.passed_per_s) {
         (Some(_), _) => Found::NotJudged,

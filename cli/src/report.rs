@@ -18,8 +18,9 @@ use crate::json::{self, Document};
 use crate::output::{OutputFile, require_distinct, say};
 use crate::page::{self, Named};
 use crate::signals::StopRequest;
+use crate::text::extent::Extent;
 use crate::text::slo::shown_as;
-use crate::text::summary::{Extent, summary};
+use crate::text::summary::summary;
 use crate::text::verdict::coloured;
 
 /// Writes the page, the plots or both; without either, prints the summaries.

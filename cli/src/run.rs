@@ -18,8 +18,9 @@ use crate::progress::{Announce, Progress, View};
 use crate::saved::Reference;
 use crate::signals::StopRequest;
 use crate::sink::{EndedRun, Sinks};
+use crate::text::extent::Extent;
 use crate::text::slo::shown_as;
-use crate::text::summary::{Extent, summary};
+use crate::text::summary::summary;
 use crate::text::verdict::coloured;
 use crate::{live, planning};
 

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::output::{Results, say};
 use crate::series::{self, Ended, Files, Found, Runs, exit_code};
 use crate::signals::StopRequest;
+use crate::text::extent::Extent;
 use crate::text::series as text;
 
 /// The objective of a search that gives no bound on errors: without one, a target could meet the
@@ -41,8 +42,12 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let files =
         Files::open(&args.run, &runs.plan, &wanted, args.bracket.series.svg.as_ref(), &stop)?;
     let mut search = Search::new(search_plan.clone(), Rule::Objectives);
-    let head = text::search_begins(&slo, implied, first);
-    let Ended { made, failure } = runs.make(&mut search, &head, Search::steps, text::search_row)?;
+    let extent = Extent::of(wanted.details);
+    let head = text::search_begins(&slo, implied, first, extent);
+    let Ended { made, failure } =
+        runs.make(&mut search, &head, Search::steps, |step, cut_short| {
+            text::search_row(step, cut_short, extent)
+        })?;
     let mut results = Results::default();
     let (bracket, ended_by) = (search.bracket(), search.ended_by());
     let document = SearchDocument { bracket, ended_by, slo, search: search_plan, made };

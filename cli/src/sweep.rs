@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::output::{Results, say};
 use crate::series::{self, Ended, Files, Found, Runs, exit_code};
 use crate::signals::StopRequest;
+use crate::text::extent::Extent;
 use crate::text::series as text;
 
 /// Runs the plan at each rate and states the knee.
@@ -27,9 +28,13 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
         seed: runs.plan.seed,
         time,
     };
-    let head = text::sweep_begins(&sweep_plan);
+    let extent = Extent::of(wanted.details);
+    let head = text::sweep_begins(&sweep_plan, extent);
     let mut sweep = Sweep::new(sweep_plan.clone());
-    let Ended { made, failure } = runs.make(&mut sweep, &head, Sweep::steps, text::sweep_row)?;
+    let Ended { made, failure } =
+        runs.make(&mut sweep, &head, Sweep::steps, |step, cut_short| {
+            text::sweep_row(step, cut_short, extent)
+        })?;
     let mut results = Results::default();
     let document = SweepDocument {
         knee: sweep.knee(),

@@ -14,6 +14,7 @@ mod details;
 pub(crate) mod doctor;
 pub(crate) mod experiment;
 mod explain;
+pub(crate) mod extent;
 pub(crate) mod figures;
 pub(crate) mod flamediff;
 pub(crate) mod layout;

@@ -5,19 +5,20 @@ use engine::sys::units::{Nanos, Rate};
 use probe::backlog::GROWTH_MAX;
 use probe::bound::{Bound, Code};
 use probe::ceiling::{Answer, TRIAL_RATE};
-use probe::document::CeilingDocument;
+use probe::document::{CeilingDocument, Made};
 use probe::numbers::plain_time;
 use probe::proof::{Changed, EXPECTED_MIN, Scaling, Trial};
 use probe::rule::{Broke, End, LATENESS_MAX_US, SENT_MIN, by_load};
 use probe::step::{ERRORS_MAX, Outcome, Step};
 
+use super::extent::Extent;
 use super::figures::{count, percent, rate, time};
 use super::layout::Column::{self, Left, Right};
 use super::layout::Text;
-use super::series::{at, bracketed, end, silence, takes_windows};
+use super::series::{at, bracketed, doubts, end, head, line, silence, takes_windows};
 
 /// What is about to be done, and the head of its table.
-pub(crate) fn begins(is_null: bool, first: Rate) -> String {
+pub(crate) fn begins(is_null: bool, first: Rate, extent: Extent) -> String {
     let target = if is_null { "the null target" } else { "its target" };
     let first = rate(first.per_second());
     let message = format!(
@@ -26,7 +27,10 @@ pub(crate) fn begins(is_null: bool, first: Rate) -> String {
     let mut text = Text::new();
     text.wrapped(message);
     text.blank();
-    text.row(&COLUMNS, &HEAD);
+    match extent {
+        Extent::Screen => text.add(head(extent)),
+        Extent::Details => text.row(&COLUMNS, &HEAD),
+    }
     text.done()
 }
 
@@ -39,16 +43,20 @@ const COLUMNS: [Column; 8] =
     [Right(9), Right(11), Right(8), Right(9), Right(9), Right(6), Right(9), Right(10)];
 
 /// The line of a step; `cut_short`: by a signal.
-pub(crate) fn row(step: &Step, cut_short: bool) -> String {
+pub(crate) fn row(step: &Step, cut_short: bool, extent: Extent) -> String {
     let outcome = match by_load(step) {
         _ if cut_short => "stopped",
         _ if step.silent_from_s.is_some() => "silent",
         Outcome::Passed => "passed",
+        Outcome::Undecided if extent == Extent::Screen => "undecided",
         Outcome::Undecided => "open",
         // The rule of a ceiling doesn't doubt.
         Outcome::Doubted | Outcome::Excused => "excused",
         Outcome::Failed => "failed",
     };
+    if extent == Extent::Screen {
+        return line(step, &[outcome.to_owned()]);
+    }
     let us = |us: Option<f64>| us.map_or("n/a".to_owned(), time);
     let sent = if step.intended_per_s == 0.0 { 1.0 } else { step.sent_per_s / step.intended_per_s };
     let cells = [
@@ -73,8 +81,29 @@ pub(crate) fn profiling(per_second: f64, length: Nanos) -> String {
 }
 
 /// What was found, and where it is written.
-pub(crate) fn ends(document: &CeilingDocument, written: &[String]) -> String {
+pub(crate) fn ends(document: &CeilingDocument, written: &[String], extent: Extent) -> String {
     let CeilingDocument { answer, profile, made, .. } = document;
+    let mut text = Text::new();
+    text.add(extent.details(|| legend(made)));
+    text.blank();
+    if !made.steps.is_empty() {
+        text.wrapped(bracket(document));
+        text.add(extent.details(|| ends_of_bracket(answer)));
+    }
+    if answer.not_judged.is_none() {
+        text.item(0, bound(&answer.bound));
+        text.add(extent.details(|| proof(answer)));
+    }
+    if let Some(profile) = profile {
+        text.add(extent.details(|| heaviest(profile)));
+    }
+    text.add(doubts(made));
+    text.add(end(made, written));
+    text.done()
+}
+
+/// What the words for a step's outcome mean.
+fn legend(made: &Made) -> String {
     let mut text = Text::new();
     if made.steps.iter().any(|step| step.outcome == Some(Outcome::Undecided)) {
         let (fails, passes) = (GROWTH_MAX * 100.0, 2.0 * GROWTH_MAX * 100.0);
@@ -87,24 +116,18 @@ pub(crate) fn ends(document: &CeilingDocument, written: &[String]) -> String {
     if made.unfinished.is_some() {
         text.line("stopped: interrupted, not counted");
     }
-    text.blank();
-    if !made.steps.is_empty() {
-        text.wrapped(bracket(document));
-        for (name, end) in [("passed", &answer.passed_by), ("failed", &answer.failed_by)] {
-            if let Some(end) = end {
-                let message = format!("{}/s: {}", rate(end.rate_per_s), why(end));
-                text.field(10, &format!("  {name}"), message);
-            }
+    text.done()
+}
+
+/// Why either end of the bracket is one.
+fn ends_of_bracket(answer: &Answer) -> String {
+    let mut text = Text::new();
+    for (name, end) in [("passed", &answer.passed_by), ("failed", &answer.failed_by)] {
+        if let Some(end) = end {
+            let message = format!("{}/s: {}", rate(end.rate_per_s), why(end));
+            text.field(10, &format!("  {name}"), message);
         }
     }
-    if answer.not_judged.is_none() {
-        text.item(0, bound(&answer.bound));
-        text.add(proof(answer));
-    }
-    if let Some(profile) = profile {
-        text.add(heaviest(profile));
-    }
-    text.add(end(made, written));
     text.done()
 }
 
@@ -254,7 +277,7 @@ fn heaviest(profile: &Profile) -> String {
 mod tests {
     use probe::backlog::Backlog;
     use probe::ceiling::{CeilingPlan, NotJudged};
-    use probe::document::{Made, SCHEMA};
+    use probe::document::SCHEMA;
     use probe::proof::{Proof, Scaled};
     use probe::search::{Bracket, Limit, SearchPlan};
     use probe::within::Within;
@@ -363,9 +386,21 @@ mod tests {
         let mut behind = step(123_456.7, 99_600);
         behind.sent_per_s = 0.5 * behind.intended_per_s;
         behind.backlog.growth = 0.5;
-        let text = begins(true, first) + &row(&step(999.5, 250), false) + &row(&behind, false);
+        let text = [Extent::Screen, Extent::Details]
+            .map(|extent| {
+                begins(true, first, extent)
+                    + &row(&step(999.5, 250), false, extent)
+                    + &row(&behind, false, extent)
+            })
+            .concat();
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         insta::assert_snapshot!(text, @r"
+        Searching for the highest rate that the generator and the null target sustain,
+        from 1,000/s up
+
+          rate/s  answered/s errors  p50, ms    p99, ms
+           999.5       333.2    0 %     0.250      0.250  passed; valid
+         123,457       333.2    0 %    99.6       99.6    failed; valid
         Searching for the highest rate that the generator and the null target sustain,
         from 1,000/s up
 
@@ -382,12 +417,13 @@ mod tests {
         chance.backlog =
             Backlog { growth: 0.002, interval: Some([-0.01, 0.134]), fell_behind: None };
         chance.outcome = Some(Outcome::Undecided);
-        let rows = row(&chance, false) + &row(&chance, true);
+        let of = |cut_short| row(&chance, cut_short, Extent::Details);
+        let rows = of(false) + &of(true);
         assert!(rows.lines().all(|line| line.chars().count() <= WIDTH), "{rows}");
         let outcomes = rows.lines().map(|line| line.rsplit(' ').next().expect("a word"));
         assert_eq!(outcomes.collect::<Vec<_>>(), ["open", "stopped"]);
         let head = |document: &CeilingDocument| {
-            let text = ends(document, &[]);
+            let text = ends(document, &[], Extent::Details);
             text.split("\n\n").next().unwrap_or_default().to_owned() + "\n"
         };
         assert!(head(&document).starts_with("\nThe ceiling lies"), "{}", head(&document));
@@ -403,7 +439,13 @@ mod tests {
     #[test]
     fn a_ceiling_states_its_bracket_its_bound_and_its_proof() {
         let mut document = document();
-        let mut text = ends(&document, &["c.json".to_owned()]);
+        insta::assert_snapshot!(ends(&document, &["c.json".to_owned()], Extent::Screen), @r"
+        The ceiling lies between 2,022/s, which passed, and 2,049/s, which failed: 1.3 %
+        apart. In between, 2,035/s remained undecided.
+        Bound: the target (target): the target took 63 ms per request.
+        written c.json
+        ");
+        let mut text = ends(&document, &["c.json".to_owned()], Extent::Details);
         let scaled = |shards, throughput, efficiency| Scaled {
             shards,
             throughput_per_s: throughput,
@@ -419,17 +461,17 @@ mod tests {
         if let Some(end) = &mut document.answer.failed_by {
             (end.broke, end.lateness_p50_us) = (vec![Broke::Lateness], Some(1_500.0));
         }
-        text += &ends(&document, &[]);
+        text += &ends(&document, &[], Extent::Details);
         document.answer.bound.code = Code::NoneReached;
         (document.answer.bracket.failed_per_s, document.answer.failed_by) = (None, None);
         document.answer.proof.scaling = Scaling::NotTried;
         document.answer.bracket.undecided_per_s = vec![2_035.0];
         document.made.interrupted = true;
-        text += &ends(&document, &[]);
+        text += &ends(&document, &[], Extent::Details);
         document.answer.passed_by = None;
         document.answer.bracket.passed_per_s = None;
         document.made.error = Some("127.0.0.1:80 accepts no connection".to_owned());
-        text += &ends(&document, &[]);
+        text += &ends(&document, &[], Extent::Details);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         insta::assert_snapshot!(text, @r"
 
@@ -487,10 +529,10 @@ mod tests {
         answer.not_judged = Some(not_judged);
         answer.proof.trials.clear();
         answer.proof.scaling = Scaling::NotTried;
-        let mut text = ends(&document, &[]);
+        let mut text = ends(&document, &[], Extent::Details);
         document.answer.bracket.passed_per_s = None;
         document.answer.passed_by = None;
-        text += &ends(&document, &[]);
+        text += &ends(&document, &[], Extent::Details);
         insta::assert_snapshot!(text, @r"
 
         The ceiling isn't judged: 2,022/s passed, and each run that failed (2,828/s,

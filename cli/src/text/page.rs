@@ -4,6 +4,7 @@ use engine::report::verdict::Verdict;
 use engine::report::{DistributionPart, Report};
 use serde::Serialize;
 
+use super::extent::Extent;
 use super::figures::{count, megabytes, percentile, rate, time};
 use super::table::{ROWS, Row, noted};
 use super::verdict::{Line, in_order};
@@ -175,7 +176,7 @@ pub(crate) fn latenesses(report: &Report) -> Table {
 
 /// The whole summary.
 pub(crate) fn summary(report: &Report) -> String {
-    whole::summary(report, &[], whole::Extent::Details)
+    whole::summary(report, &[], Extent::Details)
 }
 
 #[cfg(test)]

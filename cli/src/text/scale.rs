@@ -20,6 +20,11 @@ pub(super) struct Scale {
     us: f64,
 }
 
+/// Of tables whose rows are printed one by one, before all times are known.
+pub(super) const MILLISECONDS: Scale = Scale { unit: "ms", us: 1e3 };
+/// The most characters from the point on of a time in a row of these.
+const BEHIND_MAX: usize = 5;
+
 impl Scale {
     /// The largest unit that none of these times, µs, is too large or too small for.
     pub(super) fn of(times: impl IntoIterator<Item = f64>) -> Scale {
@@ -54,6 +59,14 @@ impl Scale {
             Some(us) => self.number(us),
         }
     }
+}
+
+/// A time in a row that is printed alone, filled up so that the points of all rows stand below each
+/// other.
+pub(super) fn alone(us: Option<f64>) -> String {
+    let cell = us.map_or(UNKNOWN.to_owned(), |us| MILLISECONDS.number(us));
+    let behind = cell.split_once('.').map_or(0, |(_, digits)| 1 + digits.len());
+    cell + &" ".repeat(BEHIND_MAX.saturating_sub(behind))
 }
 
 /// The cells of a column, filled up so that their decimal points stand below each other where the
@@ -107,6 +120,8 @@ mod tests {
 
     #[test]
     fn points_stand_below_each_other() {
+        let cells = [Some(52.3), Some(182_400.0), None].map(alone);
+        assert_eq!(cells, ["0.0523", "182     ", "n/a     "]);
         let mut cells = ["0.0523", "12.3", "1,234", "n/a"].map(str::to_owned);
         at_the_point(&mut cells);
         assert_eq!(cells, ["0.0523", "12.3   ", "1,234     ", "n/a     "]);

@@ -14,9 +14,11 @@ use probe::step::{ERRORS_MAX, Outcome, Step, none_is_valid};
 use probe::sweep::{KNEE_WIDTH, SweepPlan};
 use probe::{Ask, SeriesProgress};
 
+use super::extent::Extent;
 use super::figures::{count, rate, things, time};
 use super::layout::Column::{self, Left, Right};
-use super::layout::{Text, aligned};
+use super::layout::{Text, aligned, fitting};
+use super::scale::{MILLISECONDS, alone};
 use super::slo::{assumption, judgement, may_lie_above};
 use super::verdict::word;
 
@@ -32,7 +34,7 @@ pub(crate) fn label(ask: &Ask, progress: SeriesProgress) -> String {
 }
 
 /// What a sweep is about to do, and the head of its table.
-pub(crate) fn sweep_begins(plan: &SweepPlan) -> String {
+pub(crate) fn sweep_begins(plan: &SweepPlan, extent: Extent) -> String {
     let rates = plan.rates.iter().map(|rate| rate.per_second());
     let (first, last) = (rates.clone().fold(f64::MAX, f64::min), rates.fold(0.0, f64::max));
     let more = match plan.refine_max {
@@ -48,13 +50,18 @@ pub(crate) fn sweep_begins(plan: &SweepPlan) -> String {
         plan.duration
     ));
     text.blank();
-    text.add(head());
+    text.add(head(extent));
     text.done()
 }
 
 /// What a search is about to do, and the head of its table; `implied`: the objective
 /// that nobody gave.
-pub(crate) fn search_begins(slo: &str, implied: Option<&str>, first: Rate) -> String {
+pub(crate) fn search_begins(
+    slo: &str,
+    implied: Option<&str>,
+    first: Rate,
+    extent: Extent,
+) -> String {
     let first = rate(first.per_second());
     let implied = implied.map_or(String::new(), |implied| {
         format!("; {implied} is implied, since a failed request has no latency")
@@ -64,7 +71,7 @@ pub(crate) fn search_begins(slo: &str, implied: Option<&str>, first: Rate) -> St
     let mut text = Text::new();
     text.wrapped(message);
     text.blank();
-    text.add(head());
+    text.add(head(extent));
     text.done()
 }
 
@@ -75,35 +82,53 @@ const WORDS_AT: usize = 32;
 const COLUMNS: [Column; 4] = [Right(10), Right(12), Right(8), Left(2)];
 const OF_LATENCY: [Column; 4] = [Left(13), Left(22), Left(22), Left(22)];
 
-fn head() -> String {
+/// The columns of a step's one line; what became of it follows.
+const STEP: [Column; 6] = [Right(8), Right(12), Right(7), Right(11), Right(11), Left(1)];
+
+/// The head of the steps.
+pub(super) fn head(extent: Extent) -> String {
     let mut text = Text::new();
-    text.row(&COLUMNS, &["rate/s", "answered/s", "errors"]);
-    text.row(&OF_LATENCY, &["", SHOWN[0].0, SHOWN[1].0, SHOWN[2].0]);
+    match extent {
+        Extent::Screen => {
+            let unit = MILLISECONDS.unit;
+            let [p50, p99] = ["p50", "p99"].map(|name| format!("{name}, {unit}  "));
+            text.row(&STEP, &["rate/s", "answered/s", "errors", &p50, &p99]);
+        }
+        Extent::Details => {
+            text.row(&COLUMNS, &["rate/s", "answered/s", "errors"]);
+            text.row(&OF_LATENCY, &["", SHOWN[0].0, SHOWN[1].0, SHOWN[2].0]);
+        }
+    }
     text.done()
 }
 
 /// The lines of a step of a sweep; `cut_short`: by a signal.
-pub(crate) fn sweep_row(step: &Step, cut_short: bool) -> String {
-    if cut_short {
-        return row(step, CUT_SHORT);
-    }
+pub(crate) fn sweep_row(step: &Step, cut_short: bool, extent: Extent) -> String {
     let backlog = match step.backlog.fell_behind {
         Some(false) => "kept up",
         Some(true) => "fell behind",
         None => "undecided",
     };
-    let mut parts = vec![silence(step.silent_from_s).unwrap_or_else(|| backlog.to_owned())];
-    parts.extend(step.slo.as_ref().map(judged));
-    parts.push(verdict(step));
-    row(step, &parts.join("; "))
+    let backlog = silence(step.silent_from_s).unwrap_or_else(|| backlog.to_owned());
+    match extent {
+        _ if cut_short => row(step, CUT_SHORT, extent),
+        Extent::Screen => {
+            let judgement = step.slo.as_ref().map(|slo| judgement(slo.judgement));
+            let judged = judgement.map_or(String::new(), |judged| format!(", {judged}"));
+            line(step, &[format!("{backlog}{judged}"), backlog])
+        }
+        Extent::Details => {
+            let mut parts = vec![backlog];
+            parts.extend(step.slo.as_ref().map(judged));
+            parts.push(verdict(step));
+            row(step, &parts.join("; "), extent)
+        }
+    }
 }
 
 /// The lines of a step of a search, with what it says of its rate and why; `cut_short`: by a
 /// signal.
-pub(crate) fn search_row(step: &Step, cut_short: bool) -> String {
-    if cut_short {
-        return row(step, CUT_SHORT);
-    }
+pub(crate) fn search_row(step: &Step, cut_short: bool, extent: Extent) -> String {
     let outcome = match by_objectives(step) {
         Outcome::Passed => "passed",
         Outcome::Undecided => "undecided",
@@ -111,14 +136,25 @@ pub(crate) fn search_row(step: &Step, cut_short: bool) -> String {
         Outcome::Doubted => "passed, but doubted",
         Outcome::Failed => "failed",
     };
-    let missing = by_objectives(step) == Outcome::Undecided;
-    // Then the objectives say the same.
-    let mut parts: Vec<String> =
-        if missing && step.slo.is_some() { Vec::new() } else { vec![outcome.to_owned()] };
-    parts.extend(silence(step.silent_from_s));
-    parts.extend(step.slo.as_ref().map(judged));
-    parts.push(verdict(step));
-    row(step, &parts.join("; "))
+    match extent {
+        _ if cut_short => row(step, CUT_SHORT, extent),
+        Extent::Screen => {
+            let open = step.slo.as_ref().filter(|slo| slo.judgement != Judgement::Met);
+            let why = silence(step.silent_from_s).or(open.map(|slo| figures(slo).join(", ")));
+            let why = why.map_or(String::new(), |why| format!(": {why}"));
+            line(step, &[format!("{outcome}{why}"), outcome.to_owned()])
+        }
+        Extent::Details => {
+            let missing = by_objectives(step) == Outcome::Undecided;
+            // Then the objectives say the same.
+            let mut parts: Vec<String> =
+                if missing && step.slo.is_some() { Vec::new() } else { vec![outcome.to_owned()] };
+            parts.extend(silence(step.silent_from_s));
+            parts.extend(step.slo.as_ref().map(judged));
+            parts.push(verdict(step));
+            row(step, &parts.join("; "), extent)
+        }
+    }
 }
 
 /// That there were no answers, and from when on.
@@ -132,10 +168,30 @@ pub(super) fn silence(from_s: Option<f64>) -> Option<String> {
 /// What is said of a step that a signal cut short.
 const CUT_SHORT: &str = "interrupted, not counted";
 
-/// The lines of a step: the rate and what became of it, then corrected latency above naive.
-fn row(step: &Step, words: &str) -> String {
-    let figures = [rate(step.rate_per_s), rate(step.answered_per_s), share(step.error_share())];
+/// A step in one line: what became of it in the first of these words that fit, and its verdict.
+pub(super) fn line(step: &Step, outcomes: &[String]) -> String {
+    let level = word(step.verdict.level);
+    let lines: Vec<String> =
+        outcomes.iter().map(|outcome| cells(step, &format!("{outcome}; {level}"))).collect();
+    fitting(&lines) + "\n"
+}
+
+/// The cells of that line.
+fn cells(step: &Step, words: &str) -> String {
+    let [p50, p99] = [0.5, 0.99].map(|q| alone(step.corrected.percentiles.at(q).value));
+    let (offered, answered) = (rate(step.rate_per_s), rate(step.answered_per_s));
+    aligned(&STEP, &[&offered, &answered, &share(step.error_share()), &p50, &p99, "", words])
+}
+
+/// The lines of a step: the rate and what became of it; among details then corrected latency above
+/// naive, with its intervals.
+fn row(step: &Step, words: &str, extent: Extent) -> String {
     let mut text = Text::new();
+    if extent == Extent::Screen {
+        text.line(cells(step, words));
+        return text.done();
+    }
+    let figures = [rate(step.rate_per_s), rate(step.answered_per_s), share(step.error_share())];
     text.field(WORDS_AT, &aligned(&COLUMNS, &figures), words);
     for (name, latency) in [("  corrected", &step.corrected), ("  naive", &step.naive)] {
         let [p50, p99, tail] = SHOWN.map(|(_, q)| {
@@ -150,18 +206,22 @@ fn row(step: &Step, words: &str) -> String {
 /// What became of the objectives, with the figures of those that weren't met, and what makes one
 /// doubtful.
 fn judged(slo: &Slo) -> String {
-    let open = slo.objectives.iter().filter(|one| one.judgement == slo.judgement);
     let mut text = match slo.judgement {
         Judgement::Met => judgement(slo.judgement).to_owned(),
         Judgement::Undecided | Judgement::Missed => {
-            let figures: Vec<String> = open.map(figure).collect();
-            format!("{} {}", judgement(slo.judgement), figures.join(", "))
+            format!("{} {}", judgement(slo.judgement), figures(slo).join(", "))
         }
     };
     if let Some(doubt) = slo.objectives.iter().find_map(may_lie_above) {
         let _ = write!(text, "; {doubt}");
     }
     text
+}
+
+/// The figures of the objectives that are judged as all of them are.
+fn figures(slo: &Slo) -> Vec<String> {
+    let alike = slo.objectives.iter().filter(|one| one.judgement == slo.judgement);
+    alike.map(figure).collect()
 }
 
 /// An objective's figure: `p99 25.1 ms`.
@@ -197,6 +257,32 @@ fn share(share: f64) -> String {
     }
 }
 
+/// How many steps weren't valid, and for which reasons; empty if all were.
+pub(super) fn doubts(made: &Made) -> String {
+    let mut text = Text::new();
+    for level in [Level::Invalid, Level::Suspect] {
+        let steps: Vec<&Step> =
+            made.steps.iter().filter(|step| step.verdict.level == level).collect();
+        let mut codes: Vec<(String, usize)> = Vec::new();
+        for name in steps.iter().flat_map(|step| step.verdict.names_at(level)) {
+            match codes.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, number)) => *number += 1,
+                None => codes.push((name, 1)),
+            }
+        }
+        // A stable sort keeps the order of equal counts.
+        codes.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+        let codes: Vec<String> =
+            codes.iter().map(|(name, number)| format!("{name} {number}")).collect();
+        if !steps.is_empty() {
+            let all = things(made.steps.len() as u64, "step");
+            let (word, few) = (word(level), steps.len());
+            text.item(0, format!("{word}: {few} of {all} ({}).", codes.join(", ")));
+        }
+    }
+    text.done()
+}
+
 /// A time with its interval, both in the unit of the time: `1.02 (1.01–1.03) ms`.
 fn estimate(us: Option<f64>, interval: Option<[f64; 2]>) -> String {
     let Some(us) = us else { return "n/a".to_owned() };
@@ -222,6 +308,7 @@ pub(crate) fn sweep_ends(document: &SweepDocument, written: &[String]) -> String
     if !document.made.steps.is_empty() {
         text.wrapped(found(document));
     }
+    text.add(doubts(&document.made));
     text.add(end(&document.made, written));
     text.done()
 }
@@ -444,6 +531,7 @@ pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> Stri
     if !made.steps.is_empty() {
         text.wrapped(message);
     }
+    text.add(doubts(made));
     text.add(end(made, written));
     text.done()
 }
@@ -693,12 +781,27 @@ mod tests {
         let mut excused = behind.clone();
         excused.backlog.fell_behind = Some(false);
         verdict_of(&mut excused, Level::Invalid, &[Code::CpuContended]);
-        let mut rows = head();
-        rows += &[&kept_up, &behind, &short].map(|step| sweep_row(step, false)).concat();
-        rows += &[&kept_up, &behind, &excused].map(|step| search_row(step, false)).concat();
-        rows += &sweep_row(&short, true);
-        assert_eq!(search_row(&short, true), sweep_row(&short, true));
-        assert!(rows.lines().all(|line| line.chars().count() <= WIDTH), "{rows}");
+        let all = |extent| {
+            let of_sweep = [&kept_up, &behind, &short].map(|step| sweep_row(step, false, extent));
+            let of_search =
+                [&kept_up, &behind, &excused].map(|step| search_row(step, false, extent));
+            let cut_short = sweep_row(&short, true, extent);
+            assert_eq!(search_row(&short, true, extent), cut_short);
+            let rows = head(extent) + &of_sweep.concat() + &of_search.concat() + &cut_short;
+            assert!(rows.lines().all(|line| line.chars().count() <= WIDTH), "{rows}");
+            rows
+        };
+        insta::assert_snapshot!(all(Extent::Screen), @r"
+        rate/s  answered/s errors  p50, ms    p99, ms
+         999.5       333.2   12 %     1.02       1.02   kept up; valid
+        20,000       333.2    0 % 2,346      2,346      fell behind, MISSED; INVALID
+            10       333.2    0 % 4,000      4,000      undecided; suspect
+         999.5       333.2   12 %     1.02       1.02   undecided; valid
+        20,000       333.2    0 % 2,346      2,346      failed: p99 25.1 ms; INVALID
+        20,000       333.2    0 % 2,346      2,346      failed, but excused; INVALID
+            10       333.2    0 % 4,000      4,000      interrupted, not counted
+        ");
+        let rows = all(Extent::Details);
         insta::assert_snapshot!(rows, @r"
           rate/s  answered/s  errors
                    p50                   p99                   p99.9
@@ -737,17 +840,26 @@ mod tests {
         let mut none = ended.clone();
         (none.silent_from_s, none.slo) = (Some(0.0), Some(missed(1e6)));
         let message = |rows: String| rows.lines().next().expect("a line")[32..].to_owned();
-        assert_eq!(message(sweep_row(&ended, false)), "no answers from 1.38 s on; valid");
-        assert_eq!(message(sweep_row(&none, false)), "no answers; MISSED p99 1.00 s; valid");
         assert_eq!(
-            message(search_row(&none, false)),
+            message(sweep_row(&ended, false, Extent::Details)),
+            "no answers from 1.38 s on; valid"
+        );
+        assert_eq!(
+            message(sweep_row(&none, false, Extent::Details)),
+            "no answers; MISSED p99 1.00 s; valid"
+        );
+        assert_eq!(
+            message(search_row(&none, false, Extent::Details)),
             "failed; no answers; MISSED p99 1.00 s; valid"
         );
         // What the objectives say isn't said twice.
         none.silent_from_s = None;
         none.slo.as_mut().expect("objectives").judgement = Judgement::Undecided;
         none.slo.as_mut().expect("objectives").objectives[0].judgement = Judgement::Undecided;
-        assert_eq!(message(search_row(&none, false)), "undecided p99 1.00 s; valid");
+        assert_eq!(
+            message(search_row(&none, false, Extent::Details)),
+            "undecided p99 1.00 s; valid"
+        );
     }
 
     #[test]
@@ -1018,7 +1130,8 @@ mod tests {
             search,
             made: made(vec![failing]),
         };
-        let mut text = search_begins("p99<20ms,errors<1%", Some("errors<1%"), rate("200"));
+        let mut text =
+            search_begins("p99<20ms,errors<1%", Some("errors<1%"), rate("200"), Extent::Screen);
         text += &search_ends(&document, &["search.json".to_owned()]);
         document.bracket.undecided_per_s.clear();
         document.ended_by = Some(Side::Connections);
@@ -1054,8 +1167,7 @@ mod tests {
         Searching for the highest rate that meets p99<20ms,errors<1%, from 200/s up;
         errors<1% is implied, since a failed request has no latency
 
-            rate/s  answered/s  errors
-                     p50                   p99                   p99.9
+          rate/s  answered/s errors  p50, ms    p99, ms
 
         The highest rate that holds lies between 880/s, which passed, and 916/s, which
         failed: 4.1 % apart. In between, 898/s remained undecided. The target ended it:
@@ -1067,21 +1179,25 @@ mod tests {
         no longer than at lower rates; raise --conns): p99 25.1 ms at 916/s. Each run
         there is excused: other processes used the generator's cores, or the generator
         was late. Yet a run at 1,200/s met the objectives.
+        INVALID: 2 of 3 steps (cpu_contended 1, rate_missed 1, generator_late 1).
 
         The highest rate that holds lies between 880/s, which passed, and 916/s, which
         failed: 4.1 % apart. The generator ended it, so the target may hold more: the
         verdict there is invalid. Each run there is excused: other processes used the
         generator's cores. The search stopped at --max-steps 40, incomplete: the answer
         is known to within 4.1 %, and --tolerance is 2 %.
+        INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
         Each step that decided something is INVALID: don't trust this answer.
 
         880/s passed, and no rate failed. The search stopped at --max-steps 40,
         incomplete.
+        INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
         Each step that decided something is INVALID: don't trust this answer.
 
         No rate passed, and none failed. 20/s, 40/s remained undecided: p99 takes 3,842
         requests, at 40/s a --duration of 97s. The search stopped at --max-steps 40,
         incomplete.
+        INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
         ");
     }
 }

@@ -65,8 +65,11 @@ pub(super) fn may_lie_above(objective: &JudgedObjective) -> Option<&'static str>
 /// The objectives, a line each.
 pub(crate) fn briefly(slo: &Slo) -> String {
     let mut text = Text::new();
-    for row in rows(slo) {
+    for (row, objective) in rows(slo).iter().zip(&slo.objectives) {
         text.line(format!("  {row}"));
+        if let Some(doubt) = may_lie_above(objective) {
+            text.item(4, doubt);
+        }
     }
     text.done()
 }

@@ -5,6 +5,7 @@ use engine::record::counts::leads_elsewhere;
 use engine::report::Report;
 
 use super::details::{self, generator, listed};
+use super::extent::Extent;
 use super::figures::{count, megabytes, rate, things, time};
 use super::layout::{SCREEN, Text, fitting, sections, wrap};
 use super::parts::{scenarios, stages};
@@ -14,52 +15,34 @@ use super::{explain, per_agent, slo, verdict};
 /// The most causes of bad requests that are named.
 const CAUSES_MAX: usize = 4;
 
-/// How much of a run is shown.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Extent {
-    /// The first screen.
-    Screen,
-    /// All that is known.
-    Details,
-}
-
-impl Extent {
-    /// All details, where they are asked for.
-    pub(crate) fn of(details: bool) -> Extent {
-        if details { Extent::Details } else { Extent::Screen }
-    }
-
-    /// The most scenarios, and stages, that are shown.
-    fn rows_max(self) -> usize {
-        match self {
-            Extent::Screen => 12,
-            Extent::Details => 40,
-        }
-    }
-}
+/// The most scenarios, and the most stages, on the first screen.
+const ROWS_MAX: usize = 12;
+/// The same where all details are shown.
+const ROWS_MAX_OF_DETAILS: usize = 40;
 
 /// The summary of a run; `written` names the files with the results.
 pub(crate) fn summary(report: &Report, written: &[String], extent: Extent) -> String {
     let difference = explain::briefly(report);
+    let rows_max = match extent {
+        Extent::Screen => ROWS_MAX,
+        Extent::Details => ROWS_MAX_OF_DETAILS,
+    };
     // In a closed loop naive repeats corrected, unless connections had to be waited for.
     let is_unpaced = report.config.plan.model() == Model::Closed
         && report.config.plan.period.is_none()
         && difference.is_none();
     let naive = (!is_unpaced).then_some(&report.whole.naive);
-    let first = [
+    sections([
         head(report),
         subject(report).map(|text| wrap(&text)).concat() + &per_second(report),
         table("latency", naive, &report.whole.corrected),
         difference.map_or_else(String::new, |text| wrap(&text)),
-        stages(&report.whole, &report.config.plan, report.config.window_s(), extent.rows_max()),
-        scenarios(&report.whole, extent.rows_max()),
+        stages(&report.whole, &report.config.plan, report.config.window_s(), rows_max),
+        scenarios(&report.whole, rows_max),
         per_agent::table(report),
         end(report, written),
-    ];
-    match extent {
-        Extent::Screen => sections(first),
-        Extent::Details => sections(first.into_iter().chain([details::all(report)])),
-    }
+        extent.details(|| details::all(report)),
+    ])
 }
 
 /// The verdict with its reasons, and the objectives.

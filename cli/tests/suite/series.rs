@@ -180,7 +180,7 @@ fn after_one_step(folder: &Path, url: &str) -> (Child, impl Iterator<Item = Stri
         .expect("the binary runs");
     let stdout = BufReader::new(sweep.stdout.take().expect("it is piped"));
     let mut lines = stdout.lines().map(|line| line.expect("text"));
-    let row = lines.by_ref().take(20).any(|line| line.contains(" naive "));
+    let row = lines.by_ref().take(20).any(|line| line.contains(" % "));
     assert!(row, "no step ended: {:?}", sweep.wait_with_output());
     (sweep, lines)
 }
@@ -319,10 +319,11 @@ fn a_target_that_accepts_and_never_answers_is_told_as_that() {
     let message = binary().args(search).args(bounds).args(long).current_dir(folder.path()).output();
     let message = said(&message.expect("the binary runs"));
     assert!(
-        message.contains("failed; no answers; ") && message.contains("The target ended"),
+        message.contains("failed: no answers; ") && message.contains("The target ended"),
         "{message}"
     );
-    let message = said(&run(folder.path(), &[&["ceiling", &url][..], &bounds].concat()));
+    let message =
+        said(&run(folder.path(), &[&["ceiling", &url, "--details"][..], &bounds].concat()));
     assert!(
         message.contains("  silent") && message.contains("Bound: the target (target)"),
         "{message}"
