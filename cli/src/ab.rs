@@ -20,6 +20,7 @@ use crate::progress::{Progress, Shown, View};
 use crate::run::{check_files, note};
 use crate::saved::Reference;
 use crate::signals::StopRequest;
+use crate::text::extent::Extent;
 use crate::text::{ab as text, progress};
 use crate::{json, planning};
 
@@ -53,7 +54,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<ExitCode, Failure> {
     if let Some(out) = out {
         results.add(out.finish(|writer| json::write(&document, writer)));
     }
-    let said = say(&text::ab(&document, &results.written));
+    let said = say(&text::ab(&document, &results.written, Extent::of(wanted.details)));
     results.failures.extend(said.err());
     let regressed = args.change.fail_on.is_some() && document.comparison.change == Change::Worse;
     Ok(results.exit_code(match failure {

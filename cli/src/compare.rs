@@ -11,6 +11,7 @@ use crate::failure::{EXIT_INVALID, EXIT_MISSED, Failure, complain};
 use crate::output::{OutputFile, Results, require_distinct, say};
 use crate::report::read;
 use crate::signals::StopRequest;
+use crate::text::extent::Extent;
 use crate::{json, text};
 
 /// Compares the reports of two sides.
@@ -51,7 +52,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     if let Some(out) = out {
         results.add(out.finish(|writer| json::write(&comparison, writer)));
     }
-    let said = say(&text::compare::comparison(&comparison, [a, b]));
+    let said = say(&text::compare::comparison(&comparison, [a, b], Extent::of(args.details)));
     results.failures.extend(said.err());
     Ok(results.exit_code(ExitCode::from(match () {
         () if args.change.fail_on.is_none() => 0,

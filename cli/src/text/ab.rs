@@ -8,6 +8,7 @@ use probe::ab::{AbDocument, Name, Slice, Turn};
 use probe::step::Reason;
 
 use super::compare::{explanation, sentence, subjects, table};
+use super::extent::Extent;
 use super::layout::{Text, sections, wrap};
 use crate::json;
 
@@ -33,7 +34,7 @@ pub(crate) fn name(of: Name) -> &'static str {
 }
 
 /// The whole text; `written`: the files.
-pub(crate) fn ab(of: &AbDocument, written: &[String]) -> String {
+pub(crate) fn ab(of: &AbDocument, written: &[String], extent: Extent) -> String {
     let mut text = Text::new();
     if of.interrupted {
         let why = of.error.as_deref().map_or("a signal", |_| "a failure");
@@ -45,7 +46,7 @@ pub(crate) fn ab(of: &AbDocument, written: &[String]) -> String {
         text.wrapped(format!("interrupted by {why}: {so_far}."));
     }
     if 0 < of.comparison.a.runs {
-        text.add(compared(of));
+        text.add(compared(of, extent));
     }
     if !written.is_empty() {
         text.blank();
@@ -55,21 +56,24 @@ pub(crate) fn ab(of: &AbDocument, written: &[String]) -> String {
 }
 
 /// What the pairs that were made say.
-fn compared(of: &AbDocument) -> String {
+fn compared(of: &AbDocument, extent: Extent) -> String {
     let found = match &of.not_judged {
         Some(why) => format!("NOT JUDGED: {why}."),
         None => sentence(&of.comparison),
     };
     let about = subjects(&of.comparison, "slice") + &invalid(of) + &suspect(of);
+    let mut notes = Text::new();
+    notes.wrapped(explanation(&of.comparison, "slices", extent));
+    notes.add(extent.details(|| wrap(&intervals(of))));
+    notes.add(fewer_pairs(of));
+    sections([wrap(&found), about, table(&of.comparison, extent), notes.done()])
+}
+
+/// What the intervals are of.
+fn intervals(of: &AbDocument) -> String {
     let is_open = of.plan.as_ref().is_some_and(|plan| plan.model == Some(Model::Open));
     let same = if is_open { "Both slices of a pair have the same arrivals. " } else { "" };
-    let mut notes = Text::new();
-    notes.wrapped(explanation(&of.comparison, "slices"));
-    notes.wrapped(format!(
-        "{same}Intervals are of the ratios in the pairs, that of errors of the differences."
-    ));
-    notes.add(fewer_pairs(of));
-    sections([wrap(&found), about, table(&of.comparison), notes.done()])
+    format!("{same}Intervals are of the ratios in the pairs, that of errors of the differences.")
 }
 
 /// The percentiles that fewer pairs have than count.
@@ -184,29 +188,47 @@ mod tests {
     fn only_arrivals_by_rate_are_the_same() {
         let same = "Both slices of a pair have the same arrivals.";
         let open = made_up(10, 0);
-        assert!(ab(&open, &[]).contains(same));
+        assert!(ab(&open, &[], Extent::Details).contains(same));
         let plan = Some(Plan { model: Some(Model::Closed), ..Plan::default() });
-        assert!(!ab(&AbDocument { plan, ..open }, &[]).contains(same));
+        assert!(!ab(&AbDocument { plan, ..open }, &[], Extent::Details).contains(same));
     }
 
     #[test]
     fn what_changed_comes_first() {
-        insta::assert_snapshot!(ab(&made_up(10, 1), &["ab.json".to_owned()]), @r"
+        insta::assert_snapshot!(ab(&made_up(10, 0), &[], Extent::Screen), @r"
+        REGRESSION: B is slower at p99 (+9.8 %).
+
+        A  http://127.0.0.1:8080/, 10 slices, 100,000 requests
+        B  http://127.0.0.1:8081/, 10 slices, 100,000 requests
+
+        ms                 A        B      B/A  interval
+        p50             5.06     5.06    1.000  [1.000, 1.000]    same
+        p75           n/a      n/a         n/a  [n/a, n/a]        n/a
+        p90           n/a      n/a         n/a  [n/a, n/a]        n/a
+        p95           n/a      n/a         n/a  [n/a, n/a]        n/a
+        p99             5.12     5.62    1.098  [1.095, 1.100]    slower
+        p99.9         n/a      n/a         n/a  [n/a, n/a]        n/a
+        p99.99        n/a      n/a         n/a  [n/a, n/a]        n/a
+        errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]    same
+
+        All intervals together hold 99 times in 100. Changes below 1.0 % aren't called.
+        ");
+        insta::assert_snapshot!(ab(&made_up(10, 1), &["ab.json".to_owned()], Extent::Details), @r"
         REGRESSION: B is slower at p99 (+9.8 %).
 
         A  http://127.0.0.1:8080/, 10 slices, 100,000 requests
         B  http://127.0.0.1:8081/, 10 slices, 100,000 requests
         Latencies left out, with those of the pair's other slice: B1 (generator_late).
 
-                          A          B     B/A  interval            shows
-        p50         5.06 ms    5.06 ms   1.000  [0.999, 1.001]     +1.1 %  same
-        p75          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p90          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p95          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p99         5.12 ms    5.62 ms   1.098  [1.095, 1.100]     +1.3 %  slower
-        p99.9        n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p99.99       n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        errors       0.00 %     0.00 %   +0.00  [-0.01, +0.01]             same
+        ms                 A        B      B/A  interval            shows
+        p50             5.06     5.06    1.000  [0.999, 1.001]     +1.1 %  same
+        p75           n/a      n/a         n/a  [n/a, n/a]            n/a  n/a
+        p90           n/a      n/a         n/a  [n/a, n/a]            n/a  n/a
+        p95           n/a      n/a         n/a  [n/a, n/a]            n/a  n/a
+        p99             5.12     5.62    1.098  [1.095, 1.100]     +1.3 %  slower
+        p99.9         n/a      n/a         n/a  [n/a, n/a]            n/a  n/a
+        p99.99        n/a      n/a         n/a  [n/a, n/a]            n/a  n/a
+        errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]             same
 
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         slices such as these reveal in four comparisons of five. Changes below 1.0 %
@@ -226,7 +248,7 @@ mod tests {
             slice.errors = 5_000;
         }
         let asked = AbPlan { pairs: 10, margin: 0.5, allow_invalid: false };
-        let text = ab(&AbDocument::new(&asked, made.slices), &[]);
+        let text = ab(&AbDocument::new(&asked, made.slices), &[], Extent::Details);
         let why = "NOT JUDGED: 2 of 20 slices are invalid, and the target may be the cause.\n";
         assert!(text.starts_with(why), "{text}");
         assert!(text.contains("\nInvalid, maybe by the target's doing: B1 (errors), B2"), "{text}");
@@ -237,13 +259,13 @@ mod tests {
         let mut few = made_up(10, 0);
         few.comparison.percentiles[4].pairs = Some(7);
         few.comparison.percentiles[6].pairs = Some(0);
-        let text = ab(&few, &[]);
+        let text = ab(&few, &[], Extent::Details);
         assert!(text.ends_with("\nPairs with enough answers, of 10: 7 for p99.\n"), "{text}");
     }
 
     #[test]
     fn too_few_pairs_are_not_judged() {
-        insta::assert_snapshot!(ab(&made_up(10, 7), &[]), @r"
+        insta::assert_snapshot!(ab(&made_up(10, 7), &[], Extent::Details), @r"
         NOT JUDGED: only 3 of 10 pairs count; at least 5 must.
 
         A  http://127.0.0.1:8080/, 10 slices, 100,000 requests
@@ -252,15 +274,15 @@ mod tests {
           B2 (generator_late), B3 (generator_late), B4 (generator_late), B5
           (generator_late), B6 (generator_late), B7 (generator_late).
 
-                          A          B     B/A  interval            shows
-        p50          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p75          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p90          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p95          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p99          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p99.9        n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p99.99       n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        errors       0.00 %     0.00 %   +0.00  [-0.01, +0.01]             undecided
+        µs                 A        B      B/A  interval            shows
+        p50              n/a      n/a      n/a  [n/a, n/a]            n/a  n/a
+        p75              n/a      n/a      n/a  [n/a, n/a]            n/a  n/a
+        p90              n/a      n/a      n/a  [n/a, n/a]            n/a  n/a
+        p95              n/a      n/a      n/a  [n/a, n/a]            n/a  n/a
+        p99              n/a      n/a      n/a  [n/a, n/a]            n/a  n/a
+        p99.9            n/a      n/a      n/a  [n/a, n/a]            n/a  n/a
+        p99.99           n/a      n/a      n/a  [n/a, n/a]            n/a  n/a
+        errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]             undecided
 
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         slices such as these reveal in four comparisons of five. Changes below 1.0 %
@@ -278,22 +300,22 @@ mod tests {
             let asked = AbPlan { pairs: 10, margin: 0.01, allow_invalid: false };
             AbDocument { interrupted: true, ..AbDocument::new(&asked, made) }
         };
-        insta::assert_snapshot!(ab(&after(7), &[]), @r"
+        insta::assert_snapshot!(ab(&after(7), &[], Extent::Details), @r"
         interrupted by a signal: these are the estimates of the first 3 pairs.
         NOT JUDGED: only 3 of 10 pairs count; at least 5 must.
 
         A  http://127.0.0.1:8080/, 3 slices, 30,000 requests
         B  http://127.0.0.1:8081/, 3 slices, 30,000 requests
 
-                          A          B     B/A  interval            shows
-        p50         5.06 ms    5.06 ms   1.000  [0.994, 1.006]     +1.7 %  undecided
-        p75          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p90          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p95          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p99         5.12 ms    5.62 ms   1.098  [1.066, 1.130]     +4.1 %  undecided
-        p99.9        n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        p99.99       n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
-        errors       0.00 %     0.00 %   +0.00  [-0.02, +0.02]             undecided
+        ms                 A        B      B/A  interval            shows
+        p50             5.06     5.06    1.000  [0.994, 1.006]     +1.7 %  undecided
+        p75           n/a      n/a         n/a  [n/a, n/a]            n/a  n/a
+        p90           n/a      n/a         n/a  [n/a, n/a]            n/a  n/a
+        p95           n/a      n/a         n/a  [n/a, n/a]            n/a  n/a
+        p99             5.12     5.62    1.098  [1.066, 1.130]     +4.1 %  undecided
+        p99.9         n/a      n/a         n/a  [n/a, n/a]            n/a  n/a
+        p99.99        n/a      n/a         n/a  [n/a, n/a]            n/a  n/a
+        errors        0.00 %   0.00 %    +0.00  [-0.02, +0.02]             undecided
 
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         slices such as these reveal in four comparisons of five. Changes below 1.0 %
@@ -301,12 +323,12 @@ mod tests {
         Intervals are of the ratios in the pairs, that of errors of the differences.
         ");
         let none = "interrupted by a signal: no pair was complete.\n";
-        assert_eq!(ab(&after(1), &[]), none);
+        assert_eq!(ab(&after(1), &[], Extent::Details), none);
         let failed = AbDocument { error: Some("no route".to_owned()), ..after(3) };
         let one = "interrupted by a failure: these are the estimates of the first pair.\n";
-        assert!(ab(&failed, &[]).starts_with(one));
+        assert!(ab(&failed, &[], Extent::Details).starts_with(one));
         for slices in 0..20 {
-            let text = ab(&after(slices), &[]);
+            let text = ab(&after(slices), &[], Extent::Details);
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         }
     }
@@ -314,7 +336,7 @@ mod tests {
     #[test]
     fn lines_are_at_most_eighty_columns_wide() {
         for document in [made_up(1_000, 400), made_up(10, 9)] {
-            let text = ab(&document, &[]);
+            let text = ab(&document, &[], Extent::Details);
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         }
     }

@@ -6,20 +6,22 @@ use engine::report::verdict::Level;
 use engine::stats::pieces::RUNS_MIN;
 use probe::compare::{Change, Comparison, ErrorsChange, PercentileChange, Side};
 
-use super::figures::{count, things, time};
-use super::layout::Column::{self, Left, Right, Time};
-use super::layout::{Text, sections, wrap};
+use super::extent::Extent;
+use super::figures::{count, things};
+use super::layout::Column::{Left, Right};
+use super::layout::{Text, sections, widest, wrap};
+use super::scale::{Scale, at_the_point};
 
 /// The whole text; `files` are the reports of either side.
-pub(crate) fn comparison(of: &Comparison, files: [&[PathBuf]; 2]) -> String {
+pub(crate) fn comparison(of: &Comparison, files: [&[PathBuf]; 2], extent: Extent) -> String {
     let mut about = Text::new();
     about.add(subjects(of, "run"));
     about.add(doubted(of, files));
     if !of.plans_differ.is_empty() {
         about.item(0, format!("The plans differ: {}.", of.plans_differ.join("; ")));
     }
-    let notes = wrap(&explanation(of, "runs")) + &wrap(&noise(of));
-    sections([wrap(&headline(of)), about.done(), table(of), notes])
+    let notes = wrap(&explanation(of, "runs", extent)) + &wrap(&noise(of, extent));
+    sections([wrap(&headline(of)), about.done(), table(of, extent), notes])
 }
 
 /// What was found, and what one run a side can't know.
@@ -85,18 +87,38 @@ fn own_errors(of: &Comparison) -> String {
     text.done()
 }
 
-/// The columns of the figures, where those of a side are times; what was called follows.
-const COLUMNS: [Column; 7] = [Left(8), Time(11), Time(11), Right(8), Left(2), Left(16), Right(9)];
-/// The same, where they are shares.
-const OF_SHARES: [Column; 7] =
-    [Left(8), Right(11), Right(11), Right(8), Left(2), Left(16), Right(9)];
-
-/// The figures.
-pub(super) fn table(of: &Comparison) -> String {
+/// The figures: percentiles of both sides in one unit, then errors.
+pub(super) fn table(of: &Comparison, extent: Extent) -> String {
+    let known = of.percentiles.iter().flat_map(|one| one.a.into_iter().chain(one.b));
+    let scale = Scale::of(known);
+    let mut sides = [|one: &PercentileChange| one.a, |one: &PercentileChange| one.b].map(|side| {
+        let cell = |one| side(one).map_or("n/a".to_owned(), |us| scale.number(us));
+        of.percentiles.iter().map(cell).collect::<Vec<String>>()
+    });
+    sides.iter_mut().for_each(|cells| at_the_point(cells));
+    let [a, b] = sides;
+    let width = |cells: &[String]| 3 + widest(cells.iter().map(String::as_str).chain(["0.00 %"]));
+    let shows = match extent {
+        Extent::Screen => 0,
+        Extent::Details => 9,
+    };
+    let columns =
+        [Left(11), Right(width(&a)), Right(width(&b)), Right(9), Left(2), Left(16), Right(shows)];
     let mut text = Text::new();
-    text.row(&OF_SHARES, &["", "A", "B", "B/A", "", "interval", "shows"]);
-    of.percentiles.iter().for_each(|one| text.row(&COLUMNS, &percentile(one)));
-    of.errors.iter().for_each(|errors| text.row(&OF_SHARES, &row_of_errors(errors)));
+    let row = |text: &mut Text, mut cells: [String; 8]| {
+        if extent == Extent::Screen {
+            cells[6].clear();
+        }
+        text.row(&columns, &cells);
+    };
+    let head = [scale.unit, "A", "B", "B/A", "", "interval", "shows", ""].map(str::to_owned);
+    row(&mut text, head);
+    for ((one, a), b) in of.percentiles.iter().zip(a).zip(b) {
+        row(&mut text, percentile(one, [a, b]));
+    }
+    if let Some(errors) = &of.errors {
+        row(&mut text, row_of_errors(errors));
+    }
     text.done()
 }
 
@@ -162,8 +184,8 @@ fn with_ratio(one: &PercentileChange) -> String {
     format!("{}{change}", one.percentile)
 }
 
-fn percentile(one: &PercentileChange) -> [String; 8] {
-    let value = |us: Option<f64>| us.map_or("n/a".to_owned(), time);
+/// The cells of a percentile, those of either side given.
+fn percentile(one: &PercentileChange, [a, b]: [String; 2]) -> [String; 8] {
     // An interval of a few pairs has hardly any end.
     let number = |ratio: Option<f64>| match ratio {
         None => "n/a".to_owned(),
@@ -178,8 +200,8 @@ fn percentile(one: &PercentileChange) -> [String; 8] {
     };
     [
         one.percentile.clone(),
-        value(one.a),
-        value(one.b),
+        a,
+        b,
         number(one.ratio),
         String::new(),
         format!("[{low}, {high}]"),
@@ -215,17 +237,23 @@ fn word(change: Change, worse: &'static str, better: &'static str) -> &'static s
 }
 
 /// What the columns are; `runs` is what a side has several of.
-pub(super) fn explanation(of: &Comparison, runs: &str) -> String {
+pub(super) fn explanation(of: &Comparison, runs: &str, extent: Extent) -> String {
+    let shows = extent.details(|| {
+        format!(
+            " Shows: the smallest slowdown that {runs} such as these reveal in four comparisons of \
+             five."
+        )
+    });
     format!(
-        "All intervals together hold {} times in 100. Shows: the smallest slowdown that {runs} such \
-         as these reveal in four comparisons of five. Changes below {} aren't called.",
+        "All intervals together hold {} times in 100.{shows} Changes below {} aren't called.",
         (of.confidence * 100.0).round(),
         share(of.margin)
     )
 }
 
-/// What is known of how much runs of one target differ.
-fn noise(of: &Comparison) -> String {
+/// What is known of how much runs of one target differ. That one run a side can't know it is in the
+/// headline.
+fn noise(of: &Comparison, extent: Extent) -> String {
     let noise: Vec<String> = of
         .percentiles
         .iter()
@@ -234,6 +262,9 @@ fn noise(of: &Comparison) -> String {
     if noise.is_empty() && 1 < of.a.runs.max(of.b.runs) {
         return "No side has two runs with enough requests to tell how much they differ."
             .to_owned();
+    }
+    if noise.is_empty() && extent == Extent::Screen {
+        return String::new();
     }
     if noise.is_empty() {
         return "No interval covers how much two runs of one target differ: give several a side, taken \
@@ -319,7 +350,7 @@ mod tests {
             let files = (1..=3).map(|at| PathBuf::from(format!("{name}{at}.json")));
             files.collect::<Vec<PathBuf>>()
         });
-        comparison(of, [&a, &b])
+        comparison(of, [&a, &b], Extent::Details)
     }
 
     #[test]
@@ -367,6 +398,23 @@ mod tests {
 
     #[test]
     fn what_changed_comes_first() {
+        insta::assert_snapshot!(comparison(&made_up(), [&[], &[]], Extent::Screen), @r"
+        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run on a
+        side, it is unknown how much two runs of one target differ: that may be all of
+        it.
+
+        A  http://127.0.0.1:8080/, 1 run, 60,000 requests
+        B  http://127.0.0.1:8081/, 1 run, 60,000 requests
+
+        ms                 A        B      B/A  interval
+        p50             5.06     5.06    1.000  [0.999, 1.001]    same
+        p99.9           5.12     5.61    1.096  [1.080, 1.110]    slower
+        p99.95          5.30     5.90    1.113  [0.900, n/a]      undecided
+        p99.99          5.30     5.90    1.113  [n/a, n/a]        n/a
+        errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]    same
+
+        All intervals together hold 99 times in 100. Changes below 1.0 % aren't called.
+        ");
         insta::assert_snapshot!(text(&made_up()), @r"
         REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run on a
         side, it is unknown how much two runs of one target differ: that may be all of
@@ -375,12 +423,12 @@ mod tests {
         A  http://127.0.0.1:8080/, 1 run, 60,000 requests
         B  http://127.0.0.1:8081/, 1 run, 60,000 requests
 
-                          A          B     B/A  interval            shows
-        p50         5.06 ms    5.06 ms   1.000  [0.999, 1.001]     +1.1 %  same
-        p99.9       5.12 ms    5.61 ms   1.096  [1.080, 1.110]     +4.0 %  slower
-        p99.95      5.30 ms    5.90 ms   1.113  [0.900, n/a]          n/a  undecided
-        p99.99      5.30 ms    5.90 ms   1.113  [n/a, n/a]            n/a  n/a
-        errors       0.00 %     0.00 %   +0.00  [-0.01, +0.01]             same
+        ms                 A        B      B/A  interval            shows
+        p50             5.06     5.06    1.000  [0.999, 1.001]     +1.1 %  same
+        p99.9           5.12     5.61    1.096  [1.080, 1.110]     +4.0 %  slower
+        p99.95          5.30     5.90    1.113  [0.900, n/a]          n/a  undecided
+        p99.99          5.30     5.90    1.113  [n/a, n/a]            n/a  n/a
+        errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]             same
 
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         runs such as these reveal in four comparisons of five. Changes below 1.0 %

@@ -28,7 +28,7 @@ fn a_slower_target_is_found_and_the_same_one_is_the_same() {
     let folder = folder.path();
     let fast = Target::start(&["--base-latency", "2ms"]);
     let slow = Target::start(&["--base-latency", "30ms"]);
-    let gate = ["--allow-invalid", "--fail-on", "regression", "--reports", "slices"];
+    let gate = ["--allow-invalid", "--fail-on", "regression", "--reports", "slices", "--details"];
     let output = ab(folder, &[&[&*fast.url, &slow.url], &gate[..]].concat());
     let message = said(&output);
     assert_eq!(output.status.code(), Some(4), "{message}");
