@@ -14,9 +14,19 @@ use crate::args::VerifyArgs;
 use crate::failure::{EXIT_COULD_NOT_RUN, Failure};
 use crate::json::Document;
 use crate::output::say;
+use crate::text::extent::Extent;
 use crate::{json, samples, text};
 
-/// Prints each check; the exit code is 1 if one found a difference.
+/// What is checked of a report alone.
+const REPORT: &str = "counts, percentiles, schedule and verdict follow from the report's own \
+                      histograms and plan";
+/// What is checked of it with its samples.
+const SAMPLES: &str = "counts, percentiles, schedule and verdict follow from the report's own \
+                       histograms and plan, and from the raw samples of each request";
+/// What is checked of the document of many runs.
+const STEPS: &str = "the answer follows from the steps";
+
+/// Prints what differs, or each check; the exit code is 1 if one found a difference.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let path = args.report.display();
     let cure = "name a file written by `run --out`";
@@ -36,11 +46,13 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let mut proof = None;
-    let (findings, unchecked) = match document {
-        Document::Sweep(sweep) => (probe::verify::sweep(&sweep), probe::verify::UNCHECKED),
-        Document::Search(search) => (probe::verify::search(&search), probe::verify::UNCHECKED),
+    let (findings, checked, unchecked) = match document {
+        Document::Sweep(sweep) => (probe::verify::sweep(&sweep), STEPS, probe::verify::UNCHECKED),
+        Document::Search(search) => {
+            (probe::verify::search(&search), STEPS, probe::verify::UNCHECKED)
+        }
         Document::Ceiling(ceiling) => {
-            (probe::verify::ceiling(&ceiling), probe::verify::UNCHECKED_OF_CEILING)
+            (probe::verify::ceiling(&ceiling), STEPS, probe::verify::UNCHECKED_OF_CEILING)
         }
         Document::Report(report) => {
             let mut findings = report_alone(&report);
@@ -51,15 +63,16 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
                 // A file that can't be read has a finding.
                 proof = merge_proof(&report, &files).ok().flatten();
             }
-            (findings, UNCHECKED)
+            (findings, if args.raw.is_empty() { REPORT } else { SAMPLES }, UNCHECKED)
         }
     };
     let differs = findings.iter().any(|finding| !finding.ok);
     if args.quiet {
         say(&text::verify::differing(&findings))?;
     } else {
-        say(&text::verify::findings(&findings, unchecked))?;
-        if let Some(proof) = proof {
+        let extent = Extent::of(args.details);
+        say(&text::verify::findings(&findings, checked, unchecked, extent))?;
+        if let Some(proof) = proof.filter(|_| args.details) {
             say(&format!("\n{}", text::verify::merge_proof(&proof)))?;
         }
     }

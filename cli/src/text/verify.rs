@@ -1,27 +1,41 @@
-//! The findings of `verify`, one per line, then their sum and what was not checked.
+//! The findings of `verify`: what differs, one per line, and the sum; on demand all of them and what
+//! was not checked.
 
 use engine::verify::{Finding, MergeProof};
 
+use super::extent::Extent;
 use super::figures::{things, time};
 use super::layout::Column::{Left, Right};
-use super::layout::{Text, widest};
+use super::layout::{Text, sections, widest};
 
 /// Characters shown of a correct value; more would say nothing new.
 const SHOWN_MAX: usize = 40;
 
-/// The table of the findings, and what was `unchecked`.
-pub(crate) fn findings(findings: &[Finding], unchecked: &str) -> String {
-    let mut text = Text::new();
-    text.add(table(&findings.iter().collect::<Vec<_>>()));
-    text.blank();
+/// The findings that differ, among details all of them, then their sum and what was `checked`; among
+/// details also what was `unchecked`.
+pub(crate) fn findings(
+    findings: &[Finding],
+    checked: &str,
+    unchecked: &str,
+    extent: Extent,
+) -> String {
+    let shown = match extent {
+        Extent::Screen => differing(findings),
+        Extent::Details => table(&findings.iter().collect::<Vec<_>>()),
+    };
+    let mut sum = Text::new();
     let checks = things(findings.len() as u64, "check");
-    text.line(match findings.iter().filter(|finding| !finding.ok).count() {
-        0 => format!("{checks}, no difference"),
-        1 => format!("{checks}, 1 DIFFERS"),
-        differ => format!("{checks}, {differ} DIFFER"),
+    sum.wrapped(match findings.iter().filter(|finding| !finding.ok).count() {
+        0 => format!("{checks}, no difference: {checked}"),
+        1 => format!("{checks}, 1 DIFFERS: {checked}"),
+        differ => format!("{checks}, {differ} DIFFER: {checked}"),
     });
-    text.line(format!("not checked, because nothing shows it: {unchecked}"));
-    text.done()
+    sum.add(extent.details(|| {
+        let mut text = Text::new();
+        text.wrapped(format!("not checked, because nothing shows it: {unchecked}"));
+        text.done()
+    }));
+    sections([shown, sum.done()])
 }
 
 /// The findings that differ, alone.
@@ -117,18 +131,28 @@ mod tests {
             finding("corrected.p99", "41000.5", "1000.25"),
             finding("histogram", &long, &long),
         ];
-        insta::assert_snapshot!(findings(&all, UNCHECKED), @r"
+        let checked = "what this is about";
+        let shown = |all: &[Finding]| findings(all, checked, UNCHECKED, Extent::Screen);
+        insta::assert_snapshot!(shown(&all), @r"
+        DIFFERS  corrected.p99  1000.25, expected 41000.5
+
+        3 checks, 1 DIFFERS: what this is about
+        ");
+        insta::assert_snapshot!(findings(&all, checked, UNCHECKED, Extent::Details), @r"
         ok       schema         2
         DIFFERS  corrected.p99  1000.25, expected 41000.5
         ok       histogram      012345678901234567890123456789012345678…
 
-        3 checks, 1 DIFFERS
-        not checked, because nothing shows it: the environment and the address; the figures of the generator and the machine; connections, users, connect times and the errors of idle connections; which arrivals waited; the load before the window; how many requests were in flight; agents' names, clocks and findings; and when one was lost, and what it had reported
+        3 checks, 1 DIFFERS: what this is about
+        not checked, because nothing shows it: the environment and the address; the
+        figures of the generator and the machine; connections, users, connect times and
+        the errors of idle connections; which arrivals waited; the load before the
+        window; how many requests were in flight; agents' names, clocks and findings;
+        and when one was lost, and what it had reported
         ");
-        assert!(findings(&all[..1], UNCHECKED).contains("\n1 check, no difference\n"));
-        assert!(
-            findings(&[all[1].clone(), all[1].clone()], UNCHECKED)
-                .contains("\n2 checks, 2 DIFFER\n")
-        );
+        let sum = "1 check, no difference: what this is about\n";
+        assert_eq!(shown(&all[..1]), sum);
+        let sum = "\n2 checks, 2 DIFFER: what this is about\n";
+        assert!(shown(&[all[1].clone(), all[1].clone()]).ends_with(sum));
     }
 }
