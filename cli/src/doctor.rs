@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::args::DoctorArgs;
 use crate::failure::{EXIT_COULD_NOT_RUN, Failure};
 use crate::output::{say, stdout_failed};
+use crate::text::extent::Extent;
 use crate::{json, text};
 
 /// The findings as a document.
@@ -42,7 +43,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         let document = Document { ready, checks: checks.iter().map(finding).collect() };
         json::write(&document, io::stdout().lock()).or_else(stdout_failed)?;
     } else {
-        say(&text::doctor::findings(&checks))?;
+        say(&text::doctor::findings(&checks, Extent::of(args.details)))?;
     }
     Ok(if ready { ExitCode::SUCCESS } else { ExitCode::from(EXIT_COULD_NOT_RUN) })
 }

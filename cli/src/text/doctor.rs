@@ -1,29 +1,40 @@
-//! The findings of `doctor`, one per line, with cause and cure below each problem.
+//! The findings of `doctor`: what isn't right, with cause and cure; on demand all that was checked.
 
 use engine::host::check::{Check, Severity};
 
+use super::extent::Extent;
+use super::figures::things;
 use super::layout::{Column, Text, aligned, widest};
 
-/// The findings, and a last line that sums them up.
-pub(crate) fn findings(checks: &[Check]) -> String {
+/// What isn't right, among details all that was checked, and a last line that sums it up.
+pub(crate) fn findings(checks: &[Check], extent: Extent) -> String {
+    let is_good = |check: &&Check| check.severity == Severity::Good;
+    let is_shown = |check: &&Check| extent == Extent::Details || !is_good(check);
+    let shown: Vec<&Check> = checks.iter().filter(is_shown).collect();
     let mut text = Text::new();
-    let columns =
-        [Column::Left(9), Column::Left(widest(checks.iter().map(|check| check.name)) + 2)];
-    for check in checks {
+    let columns = [Column::Left(9), Column::Left(widest(shown.iter().map(|check| check.name)) + 2)];
+    for check in &shown {
         let label = aligned(&columns, &[word(check.severity), check.name, ""]);
         text.field_of_lists(label.len(), &label, &check.found);
         for line in check.cause.iter().chain(&check.cure) {
-            text.row(&columns, &["", "", &format!("  {line}")]);
+            text.field(label.len() + 2, "", line);
         }
     }
+    if !shown.is_empty() {
+        text.blank();
+    }
     let has = |severity: Severity| checks.iter().any(|check| check.severity == severity);
-    text.blank();
-    text.line(if has(Severity::Missing) {
+    let ready = if has(Severity::Missing) {
         "Not ready: a run can't start until the missing items are fixed."
     } else if has(Severity::Warning) {
         "Ready to run; the warnings may affect the numbers."
     } else {
         "Ready to run."
+    };
+    let good = things(checks.iter().filter(is_good).count() as u64, "check");
+    text.line(match extent {
+        Extent::Screen => format!("{ready} {good} found nothing amiss."),
+        Extent::Details => ready.to_owned(),
     });
     text.done()
 }
@@ -56,7 +67,7 @@ mod tests {
         let even: Vec<String> = (0..32).map(|core| (2 * core).to_string()).collect();
         let found = format!("0 with cores {}; 1 with cores 65", even.join(","));
         let nodes = Check { found, ..check("memory nodes", Severity::Good, None, None) };
-        insta::assert_snapshot!(findings(&[nodes]), @r"
+        insta::assert_snapshot!(findings(&[nodes], Extent::Details), @r"
         good     memory nodes  0 with cores 0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,
                                32,34,36,38,40,42,44,46,48,50,52,54,56,58,60,62; 1 with
                                cores 65
@@ -72,7 +83,17 @@ mod tests {
             check("clock source", Severity::Warning, Some("slow"), Some("another")),
             check("io_uring", Severity::Missing, Some("forbidden"), Some("allow it")),
         ];
-        insta::assert_snapshot!(findings(&checks), @r"
+        insta::assert_snapshot!(findings(&checks, Extent::Screen), @r"
+        warning  clock source  as found
+                                 slow
+                                 another
+        missing  io_uring      as found
+                                 forbidden
+                                 allow it
+
+        Not ready: a run can't start until the missing items are fixed. 1 check found nothing amiss.
+        ");
+        insta::assert_snapshot!(findings(&checks, Extent::Details), @r"
         good     kernel        as found
         warning  clock source  as found
                                  slow
@@ -83,7 +104,11 @@ mod tests {
 
         Not ready: a run can't start until the missing items are fixed.
         ");
-        assert!(findings(&checks[..2]).ends_with("the warnings may affect the numbers.\n"));
-        assert!(findings(&checks[..1]).ends_with("Ready to run.\n"));
+        assert!(
+            findings(&checks[..2], Extent::Details)
+                .ends_with("the warnings may affect the numbers.\n")
+        );
+        let good = "Ready to run. 1 check found nothing amiss.\n";
+        assert_eq!(findings(&checks[..1], Extent::Screen), good);
     }
 }

@@ -353,7 +353,7 @@ fn a_stdout_without_a_reader_is_harmless_and_a_full_one_is_not() {
 
 #[test]
 fn doctor_lists_what_a_run_needs_and_exits_accordingly() {
-    let output = truetail(&["doctor"]);
+    let output = truetail(&["doctor", "--details"]);
     let stdout = String::from_utf8(output.stdout).expect("text");
     for name in [
         "kernel",
