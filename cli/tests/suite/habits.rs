@@ -304,7 +304,7 @@ fn variables_give_flags_and_an_unknown_one_is_refused() {
 }
 
 #[test]
-fn a_variable_that_a_command_has_no_use_for_is_ignored() {
+fn a_variable_that_a_command_does_not_use_is_ignored() {
     let output = binary()
         .env("TRUETAIL_LABEL", "a build")
         .args(["sweep", "http://127.0.0.1:1/", "--rates", "1..2", "--rate", "5"])
@@ -330,7 +330,7 @@ fn another_tools_line_is_answered_and_nothing_runs() {
 }
 
 #[test]
-fn a_url_without_a_scheme_is_loaded_and_a_template_is_sent_as_it_stands_with_a_warning() {
+fn a_url_without_a_scheme_is_loaded_and_a_template_is_sent_literally_with_a_warning() {
     let target = Target::start(&["--base-latency", "0s"]);
     let place = target.url.trim_start_matches("http://");
     let output = run(&[place, "-n", "5", "-b", r#"{"id":{{id}}}"#, "-o", "-", "-q"]);
