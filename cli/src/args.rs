@@ -365,8 +365,8 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "DIR", value_parser = file())]
     pub(crate) svg: Option<PathBuf>,
 
-    /// Print all that is known of each run: the reasons in full, lateness, connections, and what
-    /// the run checks of itself
+    /// Print everything that is known about each run: the reasons in full, lateness, connections,
+    /// and the checks of the run on itself
     #[arg(long, conflicts_with_all = ["html", "svg"])]
     pub(crate) details: bool,
 }

@@ -759,12 +759,15 @@ fn table() -> Vec<Flag> {
         .refused(&SERIES, "a series has a verdict for each step, and none of its own", OR_RUN)
         .shown(&["ab"], |arg, _| arg.help("Count slices even if their verdict is invalid")),
         flag(
-            switch("details", RESULTS).help(
-                "Print all that is known: the reasons in full, lateness, connections, and what \
-                    the run checks of itself",
-            ),
+            switch("details", RESULTS)
+                .help("Print everything that is known about the run")
+                .long_help(
+                    "Print everything that is known about the run: the reasons in full, lateness, \
+                    connections, and the checks of the run on itself",
+                ),
             |to, _| put(&mut to.results.details, Ok(true)),
-        ),
+        )
+        .usual(),
         flag(
             option("progress", RESULTS).value_name("HOW").help(
                 "How to show progress, on stderr: as a bar, as a line every 10 s, or not at all \
