@@ -226,7 +226,7 @@ fn table() -> Vec<Flag> {
         flag(
             option("warmup", LOAD)
                 .value_name("DURATION")
-                .help(with_default("Unrecorded load before it", Plan::default().warmup))
+                .help(with_default("Unrecorded load before the window", Plan::default().warmup))
                 .long_help(format!(
                     "Length of the warm-up before the window, which isn't recorded [default: {}, \
                     none with --requests]",
@@ -530,7 +530,7 @@ fn table() -> Vec<Flag> {
         flag(
             option("expect-status", VERDICT)
                 .value_name("LIST")
-                .help(with_default("Statuses that are good", Plan::default().expect_status))
+                .help(with_default("Statuses that count as success", Plan::default().expect_status))
                 .long_help(with_default(
                     "Statuses that count as success: codes and classes, e.g. 200,404 or 2xx",
                     Plan::default().expect_status,
