@@ -114,6 +114,9 @@ pub(super) fn table(of: &Comparison, extent: Extent) -> String {
     let head = [scale.unit, "A", "B", "B/A", "", "interval", "shows", ""].map(str::to_owned);
     row(&mut text, head);
     for ((one, a), b) in of.percentiles.iter().zip(a).zip(b) {
+        if extent == Extent::Screen && one.a.is_none() && one.b.is_none() {
+            continue;
+        }
         row(&mut text, percentile(one, [a, b]));
     }
     if let Some(errors) = &of.errors {
@@ -192,7 +195,13 @@ fn percentile(one: &PercentileChange, [a, b]: [String; 2]) -> [String; 8] {
         Some(ratio) if RATIO_MAX < ratio => format!(">{RATIO_MAX}"),
         Some(ratio) => format!("{ratio:.3}"),
     };
-    let [low, high] = one.interval.map(number);
+    let interval = match one.interval {
+        [None, None] => String::new(),
+        ends => {
+            let [low, high] = ends.map(number);
+            format!("[{low}, {high}]")
+        }
+    };
     let shows = one.shows.map_or("n/a".to_owned(), signed);
     let called = match (one.change, one.needed_s) {
         (Change::Unknown, Some(needed_s)) => format!("needs {}", seconds(needed_s)),
@@ -204,7 +213,7 @@ fn percentile(one: &PercentileChange, [a, b]: [String; 2]) -> [String; 8] {
         b,
         number(one.ratio),
         String::new(),
-        format!("[{low}, {high}]"),
+        interval,
         shows,
         format!("  {called}"),
     ]
@@ -410,7 +419,7 @@ mod tests {
         p50             5.06     5.06    1.000  [0.999, 1.001]    same
         p99.9           5.12     5.61    1.096  [1.080, 1.110]    slower
         p99.95          5.30     5.90    1.113  [0.900, n/a]      undecided
-        p99.99          5.30     5.90    1.113  [n/a, n/a]        n/a
+        p99.99          5.30     5.90    1.113                    n/a
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]    same
 
         All intervals together hold 99 times in 100. Changes below 1.0 % aren't called.
@@ -427,7 +436,7 @@ mod tests {
         p50             5.06     5.06    1.000  [0.999, 1.001]     +1.1 %  same
         p99.9           5.12     5.61    1.096  [1.080, 1.110]     +4.0 %  slower
         p99.95          5.30     5.90    1.113  [0.900, n/a]          n/a  undecided
-        p99.99          5.30     5.90    1.113  [n/a, n/a]            n/a  n/a
+        p99.99          5.30     5.90    1.113                        n/a  n/a
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]             same
 
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
