@@ -171,7 +171,7 @@ fn taken_time_explains(step: &Step) -> bool {
     };
     if missed(step).next().is_none() {
         // Then requests that weren't sent may be what fails it.
-        let unsent = 1.0 - step.sent_per_s / step.intended_per_s;
+        let unsent = 1.0 - step.sent_due_per_s / step.intended_per_s;
         return has(step, |reason| reason.code == Code::RateMissed) && unsent < share;
     }
     missed(step).all(explains)
@@ -339,7 +339,7 @@ mod tests {
             (0.02, &[stolen], false),
         ] {
             let mut step = taken(&met, share, codes);
-            step.sent_per_s = 0.97 * step.intended_per_s;
+            step.sent_due_per_s = 0.97 * step.intended_per_s;
             assert_eq!(is_disturbed(&step), excuses, "{share} {codes:?}");
         }
     }

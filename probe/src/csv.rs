@@ -13,11 +13,16 @@ use crate::step::{Latency, Outcome, Step};
 const PERCENTILES: [f64; 3] = [0.5, 0.99, 0.999];
 
 /// The columns, in order, as groups of names with what they hold.
-const COLUMNS: [(&[&str], &str); 19] = [
+const COLUMNS: [(&[&str], &str); 20] = [
     (&["rate"], "planned, per second"),
     (&["duration_s"], "length of the window, seconds"),
     (&["seed"], "that of the schedule"),
-    (&["intended", "sent", "answered"], "requests per second of the window"),
+    (
+        &["intended", "sent", "answered"],
+        "requests per second: due, sent and answered in the window, the last two whenever they \
+         were due",
+    ),
+    (&["sent_due", "answered_due"], "of those due in the window, sent and answered before its end"),
     (&["requests", "errors"], "requests of the window, and those without a good answer"),
     (
         &["backlog_growth", "fell_behind"],
@@ -91,14 +96,17 @@ pub fn write(mut writer: impl Write, steps: &[Step], trials: &[Trial]) -> io::Re
             seed,
             intended_per_s: intended,
             sent_per_s: sent,
+            sent_due_per_s: sent_due,
             answered_per_s: answered,
+            answered_due_per_s: answered_due,
             requests,
             errors,
             ..
         } = step;
         write!(
             writer,
-            "{rate},{duration_s},{seed},{intended},{sent},{answered},{requests},{errors}"
+            "{rate},{duration_s},{seed},{intended},{sent},{answered},{sent_due},{answered_due},\
+             {requests},{errors}"
         )?;
         write!(writer, ",{},{}", step.backlog.growth, cell(step.backlog.fell_behind))?;
         write!(writer, ",{}", cell(step.silent_from_s))?;

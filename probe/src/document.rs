@@ -14,7 +14,7 @@ use crate::step::Step;
 use crate::sweep::SweepPlan;
 
 /// Version of the documents.
-pub const SCHEMA: u32 = 6;
+pub const SCHEMA: u32 = 7;
 
 /// What every series has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -42,8 +42,7 @@ pub struct Knee {
     pub contradicting_per_s: Vec<f64>,
     /// Rates whose windows were too short to tell.
     pub undecided_per_s: Vec<f64>,
-    /// The most that was answered per second beyond it, of the requests of a window: a second way
-    /// to the capacity, from below, since answers to the warm-up's backlog don't count.
+    /// The most that was answered per second in a window beyond it: a second way to the capacity.
     pub answered_beyond_per_s: Option<f64>,
     /// What the steps at `to` were bounded by; `None` without such a rate, or if it isn't known.
     pub bound: Option<Side>,
@@ -166,6 +165,18 @@ mod tests {
         assert_eq!((found.from_per_s, found.to_per_s), (Some(200.0), Some(400.0)));
         assert!((found.rate_per_s.expect("both are known") - 282.84).abs() < 0.01);
         assert_eq!(found.bound, Some(Side::Target));
+    }
+
+    #[test]
+    fn what_was_answered_beyond_it_is_all_that_the_target_can_whenever_it_was_due() {
+        let step = Queue::serial_ms().run(&asked("3k", 5));
+        assert!((990.0..=1_001.0).contains(&step.answered_per_s), "{}", step.answered_per_s);
+        assert!(step.answered_due_per_s < step.answered_per_s, "{}", step.answered_due_per_s);
+        let answered = Some(step.answered_per_s);
+        let of_no_capacity = Step { rate_per_s: 100.0, ..step.clone() };
+        let mut steps = [of_no_capacity, step];
+        steps[0].backlog.fell_behind = Some(false);
+        assert_eq!(knee(&steps).answered_beyond_per_s, answered);
     }
 
     #[test]

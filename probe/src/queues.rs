@@ -131,6 +131,7 @@ impl Queue {
         let mut conns_free_ns = BinaryHeap::from(vec![Reverse(0_u64); conns]);
         let (mut requests, mut errors, mut capped, mut sent, mut at_target_ns) =
             (0_u64, 0, 0, 0, 0_u64);
+        let (mut sent_of_any, mut answers_of_any) = (0, 0);
         let mut lateness = Distribution::new();
         let (mut due_ns, mut corrected, mut naive) =
             (0.0, Distribution::new(), Distribution::new());
@@ -171,6 +172,8 @@ impl Queue {
             let done_ns = Some(*server + self.base_ns).filter(is_answered).unwrap_or(NEVER_NS);
             conns_free_ns.push(Reverse(done_ns));
             at_target_ns += done_ns.min(end_ns).saturating_sub(sent_ns.max(WARMUP_NS));
+            sent_of_any += u64::from((WARMUP_NS..end_ns).contains(&sent_ns));
+            answers_of_any += u64::from((WARMUP_NS..end_ns).contains(&done_ns));
             if !in_window {
                 continue;
             }
@@ -242,8 +245,10 @@ impl Queue {
             took_s: (given_up_ns.min(last_ns.max(end_ns)) as f64 / SECOND_NS as f64) + REST_S,
             seed: ask.seed,
             intended_per_s: requests as f64 / window_s,
-            sent_per_s: sent as f64 / window_s,
-            answered_per_s: answers as f64 / window_s,
+            sent_per_s: sent_of_any as f64 / window_s,
+            sent_due_per_s: sent as f64 / window_s,
+            answered_per_s: answers_of_any as f64 / window_s,
+            answered_due_per_s: answers as f64 / window_s,
             requests,
             errors,
             errors_interval: errors_interval(errors, requests, &Pieces::new(bad, EACH_S)),

@@ -116,7 +116,7 @@ impl Rule {
             Rule::Objectives => rate / SHRINKING,
             Rule::Load => match delivered(step).filter(is_lower) {
                 Some(delivered) => delivered,
-                None if step.answered_per_s == 0.0 => rate / SHRINKING.powi(2),
+                None if step.answered_due_per_s == 0.0 => rate / SHRINKING.powi(2),
                 None => rate / SHRINKING,
             },
         }
@@ -275,7 +275,7 @@ impl End {
             sent: if step.intended_per_s == 0.0 {
                 1.0
             } else {
-                step.sent_per_s / step.intended_per_s
+                step.sent_due_per_s / step.intended_per_s
             },
             growth: step.backlog.growth,
             growth_interval: step.backlog.interval,
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(by_load(&step), Outcome::Failed);
         // Lateness by itself is excused as well, if anybody took anything.
         let mut step = generator().run(&asked("1k", 5));
-        (step.sent_per_s, step.backlog.growth) = (step.intended_per_s, 0.0);
+        (step.sent_due_per_s, step.backlog.growth) = (step.intended_per_s, 0.0);
         step.pacer_lateness.percentiles.at_mut(0.5).value = Some(1_500.0);
         assert_eq!(by_load(&step), Outcome::Failed);
         step.figures.steal = Some(0.1);
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(by_load(&step), Outcome::Failed);
         // Those that were never sent are, if there was as little time.
         let mut step = generator().run(&asked("1k", 5));
-        (step.sent_per_s, step.errors, step.figures.steal) = (0.0, step.requests, Some(0.99));
+        (step.sent_due_per_s, step.errors, step.figures.steal) = (0.0, step.requests, Some(0.99));
         step.pacer_lateness = Latency::default();
         assert_eq!(by_load(&step), Outcome::Failed);
         step.figures.steal = Some(1.0);
@@ -348,11 +348,11 @@ mod tests {
         step.pacer_lateness.percentiles.at_mut(0.5).value = Some(1_500.0);
         assert_eq!(broke(&step), [Broke::Lateness]);
         step.pacer_lateness = Latency::default();
-        step.sent_per_s = 0.97 * step.intended_per_s;
+        step.sent_due_per_s = 0.97 * step.intended_per_s;
         assert_eq!(broke(&step), [Broke::Sent]);
         // One of ten is more than 2 %, and no share.
         step.requests = 10;
-        step.sent_per_s = 0.9 * step.intended_per_s;
+        step.sent_due_per_s = 0.9 * step.intended_per_s;
         assert_eq!(broke(&step), []);
     }
 }

@@ -27,10 +27,14 @@ pub struct Step {
     pub seed: u64,
     /// Requests per second of the window: intended.
     pub intended_per_s: f64,
-    /// Requests per second of the window: sent before its end.
+    /// Requests per second that were sent in the window, whenever they were due.
     pub sent_per_s: f64,
-    /// Requests per second of the window: answered before its end.
+    /// Of those due in the window, sent before its end.
+    pub sent_due_per_s: f64,
+    /// Requests per second that were answered in the window, whenever they were due.
     pub answered_per_s: f64,
+    /// Of those due in the window, answered before its end.
+    pub answered_due_per_s: f64,
     /// Requests intended in the window.
     pub requests: u64,
     /// Of these, those without a good answer.
@@ -248,8 +252,10 @@ impl Step {
             took_s: 0.0,
             seed: plan.seed,
             intended_per_s: part.rate.intended,
-            sent_per_s: part.rate.sent_due,
-            answered_per_s: part.rate.answered_due,
+            sent_per_s: part.rate.sent,
+            sent_due_per_s: part.rate.sent_due,
+            answered_per_s: part.rate.answered,
+            answered_due_per_s: part.rate.answered_due,
             requests: counts.intended,
             errors,
             errors_interval: errors_interval(

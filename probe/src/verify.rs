@@ -222,8 +222,10 @@ const EDGE_MAX: f64 = 1.001;
 /// request waits for its send as well, so naive latency is never the longer one.
 fn counts(step: &Step) -> Vec<Finding> {
     let mut findings = vec![
-        Finding::at_most("sent", step.intended_per_s, step.sent_per_s),
-        Finding::at_most("answered", EDGE_MAX * step.sent_per_s, step.answered_per_s),
+        Finding::at_most("sent_due", step.intended_per_s, step.sent_due_per_s),
+        Finding::at_most("sent", step.sent_per_s, step.sent_due_per_s),
+        Finding::at_most("answered_due", EDGE_MAX * step.sent_due_per_s, step.answered_due_per_s),
+        Finding::at_most("answered", step.answered_per_s, step.answered_due_per_s),
         Finding::at_most("corrected.count", step.requests, step.corrected.count),
         Finding::at_most("naive.count", step.corrected.count, step.naive.count),
         Finding::at_most("pacer_lateness.count", step.requests, step.pacer_lateness.count),
@@ -362,7 +364,7 @@ fn figure(step: &Step, metric: &str) -> Option<Option<f64>> {
     match metric {
         "errors" => Some((0 < step.requests).then(|| step.errors as f64 / step.requests as f64)),
         "rate" => {
-            Some((0.0 < step.intended_per_s).then(|| step.answered_per_s / step.intended_per_s))
+            Some((0.0 < step.intended_per_s).then(|| step.answered_due_per_s / step.intended_per_s))
         }
         "mean" => Some(step.corrected.mean),
         "max" => Some(step.corrected.max),
@@ -486,7 +488,7 @@ mod tests {
 
     #[test]
     fn a_changed_figure_of_a_sweep_is_named() {
-        let changes: [(&str, Tampering<SweepDocument>); 22] = [
+        let changes: [(&str, Tampering<SweepDocument>); 24] = [
             ("knee.rate", |of| of.knee.rate_per_s = of.knee.rate_per_s.map(|rate| rate + 1.0)),
             ("knee.from", |of| of.knee.from_per_s = None),
             ("knee.bound", |of| of.knee.bound = Some(Side::Generator)),
@@ -502,10 +504,14 @@ mod tests {
             ("1: silent_from_s: errors", |of| of.made.steps[0].silent_from_s = Some(0.0)),
             ("1: silent_from_s", |of| of.made.steps[0].silent_from_s = Some(2.5)),
             ("2: conns", |of| of.made.steps[1].figures.conns += 1),
-            ("1: sent", |of| of.made.steps[0].sent_per_s = 1.01 * of.made.steps[0].intended_per_s),
-            ("1: answered", |of| {
-                of.made.steps[0].answered_per_s = 1.01 * of.made.steps[0].sent_per_s
+            ("1: sent_due", |of| {
+                of.made.steps[0].sent_due_per_s = 1.01 * of.made.steps[0].intended_per_s
             }),
+            ("1: sent", |of| of.made.steps[0].sent_per_s *= 0.9),
+            ("1: answered_due", |of| {
+                of.made.steps[0].answered_due_per_s = 1.01 * of.made.steps[0].sent_due_per_s
+            }),
+            ("1: answered", |of| of.made.steps[0].answered_per_s *= 0.9),
             ("1: corrected.count", |of| of.made.steps[0].corrected.count *= 2),
             ("1: naive.count", |of| of.made.steps[0].naive.count += 1),
             ("1: pacer_lateness.count", |of| of.made.steps[0].pacer_lateness.count *= 2),

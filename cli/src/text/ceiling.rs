@@ -58,7 +58,8 @@ pub(crate) fn row(step: &Step, cut_short: bool, extent: Extent) -> String {
         return line(step, &[outcome.to_owned()]);
     }
     let us = |us: Option<f64>| us.map_or("n/a".to_owned(), time);
-    let sent = if step.intended_per_s == 0.0 { 1.0 } else { step.sent_per_s / step.intended_per_s };
+    let sent =
+        if step.intended_per_s == 0.0 { 1.0 } else { step.sent_due_per_s / step.intended_per_s };
     let cells = [
         rate(step.rate_per_s),
         rate(step.figures.throughput_per_s),
@@ -384,7 +385,7 @@ mod tests {
     fn a_step_is_a_line() {
         let first = "1k".parse().expect("a rate");
         let mut behind = step(123_456.7, 99_600);
-        behind.sent_per_s = 0.5 * behind.intended_per_s;
+        behind.sent_due_per_s = 0.5 * behind.intended_per_s;
         behind.backlog.growth = 0.5;
         let text = [Extent::Screen, Extent::Details]
             .map(|extent| {

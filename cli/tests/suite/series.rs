@@ -85,7 +85,7 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
     let said = said(&output);
     let sweep = document(&path("s.json"));
     assert_eq!(output.status.code(), Some(code_of_series(&sweep, true)), "{said}");
-    assert_eq!((&sweep["schema"], &sweep["interrupted"]), (&Value::from(6), &Value::from(false)));
+    assert_eq!((&sweep["schema"], &sweep["interrupted"]), (&Value::from(7), &Value::from(false)));
     assert!(!fs::read_to_string(path("s.json")).expect("text").contains("pa55"));
     assert_eq!(sweep["plan"]["seed"], 7);
     let steps = steps(&sweep);
@@ -100,6 +100,9 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
         // A window of 1 s states none.
         assert_eq!(step["corrected"]["intervals"]["needed_s"]["p50"], 5.0, "{step}");
     }
+    // What it answers in the window is in part what the warm-up left over.
+    let [answered, due] = ["answered_per_s", "answered_due_per_s"].map(|of| steps[3][of].as_f64());
+    assert!(due < answered, "{}", steps[3]);
     // Of 2,000/s half go unanswered in any case.
     let knee = &sweep["knee"];
     let to = knee["to_per_s"].as_f64().expect("it falls behind at the end");

@@ -224,7 +224,7 @@ fn unwritable_and_unreadable_files_are_refused() {
     refused(&["verify", &calibration], 1, &["REPORT", &calibration, "a calibration", "run"]);
     let ceiling = path("ceiling.json");
     fs::write(&ceiling, "{\"schema\": 2, \"passed\": 1.0, \"proof\": {}}").expect("written");
-    let why = "a ceiling of schema 2, and this version reads schema 6";
+    let why = "a ceiling of schema 2, and this version reads schema 7";
     refused(&["verify", &ceiling], 1, &["REPORT", &ceiling, why]);
     let unreadable = format!("--raw {missing}: can't be read (");
     refused(&["verify", &plan, "--raw", &missing], 2, &[&unreadable, "written by `run --raw`"]);
