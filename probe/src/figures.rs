@@ -8,7 +8,7 @@ use engine::record::shard_stats::ShardStats;
 use engine::report::environment::Limit;
 use engine::report::machine::Machine;
 use engine::report::machine::Ports;
-use engine::report::machine::{InterfaceTraffic, TcpCounts};
+use engine::report::machine::{InterfaceTraffic, TcpCounts, waited_for_others};
 use engine::report::{Generator, Report};
 use serde::{Deserialize, Serialize};
 
@@ -142,9 +142,7 @@ impl ShardTime {
             user: of(shard.cpu_user_s),
             system: of(shard.cpu_system_s),
             polling: of(shard.polling_s),
-            waited: of(shard.run_queue_delay_s).min(
-                machine.and_then(|machine| machine.used_by_others(shard)).unwrap_or(f64::INFINITY),
-            ),
+            waited: waited_for_others(machine, shard),
             interrupts: core.map(|time| time.interrupts),
             soft_interrupts: core.map(|time| time.soft_interrupts),
         }
@@ -244,6 +242,9 @@ mod tests {
         shard.run_queue_delay_s = 0.1;
         assert!((ShardTime::new(&shard, Some(&machine)).waited - 0.01).abs() < 1e-9);
         assert!((ShardTime::new(&shard, None).waited - 0.01).abs() < 1e-9, "nothing else is known");
+        // It slept through the window.
+        shard.observed_s = 0.0;
+        assert_eq!(ShardTime::new(&shard, Some(&machine)).waited, 0.0);
     }
 
     #[test]

@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
-use engine::report::verdict::{Level, Reason, Topic, Unit, Verdict};
-use engine::report::{Follows, Of};
+use engine::report::verdict::{Code, Level, Reason, Topic, Unit, Verdict};
+use engine::report::{Follows, Of, explains_added};
 
 use super::figures::{number, time};
 use super::layout::{Text, fitting};
@@ -195,12 +195,18 @@ fn consequences<'a>(verdict: &'a Verdict, reason: &'a Reason) -> impl Iterator<I
 }
 
 /// The first reason that a note may explain: an effect of the generator's on a number that the
-/// note's cause can move, on the same agent.
+/// note's cause can move, on the same agent. A pool of connections moves what opening them adds,
+/// and nothing else.
 fn explained<'a>(verdict: &'a Verdict, note: &Reason) -> Option<&'a Reason> {
     verdict.reasons.iter().find(|reason| {
         let is_of_one =
             reason.agent.is_none() || note.agent.is_none() || reason.agent == note.agent;
+        let is_measured = match reason.code {
+            Code::ClientShare => explains_added(note.code, reason),
+            _ => !matches!(note.code, Code::NotSettled | Code::PoolGrew),
+        };
         is_of_one
+            && is_measured
             && reason.code.rule().more.follows != Follows::Nothing
             && reason.touches.iter().any(|topic| note.touches.iter().any(|of| topic.is_of(*of)))
     })
@@ -367,8 +373,6 @@ fn name(reason: &Reason, level: Level) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::report::verdict::Code;
-
     use super::*;
 
     fn reason(code: Code, level: Level, evidence: &str) -> Reason {
@@ -484,6 +488,34 @@ mod tests {
                         its core 12 %.\n";
             assert_eq!(notes(&alone), want);
             assert!(!meanings(&alone).contains("cpu_contended"));
+        }
+    }
+
+    #[test]
+    fn a_cause_of_what_the_generator_added_has_a_part_in_it() {
+        let opening = Code::NotSettled.rule().cure;
+        let of_cores = Code::ClientShare.rule().cure;
+        let with_part = "the generator added 30 µs (20 %, 9 µs of it by opening connections)";
+        for (evidence, cure, causes) in [
+            ("the generator added 30 µs (20 %)", of_cores, &[Code::CpuContended][..]),
+            (with_part, of_cores, &[Code::PoolGrew, Code::CpuContended]),
+            (with_part, opening, &[Code::PoolGrew]),
+        ] {
+            let added = reason(Code::ClientShare, Level::Suspect, evidence);
+            let late = reason(Code::GeneratorLate, Level::Suspect, "it stalled");
+            let note = |code| reason(code, Level::Suspect, "seen");
+            let judged = Verdict {
+                level: Level::Suspect,
+                reasons: vec![Reason { cure: cure.to_owned(), ..added }, late],
+                notes: vec![note(Code::PoolGrew), note(Code::CpuContended)],
+            };
+            let found: Vec<Code> =
+                super::causes(&judged, &judged.reasons[0]).map(|note| note.code).collect();
+            assert_eq!(found, causes, "{evidence}; {cure}");
+            assert!(
+                !super::causes(&judged, &judged.reasons[1])
+                    .any(|note| { note.code == Code::PoolGrew })
+            );
         }
     }
 

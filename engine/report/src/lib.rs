@@ -34,5 +34,5 @@ pub mod verdict;
 pub use collected::NotOfPlan;
 pub use report::*;
 pub use rules::{Effect, Follows, More, Of, RULES, Rule, decided_by, judge, judge_agent};
-pub use rules::{GENERATOR_BOUND_MAX, STOPPED_MAX};
+pub use rules::{GENERATOR_BOUND_MAX, STOPPED_MAX, explains_added};
 pub use together::NotTogether;

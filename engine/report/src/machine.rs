@@ -33,6 +33,17 @@ pub struct Machine {
     pub tcp: Option<TcpCounts>,
 }
 
+/// The share of its time for which a shard waited for its core while others had it: of all that it
+/// waited, as much as they used of the core, where that is known. The rest is what waking the shard
+/// up and its own interrupts take. 0 of a shard that observed nothing.
+pub fn waited_for_others(machine: Option<&Machine>, shard: &ShardStats) -> f64 {
+    if shard.observed_s <= 0.0 {
+        return 0.0;
+    }
+    let others = machine.and_then(|machine| machine.used_by_others(shard));
+    (shard.run_queue_delay_s / shard.observed_s).min(others.unwrap_or(f64::INFINITY))
+}
+
 impl Machine {
     /// The share of the time in which others used a shard's core, if that is known.
     ///
@@ -41,8 +52,11 @@ impl Machine {
     /// waking the core and the network's interrupts take, thousands of times a second. A process
     /// that ended meanwhile is in the core's time alone; the interrupts that a thread was charged
     /// for hide the others there, not in the accounts of processes.
-    pub fn used_by_others(&self, shard: &ShardStats) -> Option<f64> {
+    pub(crate) fn used_by_others(&self, shard: &ShardStats) -> Option<f64> {
         let time = self.cores.iter().find(|time| time.core == shard.core)?;
+        if shard.observed_s <= 0.0 {
+            return None;
+        }
         let own = (shard.cpu_user_s + shard.cpu_system_s) / shard.observed_s;
         let of_core = time.busy - time.interrupts - own;
         let contenders = self.contenders.iter().filter(|other| other.core == shard.core);

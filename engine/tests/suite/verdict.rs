@@ -746,9 +746,10 @@ fn a_wait_that_the_quota_explains_is_not_blamed_on_others() {
 
 #[test]
 fn waking_an_idle_core_takes_time_that_nobody_else_had() {
-    let judged = |others: f64, interrupts: f64, named_s: f64| -> Vec<(Code, f64)> {
+    let with = |others: f64, interrupts: f64, named_s: f64, throttled_s: Option<f64>| -> Verdict {
         let mut report = clean();
         waited_for_its_core(&mut report, 0.035);
+        added(&mut report, "p99", 100.0);
         let shard = &report.generator.shards[0];
         let own = (shard.cpu_user_s + shard.cpu_system_s) / shard.observed_s;
         let (core, busy, cpu_s) = (shard.core, own + others + interrupts, named_s);
@@ -756,15 +757,29 @@ fn waking_an_idle_core_takes_time_that_nobody_else_had() {
             vec![CoreTime { core, busy, interrupts, soft_interrupts: interrupts }];
         machine(&mut report).contenders =
             vec![Contender { name: "cc1plus".to_owned(), pid: 123, cpu_s, core }];
-        machine(&mut report).throttled_s = Some(0.0);
-        let notes = judge(&report).notes;
-        notes.iter().map(|reason| (reason.code, (reason.figure * 1e3).round())).collect()
+        machine(&mut report).throttled_s = throttled_s;
+        judge(&report)
+    };
+    let judged = |others: f64, interrupts: f64, named_s: f64| -> Vec<(Code, f64)> {
+        let [known, unknown] =
+            [Some(0.0), None].map(|quota| with(others, interrupts, named_s, quota).notes);
+        let of = |notes: &[Reason]| -> Vec<(Code, f64)> {
+            notes.iter().map(|note| (note.code, (note.figure * 1e3).round())).collect()
+        };
+        assert_eq!(of(&known), of(&unknown), "what others used is known without the quota");
+        of(&known)
     };
     assert_eq!(judged(0.005, 0.0, 0.0), []);
     assert_eq!(judged(0.005, 0.15, 0.0), []);
     assert_eq!(judged(0.02, 0.0, 0.0), [(Code::CpuContended, 20.0)]);
     assert_eq!(judged(0.5, 0.0, 0.0), [(Code::CpuContended, 35.0)]);
     assert_eq!(judged(0.0, 0.0, 0.5), [(Code::CpuContended, 35.0)], "a process that was named");
+    for (others, waited) in [(0.0, None), (0.02, Some("2.00 %")), (0.5, Some("3.50 %"))] {
+        let evidence = &with(others, 0.0, 0.0, Some(0.0)).reasons[0].evidence;
+        let told = evidence.split("; a shard waited for its core ").nth(1);
+        let told = told.and_then(|rest| rest.strip_suffix(" of the time"));
+        assert_eq!(told, waited, "{evidence}");
+    }
 }
 
 #[test]

@@ -15,8 +15,9 @@ use super::load::{CAPPED_MAX, held_by_generator};
 use super::machine::cores_taken;
 use super::rule::Found;
 use super::share::{HALF, percent, share};
+use super::table::OPEN_AHEAD;
 use crate::figures::{count, time};
-use crate::verdict::Topic;
+use crate::verdict::{Code, Reason, Topic};
 use crate::{ClientPart, Report};
 
 /// Share of the responses that may lack the kernel's stamp, such as those that end when the target
@@ -28,6 +29,18 @@ const CLAMPED_MAX: f64 = 0.01;
 /// Share of a paced loop's requests that have to have waited for their connection before it matters
 /// what these waited for.
 const WAITED_MIN: f64 = 0.001;
+
+/// How the evidence names what opening connections added.
+const BY_OPENING: &str = "by opening connections";
+
+/// Whether a note may explain what the generator added, by the part of it that the evidence has:
+/// the pool of connections what opening them took, and all else what is beside that.
+pub fn explains_added(note: Code, added: &Reason) -> bool {
+    match note {
+        Code::NotSettled | Code::PoolGrew => added.evidence.contains(BY_OPENING),
+        _ => added.cure != OPEN_AHEAD,
+    }
+}
 
 /// Whether most responses have the kernel's stamp.
 pub(super) fn mostly_stamped(report: &Report) -> bool {
@@ -185,7 +198,7 @@ pub(super) fn added(report: &Report) -> Option<Found> {
     let shown = |(quantile, part): &(Quantile, &ClientPart)| {
         let opening = match part.opening {
             0.0 => String::new(),
-            opening => format!(", {} of it by opening connections", time(opening)),
+            opening => format!(", {} of it {BY_OPENING}", time(opening)),
         };
         format!(
             "{} of the {} at {} ({}{opening})",
@@ -211,9 +224,7 @@ pub(super) fn added(report: &Report) -> Option<Found> {
         Found::suspect(figure, bounds.client_share, evidence)
             .invalid_if(mostly_own)
             .touches(if is_tail_alone { &[Topic::Tail] } else { &[Topic::Latency] })
-            .cure(is_opening.then_some(
-                "open connections in advance with --prewarm, or leave some idle with --spare",
-            )),
+            .cure(is_opening.then_some(OPEN_AHEAD)),
     )
 }
 

@@ -7,7 +7,7 @@ use super::rule::Found;
 use super::share::percent;
 use crate::Report;
 use crate::figures::count;
-use crate::machine::{CoreTime, Machine};
+use crate::machine::{CoreTime, Machine, waited_for_others};
 
 /// Share of a shard's time that others took, beyond which the run is invalid: p90 is theirs then.
 const STOLEN_INVALID: f64 = 0.1;
@@ -90,8 +90,8 @@ pub(super) fn cpu_stolen(report: &Report) -> Option<Found> {
 /// explains a percentile long before it is a reason of its own.
 pub(super) fn cores_taken(report: &Report) -> String {
     let steal = machine(report).and_then(|machine| machine.steal).unwrap_or(0.0);
-    let shards = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
-    let waited = shards.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(0.0, f64::max);
+    let shards = report.generator.shards.iter();
+    let waited = shards.map(|shard| waited_for_others(machine(report), shard)).fold(0.0, f64::max);
     let steal = (TAKEN_MIN <= steal)
         .then(|| format!("; the hypervisor took {} of the cores' time", percent(steal)));
     let waited = (TAKEN_MIN <= waited)
@@ -105,19 +105,20 @@ pub(super) fn cpu_contended(report: &Report) -> Option<Found> {
     // of the quota has a reason of its own with another cure, so it is subtracted; with several
     // cores throttled that is too much, because the kernel reports their sum.
     let throttled = throttled(report);
+    let others_of =
+        |shard: &ShardStats| machine(report).and_then(|machine| machine.used_by_others(shard));
     let beyond_quota = |shard: &ShardStats| {
         let waited = shard.run_queue_delay_s / shard.observed_s;
-        let Some(throttled) = throttled else { return waited };
-        let others = machine(report).and_then(|machine| machine.used_by_others(shard));
-        let most = others.unwrap_or(f64::INFINITY);
-        (waited - throttled).clamp(0.0, most)
+        (waited - throttled.unwrap_or(0.0)).clamp(0.0, others_of(shard).unwrap_or(f64::INFINITY))
     };
     let shards = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
     let figure = shards.map(beyond_quota).fold(0.0, f64::max);
     if figure <= bounds.stolen {
         return None;
     }
+    let are_known = report.generator.shards.iter().all(|shard| others_of(shard).is_some());
     let quota = match throttled {
+        None if are_known => "",
         None => ", held by others or by a quota, which is not known here",
         Some(throttled) if 0.0 < throttled => " beyond what its quota explains",
         Some(_) => "",

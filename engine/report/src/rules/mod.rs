@@ -17,6 +17,7 @@ mod rule;
 mod share;
 mod table;
 
+pub use client::explains_added;
 pub use generator::{GENERATOR_BOUND_MAX, STOPPED_MAX};
 pub use rule::{Effect, Follows, More, Of, Rule};
 pub use table::{RULES, decided_by};

@@ -317,7 +317,7 @@ pub static RULES: &[Rule] = &[
         touches: &[Latency],
         unit: Unit::Share,
         meaning: "the window began before the load had found its number of connections",
-        cure: "open connections in advance with --prewarm, or leave some idle with --spare",
+        cure: OPEN_AHEAD,
         checks: &[connections::not_settled],
         more: More {
             plain: Some("the pool of connections was still growing when the measurement began"),
@@ -659,6 +659,8 @@ pub static RULES: &[Rule] = &[
     },
 ];
 
+pub(super) const OPEN_AHEAD: &str =
+    "open connections in advance with --prewarm, or leave some idle with --spare";
 const OWN_CORES: &str =
     "dedicate cores to the shards (--cores), use --wait spin, or stop what else runs there";
 const NO_CORE: &str = "the generator could not run while others did: it sent and received late";
