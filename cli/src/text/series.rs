@@ -626,9 +626,13 @@ fn samples(made: &Made) -> String {
         .max_by(|(_, _, one_s), (_, _, other_s)| one_s.total_cmp(other_s));
     lacking.map_or(String::new(), |(step, objective, needed_s)| {
         let (metric, rate) = (&objective.metric, at(step.rate_per_s));
-        let requests = objective.needed.map(|needed| format!(" {} requests,", count(needed)));
-        let requests = requests.unwrap_or_default();
-        format!(": {metric} takes{requests} at {rate} a --duration of {needed_s:.0}s")
+        let duration = format!("a --duration of {needed_s:.0}s");
+        match objective.needed.map(count) {
+            Some(needed) => {
+                format!(": to judge {metric} takes {needed} requests, at {rate} {duration}")
+            }
+            None => format!(": to judge {metric} at {rate} takes {duration}"),
+        }
     })
 }
 
@@ -1163,6 +1167,9 @@ mod tests {
         few.slo = Some(Slo { judgement: Judgement::Undecided, objectives: lacking });
         (few.rate_per_s, few.outcome) = (40.0, Some(Outcome::Undecided));
         text += &search_ends(&document, &[]);
+        let slo = document.made.steps[0].slo.as_mut().expect("objectives");
+        (slo.objectives[0].needed, slo.objectives[0].needed_s) = (None, Some(5.0));
+        text += &search_ends(&document, &[]);
         insta::assert_snapshot!(text, @r"
         Searching for the highest rate that meets p99<20ms,errors<1%, from 200/s up;
         errors<1% is implied, since a failed request has no latency
@@ -1194,9 +1201,13 @@ mod tests {
         INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
         Each step that decided something is INVALID: don't trust this answer.
 
-        No rate passed, and none failed. 20/s, 40/s remained undecided: p99 takes 3,842
-        requests, at 40/s a --duration of 97s. The search stopped at --max-steps 40,
-        incomplete.
+        No rate passed, and none failed. 20/s, 40/s remained undecided: to judge p99
+        takes 3,842 requests, at 40/s a --duration of 97s. The search stopped at
+        --max-steps 40, incomplete.
+        INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
+
+        No rate passed, and none failed. 20/s, 40/s remained undecided: to judge p99 at
+        40/s takes a --duration of 5s. The search stopped at --max-steps 40, incomplete.
         INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
         ");
     }
