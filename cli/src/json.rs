@@ -149,3 +149,94 @@ pub(crate) fn read_document(reader: impl Read) -> Result<Document, DocumentError
         _ => Document::Report(serde_json::from_str(&text)?),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use engine::plan::Plan;
+    use engine::record::outcome::Outcome;
+    use engine::record::stamps::{Ending, StampedBy, Stamps};
+    use engine::report::machine::{Contender, CoreTime};
+    use engine::report::{Report, judge};
+    use engine::sys::units::{CoreList, Nanos};
+    use probe::step::Step;
+    use serde::Serialize;
+    use serde::de::DeserializeOwned;
+    use serde_json::Value;
+
+    use crate::text::made_up;
+
+    /// The report of an open run of 6 s at 100/s, on a core that others used too.
+    fn report() -> Report {
+        let plan = Plan {
+            target: "http://127.0.0.1:1/".to_owned(),
+            rate: Some("100".parse().expect("a rate")),
+            duration: Nanos::from_secs(6),
+            warmup: Nanos(0),
+            cores: Some(CoreList::new(vec![0])),
+            ..Plan::default()
+        };
+        let plan = plan.complete(&[0]).expect("a plan that runs");
+        let answered = |due_ns: u64| {
+            let (noticed_ns, sent_ns) = (due_ns + 100, due_ns + 200);
+            let stamps =
+                Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited: false, step: 0 };
+            let (received_ns, handled_ns) = (due_ns + 100_000, due_ns + 120_000);
+            let ending = Ending { received_ns, handled_ns, stamped_by: StampedBy::Kernel };
+            // One in eight fails.
+            let status = if due_ns.is_multiple_of(8) { 503 } else { 200 };
+            (stamps, ending, Outcome::Answered(status))
+        };
+        let recorded = made_up::record(&plan, (0, 1), answered, |_, _, _| {});
+        let mut report = made_up::report(&plan, vec![recorded], None);
+        let shard = &mut report.generator.shards[0];
+        (shard.cpu_user_s, shard.cpu_system_s, shard.run_queue_delay_s) = (1.0, 2.0, 0.5);
+        let machine = report.generator.machine.as_mut().expect("that of one run");
+        (machine.observed_s, machine.steal, machine.throttled_s) = (6.0, Some(0.1), Some(0.1));
+        machine.cores =
+            vec![CoreTime { core: 0, busy: 0.9, interrupts: 0.2, soft_interrupts: 0.1 }];
+        let name = "other".to_owned();
+        machine.contenders = vec![Contender { name, pid: 7, cpu_s: 0.3, core: 3 }];
+        report
+    }
+
+    /// The places of all numbers that a run found.
+    fn numbers(value: &Value, place: &str, into: &mut Vec<String>) {
+        match value {
+            Value::Number(_) => into.push(place.to_owned()),
+            Value::Array(all) => {
+                let each = all.iter().enumerate();
+                each.for_each(|(at, one)| numbers(one, &format!("{place}/{at}"), into));
+            }
+            Value::Object(all) => {
+                let found = all.iter().filter(|(name, _)| !place.is_empty() || *name != "config");
+                found.for_each(|(name, one)| numbers(one, &format!("{place}/{name}"), into));
+            }
+            Value::Null | Value::Bool(_) | Value::String(_) => {}
+        }
+    }
+
+    fn comes_back<T: Serialize + DeserializeOwned>(value: &T, changed: &str) {
+        let text = serde_json::to_string(value).expect("it is written");
+        let again: Result<T, _> = serde_json::from_str(&text);
+        assert!(again.is_ok(), "{changed}: {:?}", again.err());
+    }
+
+    #[test]
+    fn what_is_computed_of_a_run_can_be_read_whatever_was_zero() {
+        let whole = serde_json::to_value(report()).expect("a document");
+        let mut places = Vec::new();
+        numbers(&whole, "", &mut places);
+        assert!(300 < places.len(), "{}", places.len());
+        let mut read = 0;
+        for place in &places {
+            let mut changed = whole.clone();
+            let number = changed.pointer_mut(place).expect("it is there");
+            *number = if number.is_u64() { Value::from(0) } else { Value::from(0.0) };
+            let Ok(changed) = serde_json::from_value::<Report>(changed) else { continue };
+            read += 1;
+            comes_back(&Step::new(&changed), place);
+            comes_back(&judge(&changed), place);
+        }
+        assert!(places.len() / 2 < read, "{read} of {}", places.len());
+    }
+}

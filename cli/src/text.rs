@@ -20,7 +20,7 @@ pub(crate) mod flamediff;
 pub(crate) mod layout;
 #[cfg(test)]
 #[path = "../../engine/tests/suite/made_up.rs"]
-mod made_up;
+pub(crate) mod made_up;
 pub(crate) mod page;
 mod parts;
 mod per_agent;
