@@ -3,10 +3,14 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use engine::record::series::SLOTS_MAX;
+use engine::stats::distribution::{INTERVAL_DIGITS, interval_histogram};
+use engine::stats::encoded::to_text;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use serde_json::Value;
@@ -39,10 +43,49 @@ fn bomb() -> String {
     BASE64_STANDARD.encode([&[0x1c, 0x84, 0x93, 0x14], &length[..], &deflated].concat())
 }
 
+/// The text of a histogram that hardly any could be longer than: all its counts are large, though
+/// not more together than a run may have, and no two are alike.
+fn largest(digits: u8) -> String {
+    let mut histogram = interval_histogram(digits);
+    let values: Vec<u64> = histogram.iter_all().map(|bucket| bucket.value_iterated_to()).collect();
+    for (at, value) in values.into_iter().enumerate() {
+        let count = (at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+        // The last bucket ends beyond the range.
+        let _ = histogram.record_n(value, count);
+    }
+    to_text(&histogram)
+}
+
+/// Puts one text in the place of every histogram.
+fn replace(value: &mut Value, with: &str) {
+    match value {
+        Value::Object(fields) => fields.iter_mut().for_each(|(name, value)| {
+            if name == "histogram" {
+                *value = Value::from(with);
+            } else {
+                replace(value, with);
+            }
+        }),
+        Value::Array(values) => values.iter_mut().for_each(|value| replace(value, with)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The memory that a command may take, KiB: the intervals' histograms, of which there are 512 at
+/// most, are the largest part of what a report can ask for.
+const MEMORY_KIB: u64 = 100 << 10;
+
 /// What a command says in this folder, its exit code, and how long that took.
 fn read(folder: &Path, args: &[&str]) -> (Option<i32>, String, Duration) {
     let began = Instant::now();
-    let output = binary().args(args).current_dir(folder).output().expect("the binary runs");
+    let limited = format!("ulimit -d {MEMORY_KIB} && exec \"$0\" \"$@\"");
+    let output = Command::new("sh")
+        .args(["-c", &limited])
+        .arg(binary().get_program())
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .expect("the binary runs");
     (output.status.code(), said(&output), began.elapsed())
 }
 
@@ -66,22 +109,38 @@ fn a_report_that_was_changed_is_refused_by_every_command_that_reads_it() {
         assert_eq!(code, Some(0), "{args:?} of what the run wrote: {said}");
     }
     fs::remove_file(folder.path().join("page.html")).expect("it was written");
-    for (pointer, value, named) in [
-        ("/corrected/p99", Value::from(-5.0), "corrected.p99"),
-        ("/naive/p50", Value::from(2.0 * p50), "naive.p50"),
-        ("/verdict/level", Value::from(level), "verdict"),
-        ("/bad", Value::from(7), "bad"),
-        ("/corrected/histogram", Value::from(bomb()), "corrected.histogram"),
-        ("/series/intervals/0/histogram", Value::from(bomb()), "series"),
-    ] {
+    let with = |pointer: &str, value: Value| {
         let mut changed = report.clone();
         *changed.pointer_mut(pointer).expect("a figure") = value;
+        changed
+    };
+    // As many intervals as there may be.
+    let intervals = report["series"]["intervals"].as_array().expect("a list");
+    let intervals: Vec<Value> = intervals.iter().cycle().take(SLOTS_MAX).cloned().collect();
+    let with_all = |of_intervals: &str, of_others: &str| {
+        let mut series = Value::from(intervals.clone());
+        replace(&mut series, of_intervals);
+        let mut changed = report.clone();
+        replace(&mut changed, of_others);
+        changed["series"]["intervals"] = series;
+        changed
+    };
+    for (pointer, changed, named) in [
+        ("p99", with("/corrected/p99", Value::from(-5.0)), "corrected.p99"),
+        ("p50", with("/naive/p50", Value::from(2.0 * p50)), "naive.p50"),
+        ("verdict", with("/verdict/level", Value::from(level)), "verdict"),
+        ("bad", with("/bad", Value::from(7)), "bad"),
+        ("one", with("/corrected/histogram", Value::from(bomb())), "corrected.histogram"),
+        ("interval", with("/series/intervals/0/histogram", Value::from(bomb())), "series"),
+        ("bombs", with_all(&largest(INTERVAL_DIGITS), &bomb()), "histogram"),
+        ("all", with_all(&largest(INTERVAL_DIGITS), &largest(3)), "within its bucket"),
+    ] {
         fs::write(folder.path().join("changed.json"), changed.to_string()).expect("written");
         for args in READERS {
             let (code, said, took) = read(folder.path(), args);
             assert_eq!(code, Some(1), "{args:?} {pointer}: {said}");
             assert!(said.contains(named), "{args:?} {pointer}: {said}");
-            assert!(took < Duration::from_secs(5), "{args:?} {pointer}: {took:?}");
+            assert!(took < Duration::from_secs(10), "{args:?} {pointer}: {took:?}");
             if args[0] != "verify" {
                 let start = "truetail: REPORT changed.json: contradicts itself: ";
                 assert!(said.starts_with(start) && said.lines().count() == 1, "{said}");
