@@ -12,3 +12,4 @@ mod findings;
 mod hold;
 mod ledger;
 mod null_target;
+mod overload;

@@ -594,6 +594,15 @@ mod tests {
     }
 
     #[test]
+    fn what_was_due_in_the_window_stands_beside_what_happened_in_it() {
+        let mut report = report(true, part(250, 260, 1, 2));
+        let of = &mut report.whole.rate;
+        (of.intended, of.sent_due, of.answered_due) = (500_000.0, 12.5, 0.0);
+        let line = "due per second   500,000, of which 12.5 sent, 0 answered\n";
+        assert!(lines(&report).starts_with(line), "{}", lines(&report));
+    }
+
+    #[test]
     fn whatever_happened_has_its_line() {
         let mut part = part(250, 260, 1, 2);
         part.connect_time = times(90, 20);

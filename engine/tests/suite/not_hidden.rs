@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::plan::{Plan, Switch};
-use engine::record::counts::CountsBy;
+use engine::record::counts::{CountsBy, WarmupCounts};
 use engine::record::outcome::Cause;
 use engine::report::verdict::{Code, Reason};
 use engine::report::{Rates, Report};
@@ -357,6 +357,12 @@ fn what_a_target_answers_in_the_window_counts_whenever_it_was_due() {
     // do.
     assert!((10.0..=210.0).contains(&answered), "{answered}/s");
     assert!((answered - sent).abs() < 2.6, "one of 400 ms: {sent}/s sent, {answered}/s answered");
+    let Reason { code, evidence, cure, .. } = &report.verdict.reasons[0];
+    assert_eq!(*code, Code::NothingSent, "{:?}", report.verdict);
+    let WarmupCounts { sent, answered, .. } = &report.whole.counts.warmup;
+    let told = format!("the target answered {answered} of {sent}");
+    assert!(0 < *answered && evidence.contains(&told), "{evidence}");
+    assert!(cure.contains("--rate") && cure.contains("what the target answers"), "{cure}");
     assert_sound(&report);
 }
 
