@@ -39,7 +39,7 @@ use super::values::{
     WAITS, WHOLE_MAX, by_name, credentials, file_name, ip_address, is_named, name_or_stdout,
     profile_name, prom_name, stages, tag, url, whole_amount,
 };
-use super::{FIRST_RATE, FIRST_RATE_OF_CEILING, LOADING, defaults, targets};
+use super::{FIRST_RATE, FIRST_RATE_OF_CEILING, defaults, targets};
 use crate::flamegraph::Flamegraph;
 use crate::gate::FailOn;
 use crate::ndjson::Ndjson;
@@ -420,12 +420,6 @@ fn table() -> Vec<Flag> {
                     {QUEUE_MAX_DEFAULT}]"
             )),
             |to, given| put(&mut to.plan.queue_max, parsed::<Nanos>(given)),
-        ),
-        // Plan files and scripts for older versions have it.
-        flag(option("backfill", LOAD), |_, _| Ok(())).refused(
-            &LOADING,
-            "latencies are corrected by intended times, which back-filling only approximates",
-            "omit it",
         ),
         flag(
             option("keepalive", CONNECTIONS)
