@@ -17,8 +17,7 @@
 use crate::bytes::Bytes;
 use crate::frame::{self, Frame, FrameError, FrameReader, Kind, TooLong};
 use crate::key::Key;
-use crate::message::Message;
-pub use crate::noise::Side;
+use crate::message::{Message, Side};
 use crate::noise::{Handshake, NotAuthentic, Records};
 use crate::refusal::Refusal;
 
@@ -172,7 +171,7 @@ impl Channel {
     pub fn send(&mut self, message: &Message) -> Result<(), TooLong> {
         assert!(self.is_open(), "only an authenticated peer is told anything");
         let kind = self.push(message)?;
-        assert!(sends(self.side, kind), "{kind} isn't for this side to send");
+        assert!(kind.is_sent_by(self.side), "{kind} isn't for this side to send");
         Ok(())
     }
 
@@ -221,7 +220,7 @@ impl Channel {
     /// What a frame means here and now; `None` if it was for this module alone.
     fn take(&mut self, frame: &Frame) -> Result<Option<Message>, ChannelError> {
         let kind = frame.kind();
-        if !sends(self.side.other(), kind) {
+        if !kind.is_sent_by(self.side.other()) {
             return Err(ChannelError::OutOfTurn(kind));
         }
         match (frame.message()?, &mut self.stage) {
@@ -323,28 +322,6 @@ impl Side {
             Side::Controller => Side::Agent,
             Side::Agent => Side::Controller,
         }
-    }
-}
-
-/// Whether this side may send messages of this type.
-fn sends(side: Side, kind: Kind) -> bool {
-    match kind {
-        Kind::Refused | Kind::Hello | Kind::Bye => true,
-        Kind::Open
-        | Kind::Confirm
-        | Kind::Ping
-        | Kind::Heartbeat
-        | Kind::Prepare
-        | Kind::Start
-        | Kind::Stop
-        | Kind::Collect => side == Side::Controller,
-        Kind::Accept
-        | Kind::Pong
-        | Kind::Ready
-        | Kind::Progress
-        | Kind::Report
-        | Kind::Samples
-        | Kind::Shard => side == Side::Agent,
     }
 }
 

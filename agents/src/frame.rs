@@ -24,7 +24,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::codec;
-use crate::message::Message;
+use crate::message::{Message, Side};
 use crate::versions::PROTOCOL;
 
 /// Bytes before a frame's payload.
@@ -52,106 +52,77 @@ struct Header {
     length: U32,
 }
 
-/// The type of a message: the variant of [`Message`] of the same name, in the same order.
-#[expect(missing_docs, reason = "the message of that name says what it is")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Open,
-    Accept,
-    Confirm,
-    Refused,
-    Hello,
-    Ping,
-    Pong,
-    Heartbeat,
-    Prepare,
-    Ready,
-    Start,
-    Progress,
-    Stop,
-    Collect,
-    Report,
-    Samples,
-    Shard,
-    Bye,
+/// Declares [`Kind`] and what holds of each type from the same rows.
+macro_rules! kinds {
+    ($($kind:ident: $($sender:ident)|+, $max:expr, $early:literal;)*) => {
+        /// The type of a message: the variant of [`Message`] of the same name.
+        #[expect(missing_docs, reason = "the message of that name says what it is")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $($kind,)*
+        }
+
+        impl Kind {
+            /// Every type, by its number in a frame.
+            pub const ALL: &[Kind] = &[$(Kind::$kind),*];
+
+            /// The type of a message.
+            pub(crate) fn of_message(message: &Message) -> Kind {
+                match message {
+                    $(Message::$kind { .. } => Kind::$kind,)*
+                }
+            }
+
+            /// Whether this side may send messages of this type.
+            pub(crate) fn is_sent_by(self, side: Side) -> bool {
+                match self {
+                    $(Kind::$kind => [$(Side::$sender),+].contains(&side),)*
+                }
+            }
+
+            /// The longest payload of this type.
+            pub fn payload_max(self) -> usize {
+                match self {
+                    $(Kind::$kind => $max,)*
+                }
+            }
+
+            /// Whether a peer may send it before it is authenticated.
+            fn comes_early(self) -> bool {
+                match self {
+                    $(Kind::$kind => $early,)*
+                }
+            }
+        }
+    };
+}
+
+// In the order of the messages: who sends it, the longest payload, whether it comes early.
+kinds! {
+    Open: Controller, OPENING_MAX, true;
+    Accept: Agent, OPENING_MAX, true;
+    Confirm: Controller, OPENING_MAX, true;
+    Refused: Controller | Agent, CONTROL_MAX, true;
+    Hello: Controller | Agent, CONTROL_MAX, false;
+    Ping: Controller, CONTROL_MAX, false;
+    Pong: Agent, CONTROL_MAX, false;
+    Heartbeat: Controller, CONTROL_MAX, false;
+    Prepare: Controller, CONTROL_MAX, false;
+    Ready: Agent, CONTROL_MAX, false;
+    Start: Controller, CONTROL_MAX, false;
+    Progress: Agent, CONTROL_MAX, false;
+    Stop: Controller, CONTROL_MAX, false;
+    Collect: Controller, CONTROL_MAX, false;
+    Report: Agent, RESULTS_MAX, false;
+    Samples: Agent, SAMPLES_MAX, false;
+    Shard: Agent, RESULTS_MAX, false;
+    Bye: Controller | Agent, CONTROL_MAX, false;
 }
 
 impl Kind {
-    /// Every type, by its number in a frame.
-    pub const ALL: [Kind; 18] = [
-        Kind::Open,
-        Kind::Accept,
-        Kind::Confirm,
-        Kind::Refused,
-        Kind::Hello,
-        Kind::Ping,
-        Kind::Pong,
-        Kind::Heartbeat,
-        Kind::Prepare,
-        Kind::Ready,
-        Kind::Start,
-        Kind::Progress,
-        Kind::Stop,
-        Kind::Collect,
-        Kind::Report,
-        Kind::Samples,
-        Kind::Shard,
-        Kind::Bye,
-    ];
-
     /// The type of this number.
     fn of(number: u8) -> Option<Kind> {
         Kind::ALL.get(usize::from(number)).copied()
-    }
-
-    /// The type of a message.
-    pub(crate) fn of_message(message: &Message) -> Kind {
-        match message {
-            Message::Open(_) => Kind::Open,
-            Message::Accept(_) => Kind::Accept,
-            Message::Confirm(_) => Kind::Confirm,
-            Message::Refused(_) => Kind::Refused,
-            Message::Hello(_) => Kind::Hello,
-            Message::Ping(_) => Kind::Ping,
-            Message::Pong(_) => Kind::Pong,
-            Message::Heartbeat => Kind::Heartbeat,
-            Message::Prepare(_) => Kind::Prepare,
-            Message::Ready(_) => Kind::Ready,
-            Message::Start(_) => Kind::Start,
-            Message::Progress(_) => Kind::Progress,
-            Message::Stop => Kind::Stop,
-            Message::Collect(_) => Kind::Collect,
-            Message::Report(_) => Kind::Report,
-            Message::Samples(_) => Kind::Samples,
-            Message::Shard(_) => Kind::Shard,
-            Message::Bye => Kind::Bye,
-        }
-    }
-
-    /// The longest payload of this type.
-    pub fn payload_max(self) -> usize {
-        match self {
-            Kind::Open | Kind::Accept | Kind::Confirm => OPENING_MAX,
-            Kind::Report | Kind::Shard => RESULTS_MAX,
-            Kind::Samples => SAMPLES_MAX,
-            Kind::Refused
-            | Kind::Hello
-            | Kind::Ping
-            | Kind::Pong
-            | Kind::Heartbeat
-            | Kind::Prepare
-            | Kind::Ready
-            | Kind::Start
-            | Kind::Progress
-            | Kind::Stop
-            | Kind::Collect
-            | Kind::Bye => CONTROL_MAX,
-        }
-    }
-
-    /// Whether a peer may send it before it is authenticated.
-    fn comes_early(self) -> bool {
-        matches!(self, Kind::Open | Kind::Accept | Kind::Confirm | Kind::Refused)
     }
 }
 

@@ -36,6 +36,15 @@ use crate::json;
 use crate::refusal::Refusal;
 use crate::versions::Versions;
 
+/// Which side of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one that connects.
+    Controller,
+    /// The one that listens.
+    Agent,
+}
+
 /// What controller and agent say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {

@@ -25,6 +25,7 @@ use std::mem;
 use snow::{Builder, HandshakeState, TransportState};
 
 use crate::key::Key;
+use crate::message::Side;
 use crate::versions::PROTOCOL;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
@@ -36,15 +37,6 @@ const HANDSHAKE_BYTES: usize = 32 + TAG_BYTES;
 const LENGTH_BYTES: usize = size_of::<u16>();
 /// The most bytes of the stream in one record.
 const STREAM_MAX: usize = u16::MAX as usize - TAG_BYTES;
-
-/// Which side of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The one that connects.
-    Controller,
-    /// The one that listens.
-    Agent,
-}
 
 /// Bytes that aren't the Noise message that was due from a peer with the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,9 +13,8 @@ mod figures;
 mod late;
 mod measuring;
 mod overhead;
+mod setup;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::SystemTime;
 
 use engine::host::environment::environment;
@@ -37,45 +36,15 @@ pub use overhead::{AGREE_SHARE, AGREE_US, Overhead, OverheadAt, Path, SHARE_MAX}
 use crate::cases::Size;
 use crate::judgement::Judgement;
 use crate::observed::ObserveError;
+pub use measuring::{CONNS, SHARES};
 use measuring::{End, Measuring};
+pub use setup::{Display, Setup};
 
 /// Version of the document.
 pub const SCHEMA: u32 = 6;
-/// Connections of the closed loops that look for the capacity.
-pub const CONNS: [usize; 3] = [16, 64, 256];
-/// Shares of the capacity at which the latency floor is measured.
-pub const SHARES: [f64; 3] = [0.01, 0.1, 0.5];
 
 /// The window that is profiled, ms at full size.
 const PLATEAU_MS: u64 = 3_000;
-
-/// What is measured, and where.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Where the null target listens.
-    pub null_target: SocketAddr,
-    /// The cores of the targets.
-    pub target_cores: Vec<usize>,
-    /// The generator's cores.
-    pub cores: Vec<usize>,
-    /// How the generator waits, where that isn't what is measured.
-    pub wait: Wait,
-    /// How long it takes.
-    pub size: Size,
-    /// A file that may be written and overwritten, for the cost of raw samples.
-    pub raw: PathBuf,
-}
-
-/// What the progress of a run is drawn on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Display {
-    /// The user's terminal, if there is one.
-    User,
-    /// Nothing.
-    Off,
-    /// A terminal that nobody looks at.
-    Hidden,
-}
 
 /// The measurements, in the order in which they are made. Each may use what those before it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,6 +238,8 @@ impl Calibration {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::bracket::tests::tried;
     use super::*;
 

@@ -512,7 +512,7 @@ pub fn perform(
     let nothing = || Ok(Computed::plots(Vec::new()));
     let computed = compute.map_or_else(nothing, |compute| compute(&mut lab))?;
     let figures = declared::figures(&lab.definition, &mut lab.expressions, computed.figures)?;
-    let mut plots = declared::plots(&lab.definition, &lab.expressions)?;
+    let mut plots = declared::plots(&lab.definition, &lab.expressions, &lab.folder)?;
     plots.extend(computed.plots);
     let quick = if setup.quick { " --quick" } else { "" };
     let mut result = ExperimentResult {

@@ -26,6 +26,7 @@ use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 use target::{Certificate, CertificateError};
 
+pub use responder::Counts;
 use responder::Responder;
 
 /// Where the null target listens and which cores it uses.
@@ -41,15 +42,6 @@ pub struct NullConfig {
     pub tls: bool,
     /// Where to write the certificate that signed this one, as PEM.
     pub cacert: Option<PathBuf>,
-}
-
-/// What the null target counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Requests that were answered.
-    pub requests: u64,
-    /// Connections that were accepted and kept.
-    pub connections: u64,
 }
 
 /// Why the null target could not start: the flag, its value, what is wrong and the cure.

@@ -239,14 +239,6 @@ impl Truth {
         self.spread_ms() / (count as f64).sqrt()
     }
 
-    /// The standard error of a sample's quantile `q`, ms: half the distance between the quantiles
-    /// one standard deviation of the rank, `√(q(1−q)/n)`, to either side. On a ramp of a hold
-    /// target that is `P·√(q(1−q)/n)`.
-    pub fn quantile_deviation_ms(&self, q: f64, count: u64) -> f64 {
-        let deviation = rank_deviation(q, count);
-        (self.quantile_ms(q + deviation) - self.quantile_ms(q - deviation)) / 2.0
-    }
-
     /// The band for an estimate of quantile `q` if requests are up to `late_ms` late.
     ///
     /// It reaches to the quantiles `DEVIATIONS` standard deviations of the rank to either side,

@@ -19,40 +19,35 @@ mod usage;
 mod values;
 mod variables;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use engine::plan::{Plan, Wait};
+use engine::plan::Wait;
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
 
 use crate::failure::Failure;
-use crate::gate::FailOn;
 use crate::progress::{Progress, Shown};
 use ab_flags::ChangeArgs;
 pub(crate) use ab_flags::{AbArgs, SLICES_MAX};
 pub(crate) use agent_flags::AgentArgs;
 pub(crate) use agents::{AgentGroupArgs, ControllerArgs};
-pub(crate) use flag::{Flag, Settings};
-pub(crate) use given::{Given, files, flag_of, result_files};
+use commands::LOADING;
+pub(crate) use flag::{Flag, ResultArgs, Settings};
+pub(crate) use flags::{FIRST_RATE, FIRST_RATE_OF_CEILING, defaults};
+pub(crate) use given::{Given, RunArgs, files, flag_of, result_files};
 use headings::{LATENCY, STALLS};
-pub(crate) use series_flags::{
-    CeilingArgs, FIRST_RATE, FIRST_RATE_OF_CEILING, SearchArgs, SweepArgs,
-};
+pub(crate) use series_flags::{CeilingArgs, SearchArgs, SweepArgs};
 pub(crate) use targets::scenarios;
-pub(crate) use usage::{is_bare, one_line};
+pub(crate) use usage::is_bare;
 pub(crate) use values::is_named;
 use values::{
     COUNT_MAX, WAITS, WHOLE_MAX, choice, file, fraction, name_or_stdout, path, profile_name,
     socket_address, whole_number,
 };
-
-/// The commands that load a URL.
-const LOADING: [&str; 6] = ["run", "controller", "sweep", "search", "ceiling", "ab"];
 
 const CALIBRATE: &str = "\
 Measure the generator's own limits and overhead on this machine, in little more than a minute.
@@ -233,56 +228,6 @@ Without --html and --svg it prints the summary that the run printed.")]
         /// The shell
         shell: clap_complete::Shell,
     },
-}
-
-/// Arguments of `run`.
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    #[command(flatten)]
-    pub(crate) flags: Given,
-
-    /// Read flags from a TOML file; typed flags override it
-    #[arg(
-        long,
-        value_name = "FILE.toml",
-        value_parser = file(),
-        long_help = "Read flags from a TOML file; typed flags override it. Its keys are the \
-            flags' names, with - or _ between words, and take the same values: \
-            target = \"http://127.0.0.1:8080/\", rate = \"20k\", queue-max = \"5ms\", \
-            quiet = true. A repeatable flag takes a list, and its name may be a plural: \
-            headers = [\"A: b\"]. Thresholds are a table: [thresholds] busy = 0.9. A flag that \
-            selects one model drops the file's keys of the other: --period drops its rate. \
-            Paths are relative to the working directory"
-    )]
-    pub(crate) plan: Option<PathBuf>,
-}
-
-/// What isn't part of the plan: what a run is checked against, where its results go, and what
-/// decides its exit code.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ResultArgs {
-    /// The calibration; by default the one that was saved.
-    pub(crate) calibration: Option<PathBuf>,
-    /// The files of results, by the names of their flags.
-    pub(crate) files: BTreeMap<String, PathBuf>,
-    /// What the report calls the run.
-    pub(crate) label: Option<String>,
-    /// The report's notes on the run.
-    pub(crate) tags: BTreeMap<String, String>,
-    /// What the plan assumes without a flag, shown with the results.
-    pub(crate) assumed: Option<String>,
-    /// Whether to print all that is known, and not only the first screen.
-    pub(crate) details: bool,
-    /// What fails the run besides missed objectives and an invalid verdict.
-    pub(crate) fail_on: Vec<FailOn>,
-    /// Whether to exit with 0 even if the verdict is invalid.
-    pub(crate) allow_invalid: bool,
-    /// How progress is shown.
-    pub(crate) progress: Option<Progress>,
-    /// Whether the run is shown on the whole screen.
-    pub(crate) live: bool,
-    /// Whether to print nothing before the results.
-    pub(crate) quiet: bool,
 }
 
 /// How the progress of a command is shown.
@@ -715,6 +660,11 @@ pub(crate) fn answer(args: &[OsString]) -> Option<String> {
     foreign::answer(&words?, &definition())
 }
 
+/// A usage error in these arguments in one line: the flag, the value and the cure.
+pub(crate) fn one_line(error: &clap::Error, args: &[OsString]) -> String {
+    usage::one_line(error, args, &definition())
+}
+
 /// Reads the arguments.
 ///
 /// # Errors
@@ -737,7 +687,7 @@ pub(crate) fn check_variables(args: &[OsString]) -> Result<(), String> {
         return Err(format!(
             "{name}: unknown variable; variables are named after flags, e.g. TRUETAIL_RATE for \
              --rate; unset it, or see `{}`",
-            help_for(args)
+            usage::help_for(args, &definition())
         ));
     }
     let (plain, typed) = (plain(), variables::typed(plain(), args));
@@ -780,27 +730,6 @@ pub(crate) fn definition() -> clap::Command {
         .mut_subcommands(commands::with_short_help);
     let template = commands::template(&program);
     program.help_template(template)
-}
-
-/// The plan of a command before flags and plan file change it: each of many runs is short.
-pub(crate) fn defaults(command: &str) -> Plan {
-    let (duration_s, warmup_s) = match command {
-        "sweep" | "search" => (10, 2),
-        "ceiling" => (5, 1),
-        "ab" => (10, 1),
-        _ => return Plan::default(),
-    };
-    let (duration, warmup) = (Nanos::from_secs(duration_s), Nanos::from_secs(warmup_s));
-    Plan { duration, warmup, ..Plan::default() }
-}
-
-/// The command that shows the help for these arguments, which include the program's name.
-pub(crate) fn help_for(args: &[OsString]) -> String {
-    let name = args.get(1).and_then(|name| name.to_str()).unwrap_or_default();
-    match definition().find_subcommand(name) {
-        Some(_) => format!("truetail {name} --help"),
-        None => "truetail --help".to_owned(),
-    }
 }
 
 #[cfg(test)]

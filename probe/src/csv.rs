@@ -7,10 +7,7 @@ use engine::report::verdict::Level;
 
 use crate::figures::Figures;
 use crate::proof::{Changed, Trial};
-use crate::step::{Latency, Outcome, Step};
-
-/// The percentiles of a row.
-const PERCENTILES: [f64; 3] = [0.5, 0.99, 0.999];
+use crate::step::{Latency, Outcome, SHOWN, Step};
 
 /// The columns, in order, as groups of names with what they hold.
 const COLUMNS: [(&[&str], &str); 20] = [
@@ -154,7 +151,7 @@ fn name(changed: Changed) -> &'static str {
 }
 
 fn cells(latency: &Latency) -> String {
-    let each = PERCENTILES.map(|q| {
+    let each = SHOWN.map(|(_, q)| {
         let percentile = latency.percentiles.at(q);
         let [low, high] = percentile.interval.map_or([None; 2], |ends| ends.map(Some));
         [percentile.value, low, high].map(cell).join(",")

@@ -7,11 +7,11 @@ use crate::chart::{Axis, Bound, Chart, Line, Zone};
 use crate::knee::Knee;
 use crate::numbers::{number, plain_time};
 use crate::search::Bracket;
-use crate::step::{Latency, Step};
+use crate::step::{Latency, SHOWN, Step};
 use crate::sweep::KNEE_WIDTH;
 
-/// The percentiles drawn, each with its colour.
-const LINES: [(&str, f64, usize); 3] = [("p50", 0.5, 2), ("p99", 0.99, 0), ("p99.9", 0.999, 1)];
+/// The colour of each percentile drawn.
+const COLOURS: [usize; SHOWN.len()] = [2, 0, 1];
 
 /// What a series found, to be marked.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,15 +57,16 @@ impl Mark {
 pub fn svg(title: &str, steps: &[Step], mark: Option<&Mark>) -> Result<String, NotDrawn> {
     let mut steps: Vec<&Step> = steps.iter().collect();
     steps.sort_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s));
-    let lines = LATENCIES
-        .into_iter()
-        .flat_map(|latency| LINES.map(|percentile| line(&steps, latency, percentile)));
+    let lines = LATENCIES.into_iter().flat_map(|latency| {
+        let percentiles = SHOWN.into_iter().zip(COLOURS);
+        percentiles.map(|percentile| line(&steps, latency, percentile)).collect::<Vec<_>>()
+    });
     let chart = Chart {
         title,
         x: Axis::log("intended rate, requests per second"),
         y: Axis { label: plain_time, ..Axis::log("latency") },
         lines: lines.collect(),
-        columns: LINES.len(),
+        columns: SHOWN.len(),
         bounds: objectives(&steps),
         zone: mark.map(Mark::zone),
     };
@@ -73,7 +74,11 @@ pub fn svg(title: &str, steps: &[Step], mark: Option<&Mark>) -> Result<String, N
 }
 
 /// The line of a percentile, with its intervals; of the corrected latencies each run is a dot.
-fn line(steps: &[&Step], (latency, of): (Of, &str), (name, q, colour): (&str, f64, usize)) -> Line {
+fn line(
+    steps: &[&Step],
+    (latency, of): (Of, &str),
+    ((name, q), colour): ((&str, f64), usize),
+) -> Line {
     let at = |step: &Step| *latency(step).percentiles.at(q);
     let values = steps.iter().filter_map(|step| Some((step.rate_per_s, at(step).value?)));
     let runs: Vec<(f64, f64)> = values.filter(|(_, us)| 0.0 < *us).collect();

@@ -91,6 +91,9 @@ pub enum Outcome {
     Failed,
 }
 
+/// The percentiles that a series shows of its steps, by name.
+pub const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+
 /// A distribution of times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {

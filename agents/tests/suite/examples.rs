@@ -2,12 +2,12 @@
 
 use std::sync::LazyLock;
 
-use agents::channel::{Channel, ChannelError, Side};
+use agents::channel::{Channel, ChannelError};
 use agents::frame::{Frame, FrameReader};
 use agents::key::Key;
 use agents::message::{
     Collect, Finding, Hello, HostFacts, Message, Ping, Pong, Prepare, Ready, Results, Samples,
-    ShardState, Start,
+    ShardState, Side, Start,
 };
 use agents::refusal::Refusal;
 use agents::versions::Versions;

@@ -1,8 +1,7 @@
 //! The bytes of every message: what an agent of today says to a controller of next year.
 
-use agents::channel::Side;
 use agents::frame::HEADER_BYTES;
-use agents::message::Message;
+use agents::message::{Message, Side};
 
 use crate::examples::{Pair, conversation, frames, key, received, records};
 

@@ -1,8 +1,8 @@
 //! Authentication: who gets in, who doesn't and is told why, and what ends a session.
 
-use agents::channel::{Channel, ChannelError, Side};
+use agents::channel::{Channel, ChannelError};
 use agents::frame::{FrameError, Kind, OPENING_MAX};
-use agents::message::{Message, Ping, Samples};
+use agents::message::{Message, Ping, Samples, Side};
 use agents::refusal::Refusal;
 
 use crate::examples::{Pair, conversation, frames, key, named_key, received};

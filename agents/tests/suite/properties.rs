@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use agents::channel::{Channel, ChannelError, Side};
+use agents::channel::{Channel, ChannelError};
 use agents::key::Key;
-use agents::message::Message;
+use agents::message::{Message, Side};
 use proptest::prelude::*;
 
 use crate::examples::{Pair, conversation, frames, key, received, records};

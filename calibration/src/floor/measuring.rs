@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::plan::{Plan, StampSource, Wait};
 use engine::report::Report;
 use engine::run::Finished;
-use engine::sys::units::{CoreList, Nanos, Rate};
+use engine::sys::units::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 use target::TargetConfig;
 
@@ -16,16 +16,18 @@ use super::disturbance::{Disturbance, disturbances};
 use super::figures::{CpuPerRequest, Floor, Lateness, Three, busiest};
 use super::late::Late;
 use super::overhead::{Overhead, OverheadAt, Path, SHARE_MAX};
-use super::{CONNS, Display, SHARES, Setup};
+use super::setup::{Display, Setup};
 use crate::cases::Size;
 use crate::judgement::Judgement;
 use crate::observed::{ObserveError, Observed, observe_with};
 use crate::others;
 
+/// Connections of the closed loops that look for the capacity.
+pub const CONNS: [usize; 3] = [16, 64, 256];
+/// Shares of the capacity at which the latency floor is measured.
+pub const SHARES: [f64; 3] = [0.01, 0.1, 0.5];
 /// The rate at which lateness is measured, and the overhead beside the sample target.
 const RATE: f64 = 1_000.0;
-/// Connections opened before an open run, so that none is opened in its window.
-const PREWARM: usize = 64;
 
 /// How long the sample target of the overhead proof holds its requests.
 const HOLD: Duration = Duration::from_millis(5);
@@ -42,36 +44,6 @@ pub(super) enum End<E> {
 impl<E> From<E> for End<E> {
     fn from(error: E) -> End<E> {
         End::Failed(error)
-    }
-}
-
-impl Setup {
-    /// A plan against the null target with a window of so many milliseconds at full size.
-    fn plan(&self, full_ms: u64) -> Plan {
-        let window_ms = match self.size {
-            Size::Full => full_ms,
-            Size::Smoke => (full_ms / 6).max(250),
-        };
-        Plan {
-            target: format!("http://{}/", self.null_target),
-            cores: Some(CoreList::new(self.cores.clone())),
-            wait: self.wait,
-            duration: Nanos(window_ms * 1_000_000),
-            warmup: Nanos(200_000_000),
-            settle: Nanos(100_000_000),
-            ..Plan::default()
-        }
-    }
-
-    /// An open plan.
-    fn open(&self, rate: f64, full_ms: u64) -> Plan {
-        let rate: Rate = format!("{:.0}", rate.max(1.0)).parse().expect("a whole number");
-        Plan { rate: Some(rate), prewarm: Some(PREWARM), ..self.plan(full_ms) }
-    }
-
-    /// A closed plan.
-    pub(super) fn closed(&self, conns: usize, full_ms: u64) -> Plan {
-        Plan { conns: Some(conns), ..self.plan(full_ms) }
     }
 }
 

@@ -1,5 +1,8 @@
 //! What a definition declares: its figures and its plots, found in what its runs left.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::definition::{Definition, LineDefinition, PlotDefinition, as_text};
@@ -40,15 +43,24 @@ pub(super) fn figures(
     Ok(figures)
 }
 
-/// The plots.
+/// The plots; those that runs write are in `folder`.
 ///
 /// # Errors
 /// A line that leads nowhere, or a plot with nothing to draw.
 pub(super) fn plots(
     definition: &Definition,
     expressions: &Expressions,
+    folder: &Path,
 ) -> Result<Vec<Plot>, LabError> {
-    definition.plots.iter().map(|plot| drawn(plot, expressions)).collect()
+    let mut plots = Vec::new();
+    for plot in &definition.plots {
+        if !plot.lines.is_empty() {
+            plots.push(drawn(plot, expressions)?);
+        } else if let Ok(svg) = fs::read_to_string(folder.join(&plot.file)) {
+            plots.push(Plot { file: plot.file.clone(), title: plot.title.clone(), svg });
+        }
+    }
+    Ok(plots)
 }
 
 fn drawn(plot: &PlotDefinition, expressions: &Expressions) -> Result<Plot, LabError> {

@@ -126,7 +126,8 @@ pub struct PlotDefinition {
     /// The vertical axis, with the unit.
     #[serde(default = "latency")]
     pub y: String,
-    /// Its lines.
+    /// Its lines. One without any is a drawing that a run writes, or doesn't.
+    #[serde(default)]
     pub lines: Vec<LineDefinition>,
 }
 

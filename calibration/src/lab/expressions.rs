@@ -7,7 +7,10 @@ use std::path::Path;
 use engine::report::{ClientPart, DistributionPart, Report};
 use engine::sys::placement;
 use minijinja::value::Serde;
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value, context};
+use probe::bound::lacks_core;
+use probe::ceiling::{Answer, NotJudged};
+use probe::document::CeilingDocument;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -66,6 +69,16 @@ impl Expressions {
         environment.add_function("held_ms", |ledger: Value, q: f64| {
             let held = typed::<Ledger>(&ledger)?.held.decode().map_err(failed)?;
             Ok(held.value_at_quantile(q) as f64 / 1e6)
+        });
+        environment.add_function("each", each);
+        environment.add_function("not_judged", |ceiling: Value| {
+            let not_judged = typed::<CeilingDocument>(&ceiling)?.answer.not_judged;
+            Ok(not_judged.as_ref().map(NotJudged::words))
+        });
+        environment.add_function("lacks_core", |ceiling: Value| {
+            let Answer { not_judged, bound, proof, .. } =
+                typed::<CeilingDocument>(&ceiling)?.answer;
+            Ok(not_judged.is_none() && lacks_core(&bound, &proof))
         });
         environment.add_function("exact", move |run: Value, after: Option<f64>| {
             let requests = read_all(&folder, &typed(&run)?).map_err(failed)?;
@@ -185,6 +198,25 @@ fn number(value: &Value) -> Result<Option<f64>, Error> {
     (!value.is_none()).then(|| f64::try_from(value.clone())).transpose()
 }
 
+/// A row for each of a list: by each name the value of its expression, in which `it` is what the
+/// list has there.
+fn each(state: &State, list: Value, fields: Value) -> Result<Value, Error> {
+    let row = |it: Value| {
+        let field = |name: Value| {
+            let expression = fields.get_item(&name)?.to_string();
+            let compiled = state.env().compile_expression(&expression)?;
+            let value = compiled.eval(context! { it => it.clone() })?;
+            if value.is_undefined() {
+                return Err(Error::new(ErrorKind::UndefinedError, "a path leads nowhere"));
+            }
+            Ok((name, value))
+        };
+        let row: Result<Vec<(Value, Value)>, Error> = fields.try_iter()?.map(field).collect();
+        Ok(Value::from_pairs(row?))
+    };
+    list.try_iter()?.map(row).collect()
+}
+
 /// One number by another; `None` if either wasn't measured, or by nothing.
 fn ratio(part: Value, whole: Value) -> Result<Option<f64>, Error> {
     let (part, whole) = (number(&part)?, number(&whole)?);
@@ -243,6 +275,13 @@ mod tests {
         assert_eq!(value("beyond_percent(20, 0)"), json!(null));
         assert_eq!(value("ratio(runs.open_loop.rate.target, 20)"), json!(null));
         assert_eq!(value("ms(runs.open_loop.rate.target)"), json!(null));
+    }
+
+    #[test]
+    fn each_of_a_list_is_a_row() {
+        let value = expressions().value("each([{'a': 1}, {'a': 2}], {'b': 'it.a * 10'})");
+        assert_eq!(value.expect("a value"), json!([{ "b": 10 }, { "b": 20 }]));
+        assert!(expressions().value("each([{'a': 1}], {'b': 'it.c'})").is_err());
     }
 
     #[test]

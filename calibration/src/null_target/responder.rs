@@ -13,10 +13,18 @@ use engine::uring::{Completion, Payload, Ring, RingConfig, TOKEN_NONE};
 use rustls::ServerConfig;
 use socket2::Socket;
 
-use super::Counts;
 use super::requests::{LastHead, Requests};
 use super::responses::Responses;
 use super::tls::Tls;
+
+/// What the null target counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that were answered.
+    pub requests: u64,
+    /// Connections that were accepted and kept.
+    pub connections: u64,
+}
 
 /// The longest sleep of a turn, ns: the stop flag is read once per turn.
 const WAIT_NS: u64 = 100_000_000;

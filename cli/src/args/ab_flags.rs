@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use probe::ab::PAIRS_MIN;
 
-use super::RunArgs;
+use super::given::RunArgs;
 use super::headings::{COMPARISON, REQUEST, RESULTS};
 use super::series_flags::percentage;
 use super::values::{file, url, whole_number};

@@ -9,7 +9,7 @@ use agents::key::KEY_VARIABLE;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::RunArgs;
+use super::given::RunArgs;
 use super::headings::AGENTS;
 use super::values::{file, whole_number};
 

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use clap::Command;
 
-use super::LOADING;
+/// The commands that load a URL.
+pub(super) const LOADING: [&str; 6] = ["run", "controller", "sweep", "search", "ceiling", "ab"];
 
 /// The commands as the program's help lists them: a user's first day, then what follows.
 const GROUPS: [(&str, &[&str]); 5] = [

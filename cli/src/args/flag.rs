@@ -14,9 +14,10 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeValue, Error, ValueDeserializer};
 
-use super::ResultArgs;
 use super::values::file_name;
 use crate::failure::Failure;
+use crate::gate::FailOn;
+use crate::progress::Progress;
 use crate::sink::Content;
 
 /// What all flags set: the plan, and where its results go.
@@ -28,6 +29,34 @@ pub(crate) struct Settings {
     pub(crate) results: ResultArgs,
     /// The file of what the plan requests, or the tables that spell it out.
     pub(crate) targets: Option<String>,
+}
+
+/// What isn't part of the plan: what a run is checked against, where its results go, and what
+/// decides its exit code.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ResultArgs {
+    /// The calibration; by default the one that was saved.
+    pub(crate) calibration: Option<PathBuf>,
+    /// The files of results, by the names of their flags.
+    pub(crate) files: BTreeMap<String, PathBuf>,
+    /// What the report calls the run.
+    pub(crate) label: Option<String>,
+    /// The report's notes on the run.
+    pub(crate) tags: BTreeMap<String, String>,
+    /// What the plan assumes without a flag, shown with the results.
+    pub(crate) assumed: Option<String>,
+    /// Whether to print all that is known, and not only the first screen.
+    pub(crate) details: bool,
+    /// What fails the run besides missed objectives and an invalid verdict.
+    pub(crate) fail_on: Vec<FailOn>,
+    /// Whether to exit with 0 even if the verdict is invalid.
+    pub(crate) allow_invalid: bool,
+    /// How progress is shown.
+    pub(crate) progress: Option<Progress>,
+    /// Whether the run is shown on the whole screen.
+    pub(crate) live: bool,
+    /// Whether to print nothing before the results.
+    pub(crate) quiet: bool,
 }
 
 /// Reads the values of a flag, none of a switch, and sets what they stand for.

@@ -35,11 +35,11 @@ use serde::de::DeserializeOwned;
 
 use super::flag::{Flag, file, flag, list, option, results, switch};
 use super::headings::{CONNECTIONS, LOAD, MACHINE, REQUEST, RESULTS, TLS, VERDICT};
+use super::targets;
 use super::values::{
     WAITS, WHOLE_MAX, by_name, credentials, file_name, ip_address, is_named, name_or_stdout,
     profile_name, prom_name, stages, tag, url, whole_amount,
 };
-use super::{FIRST_RATE, FIRST_RATE_OF_CEILING, LOADING, defaults, targets};
 use crate::flamegraph::Flamegraph;
 use crate::gate::FailOn;
 use crate::ndjson::Ndjson;
@@ -58,6 +58,24 @@ const NO_RATE: &str = "a closed model has no rate to change";
 const ONE_RUN: &str = "a file holds one run, not many";
 const ONE_SLICE: &str =
     "a file holds one run, not many slices (--reports writes the report of each)";
+
+/// The first rate of a search if no flag gives it.
+pub(crate) const FIRST_RATE: &str = "1k";
+/// The first rate of a ceiling if no flag gives it. It is low, because a target that was asked for
+/// far more than it can do works on that for long after.
+pub(crate) const FIRST_RATE_OF_CEILING: &str = "10";
+
+/// The plan of a command before flags and plan file change it: each of many runs is short.
+pub(crate) fn defaults(command: &str) -> Plan {
+    let (duration_s, warmup_s) = match command {
+        "sweep" | "search" => (10, 2),
+        "ceiling" => (5, 1),
+        "ab" => (10, 1),
+        _ => return Plan::default(),
+    };
+    let (duration, warmup) = (Nanos::from_secs(duration_s), Nanos::from_secs(warmup_s));
+    Plan { duration, warmup, ..Plan::default() }
+}
 
 /// All flags, in the order of the help.
 pub(super) static FLAGS: LazyLock<Vec<Flag>> = LazyLock::new(table);
@@ -420,12 +438,6 @@ fn table() -> Vec<Flag> {
                     {QUEUE_MAX_DEFAULT}]"
             )),
             |to, given| put(&mut to.plan.queue_max, parsed::<Nanos>(given)),
-        ),
-        // Plan files and scripts for older versions have it.
-        flag(option("backfill", LOAD), |_, _| Ok(())).refused(
-            &LOADING,
-            "latencies are corrected by intended times, which back-filling only approximates",
-            "omit it",
         ),
         flag(
             option("keepalive", CONNECTIONS)

@@ -7,8 +7,11 @@ use std::borrow::Cow;
 
 use clap::{Arg, Command};
 
+use super::commands::LOADING;
+use super::flag::Flag;
 use super::foreign_flags::{FLAGS, Foreign, Here, KEPT, SCRIPT, TOOLS, Value, is_number};
-use super::{Flag, LOADING, flag_of, is_bare};
+use super::given::flag_of;
+use super::usage::is_bare;
 
 /// The answer to a line of another tool: what its words mean here, and what to type. `None` if
 /// nothing in it is another tool's. The words are those after the program's name.

@@ -6,11 +6,33 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use super::ResultArgs;
-use super::flag::{Flag, Settings};
+use super::flag::{Flag, ResultArgs, Settings};
 use super::flags::FLAGS;
+use super::values::file;
 use crate::failure::Failure;
 use crate::sink::Content;
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) flags: Given,
+
+    /// Read flags from a TOML file; typed flags override it
+    #[arg(
+        long,
+        value_name = "FILE.toml",
+        value_parser = file(),
+        long_help = "Read flags from a TOML file; typed flags override it. Its keys are the \
+            flags' names, with - or _ between words, and take the same values: \
+            target = \"http://127.0.0.1:8080/\", rate = \"20k\", queue-max = \"5ms\", \
+            quiet = true. A repeatable flag takes a list, and its name may be a plural: \
+            headers = [\"A: b\"]. Thresholds are a table: [thresholds] busy = 0.9. A flag that \
+            selects one model drops the file's keys of the other: --period drops its rate. \
+            Paths are relative to the working directory"
+    )]
+    pub(crate) plan: Option<PathBuf>,
+}
 
 /// The flag that a key of a plan file stands for.
 pub(crate) fn flag_of(key: &str) -> Option<&'static Flag> {

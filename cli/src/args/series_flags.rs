@@ -10,9 +10,10 @@ use probe::rates::{RateRange, Spacing};
 use probe::search::SearchPlan;
 use probe::within::Within;
 
+use super::agents::AgentGroupArgs;
+use super::given::RunArgs;
 use super::headings::{REQUEST, RESULTS, STEPS};
 use super::values::{file, whole_number};
-use super::{AgentGroupArgs, RunArgs};
 use crate::failure::Failure;
 
 /// The most steps of a series.
@@ -201,12 +202,6 @@ pub(crate) struct BracketArgs {
     #[command(flatten)]
     pub(crate) series: SeriesArgs,
 }
-
-/// The first rate of a search if no flag gives it.
-pub(crate) const FIRST_RATE: &str = "1k";
-/// The first rate of a ceiling if no flag gives it. It is low, because a target that was asked for
-/// far more than it can do works on that for long after.
-pub(crate) const FIRST_RATE_OF_CEILING: &str = "10";
 
 impl BracketArgs {
     /// The search for a rate with this plan, from the plan's rate or else from `first` on.

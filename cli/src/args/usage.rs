@@ -4,7 +4,8 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::{LOADING, definition, help_for, variables};
+use super::commands::LOADING;
+use super::variables;
 
 /// Whether a word has only the characters that names of commands and flags have.
 pub(crate) fn is_bare(word: &str) -> bool {
@@ -12,8 +13,12 @@ pub(crate) fn is_bare(word: &str) -> bool {
 }
 
 /// A usage error in these arguments in one line: the flag, the value and the cure.
-pub(crate) fn one_line(error: &clap::Error, args: &[OsString]) -> String {
-    let help = help_for(args);
+pub(super) fn one_line(
+    error: &clap::Error,
+    args: &[OsString],
+    definition: &clap::Command,
+) -> String {
+    let help = help_for(args, definition);
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
@@ -69,7 +74,7 @@ pub(crate) fn one_line(error: &clap::Error, args: &[OsString]) -> String {
         (ErrorKind::ArgumentConflict, Some(flag), _)
             if text(ContextKind::PriorArg).is_some_and(|prior| name(&prior) == flag) =>
         {
-            let names = match spellings(&flag, args) {
+            let names = match spellings(&flag, args, definition) {
                 names if names.is_empty() => flag,
                 names => names.join(" and "),
             };
@@ -96,9 +101,18 @@ pub(crate) fn one_line(error: &clap::Error, args: &[OsString]) -> String {
     }
 }
 
+/// The command that shows the help for these arguments, which include the program's name.
+pub(super) fn help_for(args: &[OsString], definition: &clap::Command) -> String {
+    let name = args.get(1).and_then(|name| name.to_str()).unwrap_or_default();
+    match definition.find_subcommand(name) {
+        Some(_) => format!("truetail {name} --help"),
+        None => "truetail --help".to_owned(),
+    }
+}
+
 /// The names under which a flag was typed, each once.
-fn spellings(flag: &str, args: &[OsString]) -> Vec<String> {
-    let (definition, command) = (definition(), args.get(1).and_then(|name| name.to_str()));
+fn spellings(flag: &str, args: &[OsString], definition: &clap::Command) -> Vec<String> {
+    let command = args.get(1).and_then(|name| name.to_str());
     let command = command.and_then(|name| definition.find_subcommand(name));
     let arg = command.and_then(|command| {
         command.get_arguments().find(|arg| arg.get_long() == flag.strip_prefix("--"))
@@ -129,7 +143,7 @@ mod tests {
     fn line_for(args: &[&str]) -> String {
         let args = std::iter::once(&"truetail").chain(args).map(OsString::from);
         let args: Vec<OsString> = args.collect();
-        one_line(&parse(&args).expect_err("a wrong line"), &args)
+        crate::args::one_line(&parse(&args).expect_err("a wrong line"), &args)
     }
 
     #[test]

@@ -9,7 +9,7 @@ use clap::builder::BoolishValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, Command, Id};
 
-use super::LOADING;
+use super::commands::LOADING;
 
 /// What the names of variables begin with.
 const PREFIX: &str = "TRUETAIL_";

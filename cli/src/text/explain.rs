@@ -24,17 +24,12 @@ pub(crate) fn difference(report: &Report) -> String {
     if part.corrected.count == 0 || part.naive.count == 0 {
         return "No request has both latencies: there is nothing to compare.".to_owned();
     }
-    let compared = compared(part);
-    // What the generator added is no user's wait.
-    let users_waited = mean(&part.pacer_lateness) <= mean(&part.connection_wait);
-    if let Some(widest) =
-        widest(part, &compared, |row| added_us(part, row)).filter(|_| users_waited)
-    {
-        return format!("{} {}", waited(part, &widest), cause(report));
-    }
-    match widest(part, &compared, |_| 0.0) {
-        Some(widest) => format!("{}{}", own_doing(report, &widest), given_up(&part.counts)),
-        None => agreement(part, plan, &compared),
+    match most_different(part) {
+        Some((widest, Waited::Users)) => format!("{} {}", waited(part, &widest), cause(report)),
+        Some((widest, Waited::Generator)) => {
+            format!("{}{}", own_doing(report, &widest), given_up(&part.counts))
+        }
+        None => agreement(part, plan, &compared(part)),
     }
 }
 
@@ -46,16 +41,10 @@ fn mean(of: &DistributionPart) -> f64 {
 /// The same in a line or two, where corrected latency differs from naive.
 pub(crate) fn briefly(report: &Report) -> Option<String> {
     let part = &report.whole;
-    if part.corrected.count == 0 || part.naive.count == 0 {
-        return None;
-    }
-    let compared = compared(part);
-    let users_waited = mean(&part.pacer_lateness) <= mean(&part.connection_wait);
-    if let Some(widest) =
-        widest(part, &compared, |row| added_us(part, row)).filter(|_| users_waited)
-    {
-        let shown = |of| percentile(of, widest.row.of(of));
-        let (corrected, naive) = (shown(&part.corrected), shown(&part.naive));
+    let (widest, waited) = most_different(part)?;
+    let shown = |of| percentile(of, widest.row.of(of));
+    let (corrected, naive) = (shown(&part.corrected), shown(&part.naive));
+    if matches!(waited, Waited::Users) {
         let who = match widest.row.name {
             "max" => format!("The slowest user waited {corrected}"),
             name => format!("Users waited {corrected} at {name}"),
@@ -67,8 +56,6 @@ pub(crate) fn briefly(report: &Report) -> Option<String> {
              {opening}the target's backlog{cap}{generator}."
         ));
     }
-    let widest = widest(part, &compared, |_| 0.0)?;
-    let shown = |of| percentile(of, widest.row.of(of));
     let why = match own_opening(part, &widest) {
         true => "the generator opened connections while requests waited; use --prewarm or --spare",
         false => match report.config.plan.model() {
@@ -80,7 +67,7 @@ pub(crate) fn briefly(report: &Report) -> Option<String> {
             }
         },
     };
-    let (name, corrected, naive) = (widest.row.name, shown(&part.corrected), shown(&part.naive));
+    let name = widest.row.name;
     Some(format!("Corrected {name} is {corrected}, not the naive {naive}, because {why}."))
 }
 
@@ -160,6 +147,23 @@ fn compared(part: &Part) -> Vec<&'static Row> {
     let known = |row: &&Row| row.of(&part.naive).is_some() && client(row).is_some();
     let known: Vec<&Row> = percentiles.iter().filter(known).collect();
     if known.is_empty() { vec![max] } else { known }
+}
+
+/// Who had to wait until requests were sent.
+enum Waited {
+    Users,
+    /// It was late itself.
+    Generator,
+}
+
+/// The row where corrected and naive differ most, if they do, and by whose wait.
+fn most_different(part: &Part) -> Option<(Widest, Waited)> {
+    let compared = compared(part);
+    // What the generator added is no user's wait.
+    let users_waited = mean(&part.pacer_lateness) <= mean(&part.connection_wait);
+    let of_users = widest(part, &compared, |row| added_us(part, row)).filter(|_| users_waited);
+    let of_users = of_users.map(|widest| (widest, Waited::Users));
+    of_users.or_else(|| Some((widest(part, &compared, |_| 0.0)?, Waited::Generator)))
 }
 
 /// The row where corrected and naive differ most.

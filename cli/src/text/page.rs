@@ -103,7 +103,7 @@ pub(crate) fn latency(report: &Report) -> Table {
     let (naive, corrected) = (&report.whole.naive, &report.whole.corrected);
     let row = |row: &Row| {
         let shown = |part: &DistributionPart| percentile(part, row.of(part));
-        vec![row.name.to_owned(), shown(naive), shown(corrected), row.note(corrected)]
+        vec![row.name.to_owned(), shown(naive), shown(corrected), row.note(corrected, time)]
     };
     let mean = |part: &DistributionPart| part.mean.map_or("n/a".to_owned(), time);
     let means = vec!["mean".to_owned(), mean(naive), mean(corrected), String::new()];

@@ -10,7 +10,7 @@ use probe::document::{Made, SearchDocument, SweepDocument};
 use probe::knee::Knee;
 use probe::rule::by_objectives;
 use probe::search::{Bracket, Limit, SearchPlan};
-use probe::step::{ERRORS_MAX, Outcome, Step, none_is_valid};
+use probe::step::{ERRORS_MAX, Outcome, SHOWN, Step, none_is_valid};
 use probe::sweep::{KNEE_WIDTH, SweepPlan};
 use probe::{Ask, SeriesProgress};
 
@@ -21,9 +21,6 @@ use super::layout::{Text, aligned, fitting};
 use super::scale::{MILLISECONDS, alone};
 use super::slo::{assumption, judgement, may_lie_above};
 use super::verdict::word;
-
-/// The percentiles of a step's line.
-const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// What the progress line of a step begins with.
 pub(crate) fn label(ask: &Ask, progress: SeriesProgress) -> String {

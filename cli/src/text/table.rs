@@ -5,7 +5,7 @@ use engine::report::{ClientPart, ClientShare, DistributionPart};
 use engine::stats::interval::{Method, needed};
 use engine::stats::percentiles::{PERCENTILES, Percentile, Quantile};
 
-use super::figures::{count, percentile, things, time};
+use super::figures::{count, percentile, things};
 use super::layout::{Column, Text, widest};
 use super::scale::{Scale, at_the_point};
 
@@ -48,16 +48,13 @@ impl Row {
         self.quantile.and_then(|quantile| share.at(quantile.label))
     }
 
-    /// What stands behind it: the confidence interval of corrected, or how many values it takes.
-    pub(crate) fn note(&self, corrected: &DistributionPart) -> String {
-        match self.of(corrected) {
-            None => lack(self, corrected).unwrap_or_default(),
-            Some(_) => doubt(self, corrected),
-        }
-    }
-
-    /// The same in a table whose times have this unit.
-    fn note_in(&self, corrected: &DistributionPart, scale: &Scale) -> String {
+    /// What stands behind it, with times as `shown`: the confidence interval of corrected, or how
+    /// many values it takes.
+    pub(crate) fn note(
+        &self,
+        corrected: &DistributionPart,
+        shown: impl Fn(f64) -> String,
+    ) -> String {
         let needs = |needed: u64| format!("needs {}", things(needed, "request"));
         match (self.of(corrected), self.percentile(corrected)) {
             (None, _) => self
@@ -67,7 +64,7 @@ impl Row {
                 .map_or_else(String::new, needs),
             (Some(_), None) => String::new(),
             (Some(_), Some(Percentile { interval: Some([low, high]), .. })) => {
-                format!("[{}, {}]", scale.number(*low), scale.number(*high))
+                format!("[{}, {}]", shown(*low), shown(*high))
             }
             (Some(_), Some(Percentile { needed: Some(needed), .. })) => needs(*needed),
             (Some(_), Some(Percentile { needed_s: Some(needed_s), .. })) => {
@@ -111,7 +108,7 @@ pub(crate) fn table(
         Some(_) => format!("{title}, {}", scale.unit),
         None => title.to_owned(),
     };
-    let notes = ROWS.iter().map(|row| row.note_in(corrected, &scale));
+    let notes = ROWS.iter().map(|row| row.note(corrected, |us| scale.number(us)));
     let notes: Vec<String> = notes.collect();
     let is_noted = notes.iter().any(|note| !note.is_empty());
     let head = if is_noted { "95 % interval" } else { "" };
@@ -157,31 +154,11 @@ fn legend(corrected: &DistributionPart) -> Option<&'static str> {
     }
 }
 
-/// The confidence interval of a known percentile, or how many samples it needs.
-fn doubt(row: &Row, part: &DistributionPart) -> String {
-    match row.percentile(part) {
-        None => String::new(),
-        Some(Percentile { interval: Some([low, high]), .. }) => {
-            format!("[{}, {}]", time(*low), time(*high))
-        }
-        Some(Percentile { needed: Some(needed), .. }) => {
-            format!("[n/a {}]", few(part.count, *needed))
-        }
-        Some(Percentile { needed_s: Some(needed_s), .. }) => {
-            format!("[n/a (needs {needed_s:.0} s)]")
-        }
-        Some(_) => "[n/a]".to_owned(),
-    }
-}
-
 /// The note behind the n/a of a percentile that has too few samples.
 fn lack(row: &Row, part: &DistributionPart) -> Option<String> {
     let needed = needed(row.quantile?.q);
-    (part.count < needed).then(|| few(part.count, needed))
-}
-
-fn few(n: u64, needed: u64) -> String {
-    format!("(n = {}, need {})", count(n), count(needed))
+    let few = || format!("(n = {}, need {})", count(part.count), count(needed));
+    (part.count < needed).then(few)
 }
 
 /// The percentiles with too few samples, among the rows that `picked` picks; `None` if there are

@@ -106,12 +106,6 @@ fn contradictory_or_impossible_values_are_refused() {
     refused(&["run", url, "--duration", "10x"], 2, &["--duration 10x", "30s"]);
     refused(&["run", url, "-n", "0"], 2, &["--requests 0", "from 1 to"]);
     refused(&["run", url, "--rate", "5", "--period", "1s"], 2, &["--rate", "--period"]);
-    for line in [
-        &["run", url, "--period", "1s", "--backfill", "on"][..],
-        &["ab", url, url, "--backfill", "on"],
-    ] {
-        refused(line, 2, &["--backfill on: latencies are corrected by intended times", "omit it"]);
-    }
     refused(&["sweep", url, "--rates", "1..5", "-n", "5"], 2, &["--requests 5", "--duration"]);
     refused(&["run", url, "--connect-to", "h"], 2, &["--connect-to h", "HOST:PORT"]);
     refused(&["run", url, "--resolve", "h:1:::1"], 2, &["--resolve h:1:::1", "the URL is at"]);

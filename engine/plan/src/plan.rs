@@ -298,21 +298,6 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// The plan of one of several runs of this plan: its raw samples get a file of their own, for
-    /// run 2 `r-2.bin` instead of `r.bin`.
-    pub fn nth_run(&self, number: usize) -> Plan {
-        let numbered = |file: &PathBuf| {
-            let mut name = file.file_stem().unwrap_or_default().to_owned();
-            name.push(format!("-{number}"));
-            if let Some(extension) = file.extension() {
-                name.push(".");
-                name.push(extension);
-            }
-            file.with_file_name(name)
-        };
-        Plan { raw: self.raw.as_ref().map(numbered), ..self.clone() }
-    }
-
     /// Whether its URL asks for TLS.
     pub fn is_https(&self) -> bool {
         is_https(&self.target)
@@ -373,17 +358,6 @@ pub(super) fn is_https(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_of_several_runs_has_its_own_file_of_samples() {
-        for (file, second) in
-            [("a/r.bin", "a/r-2.bin"), ("r", "r-2"), ("r.x.bin", "r.x-2.bin"), (".r", ".r-2")]
-        {
-            let plan = Plan { raw: Some(file.into()), ..Plan::default() };
-            assert_eq!(plan.nth_run(2), Plan { raw: Some(second.into()), ..Plan::default() });
-        }
-        assert_eq!(Plan::default().nth_run(1), Plan::default());
-    }
 
     #[test]
     fn a_plan_file_is_read_and_written() {

@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 
 use derive_more::AddAssign;
+use http1::response::Violation;
 use plan::status::{STATUS_MAX, StatusSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::{Cause, Outcome, PROTOCOL_RULES, UnsentReason};
+use crate::outcome::{Cause, Outcome, UnsentReason};
 
 /// How the intended requests of the window ended.
 #[derive(AddAssign, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -446,7 +447,7 @@ impl Key for UnsentReason {
 
 impl Key for Cause {
     const WHAT: &'static str = "cause";
-    const MAX: usize = Cause::PLAIN.len() + PROTOCOL_RULES.len();
+    const MAX: usize = Cause::PLAIN.len() + Violation::ALL.len();
 
     fn name(&self) -> String {
         Cause::name(*self)

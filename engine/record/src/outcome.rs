@@ -70,186 +70,135 @@ impl UnsentReason {
     }
 }
 
-/// Why a request failed, or why a connection without a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The target's host answered that nothing listens on the port.
-    ConnectRefused,
-    /// The connection wasn't established within the timeout.
-    ConnectTimedOut,
-    /// No route to the target.
-    ConnectUnreachable,
-    /// Connecting failed otherwise.
-    ConnectFailed,
-    /// No local port was left for the connection: always the generator's fault.
-    NoLocalPort,
-    /// No file descriptor was left for the connection: always the generator's fault.
-    NoFile,
-    /// This machine ran out of something else, such as buffers or memory: always the generator's
-    /// fault.
-    LocalResource,
-    /// The peer reset the connection.
-    Reset,
-    /// The peer closed the connection before the first byte of a response.
-    ClosedBeforeResponse,
-    /// The connection closed in the middle of a response.
-    CutShort,
-    /// Receiving failed otherwise.
-    ReadFailed,
-    /// Sending failed.
-    WriteFailed,
-    /// No whole response within the timeout, counted from sent.
-    TimedOut,
-    /// No whole response within the deadline, counted from intended.
-    Deadline,
-    /// Bytes came that no request asked for.
-    Unsolicited,
-    /// A response was there before its request was sent, so it can't be the answer.
-    EarlyResponse,
-    /// Its connection ended with the answer to a request before it, or with that one's failure.
-    BehindFailed,
-    /// The file of the request's body was cut short during the run: always the generator's side.
-    BodyUnreadable,
-    /// The target's certificate is signed by nobody who is trusted.
-    TlsUnknownIssuer,
-    /// The target's certificate is for other names.
-    TlsWrongName,
-    /// The target's certificate has expired.
-    TlsExpired,
-    /// The target's certificate can't be used for another reason.
-    TlsCertificate,
-    /// The target speaks no version of TLS that is spoken here.
-    TlsVersion,
-    /// No cipher, key exchange or protocol inside TLS that both sides know.
-    TlsNoAgreement,
-    /// The target refused the client's certificate, or wanted one.
-    TlsClientCertificate,
-    /// The target answered the handshake with something else than TLS.
-    TlsNotTls,
-    /// The peer closed or reset the connection during the handshake.
-    TlsClosed,
-    /// The handshake wasn't done within the timeout, counted from the connect.
-    TlsTimedOut,
-    /// The target ended the connection with an alert that stands under no other cause.
-    TlsAlert,
-    /// What the target sent broke TLS: its form, its order or its encryption.
-    TlsBroken,
-    /// The response broke a rule of the protocol: the rule's short name.
-    Protocol(&'static str),
+/// The number in samples of the first rule of the protocol; the others follow in their order.
+const RULE_FIRST: u16 = 256;
+
+/// Declares [`Cause`] and the table of its names and numbers from the same rows.
+macro_rules! causes {
+    ($($(#[$doc:meta])* $cause:ident, $name:literal, $number:literal;)*) => {
+        /// Why a request failed, or why a connection without a request ended.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Cause {
+            $(
+                $(#[$doc])*
+                #[doc = ""]
+                #[doc = concat!("`", $name, "` in reports, ", $number, " in samples.")]
+                $cause,
+            )*
+            /// The response broke a rule of the protocol.
+            ///
+            /// `protocol:` with the rule in reports, from 256 on in samples.
+            Protocol(Violation),
+        }
+
+        impl Cause {
+            /// All causes but the rules of the protocol.
+            pub const PLAIN: &[Cause] = &[$(Cause::$cause),*];
+
+            /// The cause's name in a report.
+            pub fn name(self) -> String {
+                match self {
+                    $(Cause::$cause => $name.to_owned(),)*
+                    Cause::Protocol(rule) => format!("protocol:{}", rule.code()),
+                }
+            }
+
+            /// The cause's number in samples. It allocates nothing: the shard calls it while it
+            /// runs.
+            pub fn number(self) -> u16 {
+                match self {
+                    $(Cause::$cause => $number,)*
+                    Cause::Protocol(rule) => RULE_FIRST + rule as u16,
+                }
+            }
+        }
+    };
 }
 
-/// The rules of the protocol by the names that the parser gives them. New ones are added at the
-/// end: a sample names a rule by its place here.
-pub const PROTOCOL_RULES: [&str; 22] = [
-    "not_http",
-    "version",
-    "status_line",
-    "header_name",
-    "header_value",
-    "line_end",
-    "head_too_large",
-    "too_many_fields",
-    "content_length",
-    "content_lengths_differ",
-    "two_framings",
-    "transfer_coding",
-    "chunked_twice",
-    "upgrade",
-    "too_many_interim",
-    "chunk_size",
-    "chunk_size_overflow",
-    "chunk_extension",
-    "chunk_line_too_long",
-    "chunk_end",
-    "trailer",
-    "trailers_too_large",
-];
+// Each with its name in a report and its number in samples, which never changes its meaning.
+causes! {
+    /// The target's host answered that nothing listens on the port.
+    ConnectRefused, "connect_refused", 1;
+    /// The connection wasn't established within the timeout.
+    ConnectTimedOut, "connect_timed_out", 2;
+    /// No route to the target.
+    ConnectUnreachable, "connect_unreachable", 3;
+    /// Connecting failed otherwise.
+    ConnectFailed, "connect_failed", 4;
+    /// No local port was left for the connection: always the generator's fault.
+    NoLocalPort, "no_local_port", 17;
+    /// No file descriptor was left for the connection: always the generator's fault.
+    NoFile, "no_file", 18;
+    /// This machine ran out of something else, such as buffers or memory: always the generator's
+    /// fault.
+    LocalResource, "local_resource", 5;
+    /// The peer reset the connection.
+    Reset, "reset", 6;
+    /// The peer closed the connection before the first byte of a response.
+    ClosedBeforeResponse, "closed_before_response", 7;
+    /// The connection closed in the middle of a response.
+    CutShort, "cut_short", 8;
+    /// Receiving failed otherwise.
+    ReadFailed, "read_failed", 9;
+    /// Sending failed.
+    WriteFailed, "write_failed", 10;
+    /// No whole response within the timeout, counted from sent.
+    TimedOut, "timed_out", 11;
+    /// No whole response within the deadline, counted from intended.
+    Deadline, "deadline", 13;
+    /// Bytes came that no request asked for.
+    Unsolicited, "unsolicited_bytes", 12;
+    /// A response was there before its request was sent, so it can't be the answer.
+    EarlyResponse, "early_response", 14;
+    /// Its connection ended with the answer to a request before it, or with that one's failure.
+    BehindFailed, "behind_failed", 15;
+    /// The file of the request's body was cut short during the run: always the generator's side.
+    BodyUnreadable, "body_unreadable", 16;
+    /// The target's certificate is signed by nobody who is trusted.
+    TlsUnknownIssuer, "tls_unknown_issuer", 19;
+    /// The target's certificate is for other names.
+    TlsWrongName, "tls_wrong_name", 20;
+    /// The target's certificate has expired.
+    TlsExpired, "tls_expired", 21;
+    /// The target's certificate can't be used for another reason.
+    TlsCertificate, "tls_certificate", 22;
+    /// The target speaks no version of TLS that is spoken here.
+    TlsVersion, "tls_version", 23;
+    /// No cipher, key exchange or protocol inside TLS that both sides know.
+    TlsNoAgreement, "tls_no_agreement", 24;
+    /// The target refused the client's certificate, or wanted one.
+    TlsClientCertificate, "tls_client_certificate", 25;
+    /// The target answered the handshake with something else than TLS.
+    TlsNotTls, "tls_not_tls", 26;
+    /// The peer closed or reset the connection during the handshake.
+    TlsClosed, "tls_closed", 27;
+    /// The handshake wasn't done within the timeout, counted from the connect.
+    TlsTimedOut, "tls_timed_out", 28;
+    /// The target ended the connection with an alert that stands under no other cause.
+    TlsAlert, "tls_alert", 29;
+    /// What the target sent broke TLS: its form, its order or its encryption.
+    TlsBroken, "tls_broken", 30;
+}
 
 impl Cause {
-    /// All causes but the rules of the protocol.
-    pub const PLAIN: [Cause; 30] = [
-        Cause::ConnectRefused,
-        Cause::ConnectTimedOut,
-        Cause::ConnectUnreachable,
-        Cause::ConnectFailed,
-        Cause::LocalResource,
-        Cause::Reset,
-        Cause::ClosedBeforeResponse,
-        Cause::CutShort,
-        Cause::ReadFailed,
-        Cause::WriteFailed,
-        Cause::TimedOut,
-        Cause::Unsolicited,
-        Cause::Deadline,
-        Cause::EarlyResponse,
-        Cause::BehindFailed,
-        Cause::BodyUnreadable,
-        Cause::NoLocalPort,
-        Cause::NoFile,
-        Cause::TlsUnknownIssuer,
-        Cause::TlsWrongName,
-        Cause::TlsExpired,
-        Cause::TlsCertificate,
-        Cause::TlsVersion,
-        Cause::TlsNoAgreement,
-        Cause::TlsClientCertificate,
-        Cause::TlsNotTls,
-        Cause::TlsClosed,
-        Cause::TlsTimedOut,
-        Cause::TlsAlert,
-        Cause::TlsBroken,
-    ];
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Cause> {
+        let broken = Violation::ALL.iter().map(Cause::of_violation);
+        let broken = broken.filter(|cause| matches!(cause, Cause::Protocol(_)));
+        Cause::PLAIN.iter().copied().chain(broken)
+    }
 
     /// Those of what this machine ran out of.
     pub const LOCAL: [Cause; 3] = [Cause::NoLocalPort, Cause::NoFile, Cause::LocalResource];
 
     /// The cause that has this name in a report.
     pub fn from_name(name: &str) -> Option<Cause> {
-        match name.strip_prefix("protocol:") {
-            Some(rule) => {
-                let known = PROTOCOL_RULES.into_iter().find(|known| *known == rule);
-                known.map(Cause::Protocol)
-            }
-            None => Cause::PLAIN.into_iter().find(|cause| cause.name() == name),
-        }
+        Cause::all().find(|cause| cause.name() == name)
     }
 
-    /// The cause's name in a report.
-    pub fn name(self) -> String {
-        match self {
-            Cause::ConnectRefused => "connect_refused",
-            Cause::ConnectTimedOut => "connect_timed_out",
-            Cause::ConnectUnreachable => "connect_unreachable",
-            Cause::ConnectFailed => "connect_failed",
-            Cause::NoLocalPort => "no_local_port",
-            Cause::NoFile => "no_file",
-            Cause::LocalResource => "local_resource",
-            Cause::Reset => "reset",
-            Cause::ClosedBeforeResponse => "closed_before_response",
-            Cause::CutShort => "cut_short",
-            Cause::ReadFailed => "read_failed",
-            Cause::WriteFailed => "write_failed",
-            Cause::TimedOut => "timed_out",
-            Cause::Deadline => "deadline",
-            Cause::Unsolicited => "unsolicited_bytes",
-            Cause::EarlyResponse => "early_response",
-            Cause::BehindFailed => "behind_failed",
-            Cause::BodyUnreadable => "body_unreadable",
-            Cause::TlsUnknownIssuer => "tls_unknown_issuer",
-            Cause::TlsWrongName => "tls_wrong_name",
-            Cause::TlsExpired => "tls_expired",
-            Cause::TlsCertificate => "tls_certificate",
-            Cause::TlsVersion => "tls_version",
-            Cause::TlsNoAgreement => "tls_no_agreement",
-            Cause::TlsClientCertificate => "tls_client_certificate",
-            Cause::TlsNotTls => "tls_not_tls",
-            Cause::TlsClosed => "tls_closed",
-            Cause::TlsTimedOut => "tls_timed_out",
-            Cause::TlsAlert => "tls_alert",
-            Cause::TlsBroken => "tls_broken",
-            Cause::Protocol(rule) => return format!("protocol:{rule}"),
-        }
-        .to_owned()
+    /// The cause that has this number in samples.
+    pub fn from_number(number: u16) -> Option<Cause> {
+        Cause::all().find(|cause| cause.number() == number)
     }
 
     /// The cause behind a failed connect's errno.
@@ -286,7 +235,7 @@ impl Cause {
         match violation {
             Violation::ClosedBeforeResponse => Cause::ClosedBeforeResponse,
             Violation::CutShort => Cause::CutShort,
-            rule => Cause::Protocol(rule.code()),
+            rule => Cause::Protocol(*rule),
         }
     }
 }
@@ -305,37 +254,6 @@ fn of_here(errno: i32) -> Option<Cause> {
 mod tests {
     use super::*;
 
-    /// The violation after this one; the match has no wildcard, so that a new one has to be placed.
-    fn next(violation: Violation) -> Option<Violation> {
-        use Violation as V;
-        Some(match violation {
-            V::NotHttp => V::Version,
-            V::Version => V::StatusLine,
-            V::StatusLine => V::HeaderName,
-            V::HeaderName => V::HeaderValue,
-            V::HeaderValue => V::LineEnd,
-            V::LineEnd => V::HeadTooLarge,
-            V::HeadTooLarge => V::TooManyFields,
-            V::TooManyFields => V::ContentLength,
-            V::ContentLength => V::ContentLengthsDiffer,
-            V::ContentLengthsDiffer => V::TwoFramings,
-            V::TwoFramings => V::TransferCoding,
-            V::TransferCoding => V::ChunkedTwice,
-            V::ChunkedTwice => V::Upgrade,
-            V::Upgrade => V::TooManyInterim,
-            V::TooManyInterim => V::ChunkSize,
-            V::ChunkSize => V::ChunkSizeOverflow,
-            V::ChunkSizeOverflow => V::ChunkExtension,
-            V::ChunkExtension => V::ChunkLineTooLong,
-            V::ChunkLineTooLong => V::ChunkEnd,
-            V::ChunkEnd => V::Trailer,
-            V::Trailer => V::TrailersTooLarge,
-            V::TrailersTooLarge => V::ClosedBeforeResponse,
-            V::ClosedBeforeResponse => V::CutShort,
-            V::CutShort => return None,
-        })
-    }
-
     #[test]
     fn what_ran_out_here_is_told_apart() {
         for (errno, cause) in [
@@ -353,12 +271,16 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_every_cause_leads_back_to_it() {
-        let violations = std::iter::successors(Some(Violation::NotHttp), |last| next(*last));
-        let broken = violations.map(|violation| Cause::of_violation(&violation));
-        for cause in Cause::PLAIN.into_iter().chain(broken) {
+    fn name_and_number_of_every_cause_lead_back_to_it() {
+        let mut seen = 0;
+        for cause in Cause::all() {
             assert_eq!(Cause::from_name(&cause.name()), Some(cause));
+            assert_eq!(Cause::from_number(cause.number()), Some(cause));
+            seen += 1;
         }
+        // Two ends of a stream are no rules, but causes of their own.
+        assert_eq!(seen, Cause::PLAIN.len() + Violation::ALL.len() - 2);
         assert_eq!(Cause::from_name("protocol:"), None);
+        assert_eq!(Cause::from_number(0), None);
     }
 }

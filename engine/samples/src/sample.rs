@@ -1,7 +1,7 @@
 //! A raw sample: one request as a record of 40 bytes.
 
 use plan::status::STATUS_MAX;
-use record::outcome::{Outcome, TimeoutKind, UnsentReason};
+use record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use record::stamps::{Ending, StampedBy, Stamps};
 use zerocopy::little_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -117,8 +117,8 @@ impl Sample {
     pub fn new(shard: u16, stamps: &Stamps, ending: Ending, outcome: Outcome) -> Sample {
         let (kind, status, cause) = match outcome {
             Outcome::Answered(status) => (SampleKind::Answered, status, 0),
-            Outcome::TimedOut(kind) => (SampleKind::TimedOut, 0, causes::code(kind.cause())),
-            Outcome::Failed(cause) => (SampleKind::Failed, 0, causes::code(cause)),
+            Outcome::TimedOut(kind) => (SampleKind::TimedOut, 0, kind.cause().number()),
+            Outcome::Failed(cause) => (SampleKind::Failed, 0, cause.number()),
             Outcome::Abandoned => (SampleKind::Abandoned, 0, 0),
             Outcome::Unsent(reason) => (SampleKind::Unsent, 0, causes::code_of_unsent(reason)),
         };
@@ -241,9 +241,9 @@ impl Sample {
             }
             (SampleKind::TimedOut, 0, cause) => [TimeoutKind::Timeout, TimeoutKind::Deadline]
                 .into_iter()
-                .find(|kind| causes::code(kind.cause()) == cause)
+                .find(|kind| kind.cause().number() == cause)
                 .map(Outcome::TimedOut),
-            (SampleKind::Failed, 0, cause) => causes::cause_of(cause).map(Outcome::Failed),
+            (SampleKind::Failed, 0, cause) => Cause::from_number(cause).map(Outcome::Failed),
             (SampleKind::Abandoned, 0, 0) => Some(Outcome::Abandoned),
             (SampleKind::Unsent, 0, reason) => causes::unsent_of(reason).map(Outcome::Unsent),
             _ => None,
@@ -299,7 +299,7 @@ fn time_ns(bytes: [u8; TIME_BYTES]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use record::outcome::Cause;
+    use http1::response::Violation;
 
     use super::*;
 
@@ -331,7 +331,7 @@ mod tests {
             Outcome::Answered(200),
             Outcome::TimedOut(TimeoutKind::Timeout),
             Outcome::Failed(Cause::Reset),
-            Outcome::Failed(Cause::Protocol("chunk_end")),
+            Outcome::Failed(Cause::Protocol(Violation::ChunkEnd)),
             Outcome::Abandoned,
             Outcome::Unsent(UnsentReason::End),
         ] {

@@ -65,9 +65,9 @@ impl Shard {
         let in_window = self.phases.window_ns() <= now_ns && now_ns < self.phases.end_ns();
         let is_added = is_more && in_window && self.plan.requests_per_connection != 1;
         self.connections.mark_added(slot, is_added);
-        let recorder = &mut self.recording.recorder;
-        recorder.counts.pool_grew += u64::from(is_added);
-        recorder.connected(self.connections[slot].socket.since_ns, socket_ns, in_window);
+        self.recording.counts_mut().pool_grew += u64::from(is_added);
+        let since_ns = self.connections[slot].socket.since_ns;
+        self.recording.connected(since_ns, socket_ns, in_window);
         in_window
     }
 
@@ -87,7 +87,7 @@ impl Shard {
         let opening_ns = stamps.sent_ns.saturating_sub(self.connections[slot].socket.since_ns);
         let has_waited = stamps.waited && opening_ns < 2 * (stamps.sent_ns - stamps.noticed_ns);
         if has_waited && self.phases.is_recorded(stamps.intended_ns) && outcome.has_latency() {
-            self.recording.recorder.times.added.opened(ending.ended_ns() - stamps.intended_ns);
+            self.recording.opened(ending.ended_ns() - stamps.intended_ns);
         }
     }
 
@@ -152,7 +152,7 @@ impl Shard {
             failed += 1;
         }
         if failed == 0 {
-            self.recording.recorder.counts.connection_errors.add(cause);
+            self.recording.counts_mut().connection_errors.add(cause);
         }
         let again_ns = match self.load {
             Load::Open(_) => now_ns,
@@ -241,11 +241,11 @@ mod tests {
         shard.recording.intended(&shard.phases, now_ns);
         let refused = Cause::ConnectRefused;
         shard.give_up(0, refused);
-        assert_eq!(shard.recording.recorder.counts.failed, 0, "the other connect serves it");
-        assert_eq!(shard.recording.recorder.counts.connection_errors.of(refused), 1);
+        assert_eq!(shard.recording.recorder().counts.failed, 0, "the other connect serves it");
+        assert_eq!(shard.recording.recorder().counts.connection_errors.of(refused), 1);
         shard.give_up(1, refused);
-        assert_eq!(shard.recording.recorder.counts.failed, 1, "no connect is left for it");
-        assert_eq!(shard.recording.recorder.counts.errors.of(refused), 1);
+        assert_eq!(shard.recording.recorder().counts.failed, 1, "no connect is left for it");
+        assert_eq!(shard.recording.recorder().counts.errors.of(refused), 1);
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         // The other has room for three of the five.
         let refused = Cause::ConnectRefused;
         shard.give_up(0, refused);
-        assert_eq!(shard.recording.recorder.counts.errors.of(refused), 2);
+        assert_eq!(shard.recording.recorder().counts.errors.of(refused), 2);
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
             shard.ring.wait(1_000_000_000);
             shard.reap();
         }
-        let failed = shard.recording.recorder.counts.errors.of(Cause::ClosedBeforeResponse);
+        let failed = shard.recording.recorder().counts.errors.of(Cause::ClosedBeforeResponse);
         assert_eq!((failed, shard.connections.coming()), (1, 0));
     }
 

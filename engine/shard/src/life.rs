@@ -46,7 +46,8 @@ impl Shard {
         let epoch_ns = self.meet()?;
         self.begin_at(epoch_ns);
         // Without a warm-up the window has begun: what comes before the first look is in it.
-        self.recording.meter.observe(self.now_ns(), self.clock.reader());
+        let now_ns = self.now_ns();
+        self.recording.meter().observe(now_ns, self.clock.reader());
         let mut looked_ns = 0;
         seal::seal();
         while self.turn(looked_ns + LOOK_NS) {
@@ -55,14 +56,15 @@ impl Shard {
                 seal::unseal();
                 self.heed_stop();
                 self.show(now_ns);
-                self.recording.meter.observe(now_ns, self.clock.reader());
+                self.recording.meter().observe(now_ns, self.clock.reader());
                 seal::seal();
                 looked_ns = now_ns;
             }
         }
         seal::unseal();
-        self.recording.meter.observe(self.now_ns(), self.clock.reader());
-        self.recording.meter.over(self.clock.reader());
+        let now_ns = self.now_ns();
+        self.recording.meter().observe(now_ns, self.clock.reader());
+        self.recording.meter().over(self.clock.reader());
         self.linger();
         Some(self.finish())
     }
@@ -98,7 +100,7 @@ impl Shard {
     /// Tells the run what the setup came to; whoever sees that the shard is ready sees it.
     fn tell_setup(&self) {
         let Signals { settled, unsettled, .. } = &*self.signals;
-        match self.recording.recorder.counts.setup.settled {
+        match self.recording.counts().setup.settled {
             Some(true) => settled.store(true, Ordering::Relaxed),
             Some(false) => unsettled.store(true, Ordering::Relaxed),
             None => {}
@@ -131,9 +133,9 @@ impl Shard {
         // what was closed since then carries none.
         self.catch_up();
         self.phases.run();
-        self.recording.meter.begin_at(self.now_ns());
+        let now_ns = self.now_ns();
+        self.recording.meter().begin_at(now_ns);
         if self.load.is_unpaced() && 0 < self.phases.end_ns() {
-            let now_ns = self.now_ns();
             while self.has_left()
                 && let Some(slot) = self.connections.take_room()
             {
@@ -199,14 +201,13 @@ impl Shard {
     /// What is queued will be one of these, if it isn't sent before the window.
     #[inline]
     pub(super) fn has_left(&self) -> bool {
-        self.recording.recorder.counts.intended + (self.connections.queued() as u64)
-            < self.plan.requests
+        self.recording.counts().intended + (self.connections.queued() as u64) < self.plan.requests
     }
 
     /// Ends the window with the last of the requests that it is to have.
     #[inline]
     pub(super) fn end_if_spent(&mut self, now_ns: u64) {
-        if self.plan.requests <= self.recording.recorder.counts.intended
+        if self.plan.requests <= self.recording.counts().intended
             && self.connections.requests() == 0
             && self.phases.window_ns() <= now_ns
             && now_ns < self.phases.end_ns()
@@ -260,7 +261,7 @@ impl Shard {
             }
         }
         self.ring.settle();
-        self.recording.meter.closing_ns = self.now_ns().saturating_sub(now_ns);
+        self.recording.meter().closing_ns = self.now_ns().saturating_sub(now_ns);
         self.count_users();
         self.count_unsent(now_ns, capped, COUNTED_MAX);
         self.show(now_ns);
@@ -366,18 +367,15 @@ impl Shard {
         let rest = load.take_rest(from_ns, end_ns, REST_STRETCHES);
         let Some((count, middles)) = rest.filter(|(count, _)| 0 < *count) else { return };
         let lagging = load.is_lagging();
-        self.recording.progress.intended += count;
         for (step, count) in self.plan.mix.shares(count) {
             for (due_ns, count) in evenly(&middles, count) {
                 let (over_ns, reason) = self.given_up(due_ns, now_ns);
                 let noticed_ns = if lagging { due_ns } else { over_ns };
                 let stamps = Stamps::unsent(due_ns, noticed_ns, step);
-                self.recording.recorder.unsent(&stamps, over_ns, reason, count);
+                self.recording.unsent(&stamps, over_ns, reason, count);
             }
         }
-        self.recording.recorder.counts.waited += count;
-        self.recording.recorder.counts.capped += if capped { count } else { 0 };
-        self.recording.lose_samples(count);
+        self.recording.counts_mut().capped += if capped { count } else { 0 };
     }
 
     /// Counts the window's users, and those blocked for half of it or more.
@@ -390,9 +388,9 @@ impl Shard {
                 Load::Closed(_) | Load::Paced(_) => true,
             };
             if is_user && 0 < window_ns {
-                self.recording.recorder.counts.users += 1;
-                self.recording.recorder.counts.users_blocked +=
-                    u64::from(window_ns <= blocked_ns.saturating_mul(2));
+                let counts = self.recording.counts_mut();
+                counts.users += 1;
+                counts.users_blocked += u64::from(window_ns <= blocked_ns.saturating_mul(2));
             }
         }
     }
@@ -440,8 +438,7 @@ mod tests {
         let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
         // The last was due at 4 ms: at 103 ms its deadline hasn't passed yet.
         shard.count_unsent(103 * MS, false, COUNTED_MAX);
-        let Shard { recording, .. } = shard;
-        let recorder = &recording.recorder;
+        let recorder = shard.recording.recorder();
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::Deadline), 4);
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::End), 1);
         let times = &recorder.times;
@@ -456,7 +453,7 @@ mod tests {
         let ends = |due: DueRequest, shard: &mut Shard| {
             shard.recording.intended(&shard.phases, due.intended_ns);
             shard.unsent(due, due.intended_ns + 9 * MS, UnsentReason::Deadline);
-            let times = &shard.recording.recorder.times;
+            let times = &shard.recording.recorder().times;
             (times.others.corrected().mean_ns(), times.added.mean_ns())
         };
         let due = due_at(MS);
@@ -476,7 +473,7 @@ mod tests {
         let plan = ShardPlan { drive, recorder_config: config, end_ns: 1_000 * MS, ..plan };
         let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
         shard.count_unsent(1_500 * MS, true, counted_max);
-        shard.recording.recorder
+        shard.recording.recorder().clone()
     }
 
     #[test]
@@ -536,7 +533,7 @@ mod tests {
         };
         let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
         shard.count_unsent(1_500 * MS, true, 100);
-        let of_stages = shard.recording.recorder.parts.iter().map(|part| part.counts.unsent);
+        let of_stages = shard.recording.recorder().parts.iter().map(|part| part.counts.unsent);
         let of_stages: Vec<u64> = of_stages.collect();
         assert_eq!(of_stages.iter().sum::<u64>(), 1_000);
         assert!(of_stages[0].abs_diff(250) <= 2, "{of_stages:?}");

@@ -185,9 +185,10 @@ fn a_hundred_steps_take_less_than_100_megabytes() {
     let mut answer = |step, latency_ns: u64, late_ns| {
         let stamps = Stamps { intended_ns: 0, noticed_ns: 0, sent_ns: late_ns, waited: true, step };
         let ending = Ending::at(late_ns + latency_ns);
-        shard.recording.recorder.intended(0);
-        shard.recording.recorder.sent(&stamps, true);
-        shard.recording.recorder.ended(&stamps, ending, true, Outcome::Answered(200));
+        let recorder = shard.recording.recorder_mut();
+        recorder.intended(0);
+        recorder.sent(&stamps, true);
+        recorder.ended(&stamps, ending, true, Outcome::Answered(200));
     };
     for step in 0..STEPS {
         let mut latency_ns = 1_000;

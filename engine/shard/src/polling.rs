@@ -24,10 +24,10 @@ impl Shard {
         while !self.ring.has_news() && polled_ns < wake_ns {
             std::hint::spin_loop();
             let now_ns = self.now_ns();
-            self.recording.meter.spun_past(polled_ns, now_ns);
+            self.recording.meter().spun_past(polled_ns, now_ns);
             polled_ns = now_ns;
         }
-        self.recording.meter.spun(worked_ns, began_ns, polled_ns);
+        self.recording.meter().spun(worked_ns, began_ns, polled_ns);
         if began_ns < polled_ns {
             self.clock.polled(polled_ns);
         }

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use load::schedule::Digest;
+use record::counts::Counts;
 use record::littles_law::InFlightIntegral;
-use record::outcome::Outcome;
+use record::outcome::{Outcome, UnsentReason};
 use record::recorder::Recorder;
 use record::shard_report::ShardReport;
 use record::stamps::{Ending, Stamps};
 use record::times::Latencies;
+use record::tls::{Agreed, TlsCounts};
 use samples::{Lane, Sampler};
 use uring::Ring;
 
@@ -22,11 +24,10 @@ use super::progress::{ShardProgress, SharedProgress};
 /// A shard's numbers.
 pub(super) struct Recording {
     /// Those of the window.
-    pub(super) recorder: Recorder,
-    /// What the shard does with its time.
-    pub(super) meter: ShardMeter,
-    /// What it has done so far.
-    pub(super) progress: ShardProgress,
+    recorder: Recorder,
+    meter: ShardMeter,
+    /// What the shard has done so far.
+    progress: ShardProgress,
     sampler: Option<Sampler>,
     shared: Arc<SharedProgress>,
     /// Twice the naive p99 of the window, ns, once it has been asked for.
@@ -44,6 +45,35 @@ impl Recording {
             shared,
             slow_ns: None,
         }
+    }
+
+    /// What the shard does with its time.
+    #[inline]
+    pub(super) fn meter(&mut self) -> &mut ShardMeter {
+        &mut self.meter
+    }
+
+    /// What was counted so far.
+    #[inline]
+    pub(super) fn counts(&self) -> &Counts {
+        &self.recorder.counts
+    }
+
+    /// The counters, for what is counted where it happens.
+    #[inline]
+    pub(super) fn counts_mut(&mut self) -> &mut Counts {
+        &mut self.recorder.counts
+    }
+
+    /// What TLS did and took.
+    #[inline]
+    pub(super) fn tls_mut(&mut self) -> &mut TlsCounts {
+        &mut self.recorder.tls
+    }
+
+    /// Whether a request has fallen due, in the setup or since the epoch.
+    pub(super) fn has_begun(&self) -> bool {
+        0 < self.progress.intended
     }
 
     /// The setup is over, and with it what it has shown.
@@ -66,6 +96,59 @@ impl Recording {
         self.progress.intended += 1;
         if phases.is_recorded(intended_ns) {
             self.recorder.intended(intended_ns);
+        }
+    }
+
+    /// A connection was opened from `since_ns` to `socket_ns`.
+    pub(super) fn connected(&mut self, since_ns: u64, socket_ns: u64, in_window: bool) {
+        self.recorder.connected(since_ns, socket_ns, in_window);
+    }
+
+    /// A handshake ended, which took so long if that was in the window.
+    pub(super) fn shook_hands(&mut self, agreed: Agreed, resumed: bool, took_ns: Option<u64>) {
+        self.recorder.tls.shook_hands(agreed, resumed);
+        if let Some(took_ns) = took_ns {
+            self.recorder.times.handshake_time.record(took_ns);
+        }
+    }
+
+    /// A request of this corrected latency waited until the generator had opened its connection.
+    pub(super) fn opened(&mut self, latency_ns: u64) {
+        self.recorder.times.added.opened(latency_ns);
+    }
+
+    /// So many requests are in flight at this moment.
+    #[inline]
+    pub(super) fn in_flight(&mut self, now_ns: u64, in_flight: usize) {
+        self.recorder.in_flight.pass(now_ns, in_flight);
+    }
+
+    /// A request's stay on the wire has ended.
+    #[inline]
+    pub(super) fn stayed(&mut self, sent_ns: u64, received_ns: u64, handled_ns: u64) {
+        self.recorder.in_flight.stay(sent_ns, received_ns, handled_ns);
+    }
+
+    /// A user's request was ready at one moment, and is sent at another.
+    #[inline]
+    pub(super) fn queued(&mut self, ready_ns: u64, sent_ns: u64) {
+        self.recorder.in_flight.queued(ready_ns, sent_ns);
+    }
+
+    /// So many requests alike were never sent, and aren't looked at one by one: they waited, and
+    /// have no raw samples.
+    pub(super) fn unsent(
+        &mut self,
+        stamps: &Stamps,
+        over_ns: u64,
+        reason: UnsentReason,
+        count: u64,
+    ) {
+        self.progress.intended += count;
+        self.recorder.unsent(stamps, over_ns, reason, count);
+        self.recorder.counts.waited += count;
+        if let Some(sampler) = &mut self.sampler {
+            sampler.lose(count);
         }
     }
 
@@ -134,13 +217,6 @@ impl Recording {
         }
     }
 
-    /// So many requests have no raw samples.
-    pub(super) fn lose_samples(&mut self, count: u64) {
-        if let Some(sampler) = &mut self.sampler {
-            sampler.lose(count);
-        }
-    }
-
     /// Counts a request that was due before the window as sent; `None`: it was connected at no
     /// time.
     fn unrecorded_sent(&mut self, phases: &Phases, sent_ns: Option<u64>) {
@@ -191,6 +267,16 @@ impl Recording {
         let stats = self.meter.report(&self.recorder.counts, ring.overflows(), clock.steps());
         let sampled = self.sampler.map(Sampler::finish);
         ShardReport { recorder: self.recorder, digest, stats, sampled }
+    }
+
+    #[cfg(test)]
+    pub(super) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    #[cfg(test)]
+    pub(super) fn recorder_mut(&mut self) -> &mut Recorder {
+        &mut self.recorder
     }
 }
 

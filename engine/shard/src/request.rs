@@ -29,7 +29,7 @@ use super::connection::Connection;
 use super::event::{Event, Next};
 use super::exchanges::Exchange;
 use super::receive_stamps::is_doubted;
-use super::recording::Recording;
+
 use super::secure::Arrival;
 use super::send_stamps;
 use super::shard::Shard;
@@ -44,7 +44,7 @@ const NOTICED_LATE_NS: u64 = 1_000_000;
 impl Shard {
     /// One pass of the loop; returns whether there is another.
     pub(super) fn turn(&mut self, look_ns: u64) -> bool {
-        self.recording.meter.turn();
+        self.recording.meter().turn();
         self.reap();
         let now_ns = self.now_ns();
         self.heed_lease(now_ns);
@@ -71,7 +71,8 @@ impl Shard {
         if 0 < self.connections.fresh() {
             // They get their requests in the next turn.
             self.flush();
-            return self.recording.meter.worked(self.now_ns());
+            let now_ns = self.now_ns();
+            return self.recording.meter().worked(now_ns);
         }
         self.stamp_queued();
         self.refill();
@@ -109,7 +110,7 @@ impl Shard {
             self.ring.wait(sleep_until_ns - now_ns);
             let woken_ns = self.now_ns();
             self.clock.waited(now_ns, woken_ns);
-            self.recording.meter.slept(now_ns, sleep_until_ns, woken_ns);
+            self.recording.meter().slept(now_ns, sleep_until_ns, woken_ns);
             return;
         }
         let wake_ns = wake_ns.min(due_ns);
@@ -311,7 +312,7 @@ impl Shard {
 
     /// A send has completed, or failed.
     fn send_done(&mut self, slot: u32, result: i32) {
-        self.recording.meter.sent_bytes += u64::try_from(result).unwrap_or(0);
+        self.recording.meter().sent_bytes += u64::try_from(result).unwrap_or(0);
         let connection = &mut self.connections[slot];
         let shaking = connection.socket.state == State::Handshaking;
         match (usize::try_from(result), -result) {
@@ -366,7 +367,7 @@ impl Shard {
             let socket = &mut self.connections[slot].socket;
             arrival.doubted = is_doubted(socket, &self.clock, arrival.kernel_ns);
         }
-        self.recording.meter.received_bytes += (arrival.to - arrival.from) as u64;
+        self.recording.meter().received_bytes += (arrival.to - arrival.from) as u64;
         if arrival.from == arrival.to {
             self.received_close(slot);
         } else if self.sessions.is_some() {
@@ -379,7 +380,7 @@ impl Shard {
     /// The target said something: a part of a response, or the rest of one and what follows it.
     #[inline(always)]
     pub(super) fn parse(&mut self, slot: u32, arrival: Arrival) {
-        let answered = self.recording.recorder.counts.answered;
+        let answered = self.recording.counts().answered;
         let mut at = 0;
         loop {
             let bytes = &arrival.plain(&self.ring, &self.sessions)[at..];
@@ -392,7 +393,7 @@ impl Shard {
                     let arrived_ns = arrival.kernel_ns.filter(|_| !arrival.doubted);
                     let whole = self.answered(slot, number, status, arrived_ns);
                     if next == Next::Unasked {
-                        self.recording.recorder.counts.trailing += 1;
+                        self.recording.counts_mut().trailing += 1;
                         self.doubt(slot);
                     }
                     if next != Next::Any || !whole {
@@ -407,7 +408,7 @@ impl Shard {
                 Event::More => {}
                 Event::Failed { number, cause } => self.failed(slot, number, cause),
                 Event::Broken(cause) => {
-                    self.recording.recorder.counts.unsolicited += 1;
+                    self.recording.counts_mut().unsolicited += 1;
                     self.doubt(slot);
                     self.fail(slot, cause);
                 }
@@ -415,9 +416,9 @@ impl Shard {
             }
             break;
         }
-        let answered = self.recording.recorder.counts.answered - answered;
+        let answered = self.recording.counts().answered - answered;
         if 1 < answered {
-            self.recording.recorder.counts.shared_receives += answered;
+            self.recording.counts_mut().shared_receives += answered;
         }
     }
 
@@ -463,7 +464,7 @@ impl Shard {
         let (sent_ns, in_window) = (stamps.sent_ns, self.phases.is_recorded(stamps.intended_ns));
         if in_window {
             connection.exchanges.answered();
-            self.recording.recorder.counts.incomplete_uploads += u64::from(!whole);
+            self.recording.counts_mut().incomplete_uploads += u64::from(!whole);
         }
         let handled_ns = self.clock.handled_ns();
         let ending = match arrived_ns {
@@ -471,7 +472,7 @@ impl Shard {
             Some(arrived_ns) => {
                 let received_ns = arrived_ns.clamp(sent_ns, handled_ns);
                 if received_ns != arrived_ns && in_window {
-                    self.recording.recorder.counts.stamps_clamped += 1;
+                    self.recording.counts_mut().stamps_clamped += 1;
                 }
                 let stamped_by = match self.plan.stamps {
                     StampSource::Kernel => StampedBy::Kernel,
@@ -512,7 +513,7 @@ impl Shard {
         }
         let exchanges = &self.connections[slot].exchanges;
         if exchanges.open() == 0 {
-            self.recording.recorder.counts.connection_errors.add(cause);
+            self.recording.counts_mut().connection_errors.add(cause);
             return self.replace(slot);
         }
         self.failed(slot, exchanges.oldest().number, cause);
@@ -521,7 +522,7 @@ impl Shard {
     /// The slot's connection had a response too few or too many: nobody knows since when.
     pub(super) fn doubt(&mut self, slot: u32) {
         let shiftable = self.connections[slot].exchanges.take_shiftable();
-        self.recording.recorder.counts.doubtful += shiftable;
+        self.recording.counts_mut().doubtful += shiftable;
     }
 
     /// The slot's connection answers nothing more: what was sent behind its last outcome fails, and
@@ -606,10 +607,9 @@ impl Shard {
         }
         // For Little's law, a stay ends when the live count drops, however late a timeout was
         // noticed.
-        let Recording { recorder, .. } = &mut self.recording;
-        recorder.in_flight.pass(now_ns, in_flight);
+        self.recording.in_flight(now_ns, in_flight);
+        self.recording.stayed(stamps.sent_ns, received_ns, now_ns);
         self.clock.handled_no_earlier(now_ns);
-        recorder.in_flight.stay(stamps.sent_ns, received_ns, now_ns);
         // A request sent before the window has no latency in it, and an answer after the window
         // that took far longer than those in it is none for it: such waits count as blocked.
         // Whoever works off the warm-up's backlog in the window is served.
@@ -676,8 +676,8 @@ mod tests {
         shard.clock.stamp_handled();
         let due = shard.next_for(0).expect("the user comes again");
         assert!(2 * DEADLINE_NS <= due.intended_ns, "{due:?}");
-        assert_eq!(shard.recording.recorder.counts.unsent_reasons.of(UnsentReason::Deadline), 1);
-        assert_eq!(shard.recording.recorder.times.others.corrected().max_ns(), Some(DEADLINE_NS));
+        assert_eq!(shard.recording.recorder().counts.unsent_reasons.of(UnsentReason::Deadline), 1);
+        assert_eq!(shard.recording.recorder().times.others.corrected().max_ns(), Some(DEADLINE_NS));
     }
 
     #[test]
@@ -689,7 +689,7 @@ mod tests {
             let Exchange { number, stamps } = *shard.connections[0].exchanges.oldest();
             let arrived_ns = stamps.sent_ns.saturating_add_signed(off_ns);
             assert!(shard.answered(0, number, 200, Some(arrived_ns)));
-            let counts = &shard.recording.recorder.counts;
+            let counts = &shard.recording.recorder().counts;
             assert_eq!((counts.answered, counts.stamps_clamped), (1, clamped), "{off_ns} ns");
         }
     }
@@ -744,7 +744,7 @@ mod tests {
         shard.flush();
         shard.fail(0, Cause::Reset);
         assert!(peer.peek(&mut [0; 64]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock));
-        let counts = &shard.recording.recorder.counts;
+        let counts = &shard.recording.recorder().counts;
         assert_eq!((counts.intended, counts.sent, counts.failed), (1, 0, 0));
         assert_eq!(counts.unsent_reasons.of(UnsentReason::End), 1);
         assert_eq!((shard.connections.requests(), shard.connections.queued()), (0, 0));

@@ -100,17 +100,15 @@ impl Shard {
             let connected_ns = self.connections[slot].socket.connected_ns;
             let now_ns = self.now_ns();
             let in_window = self.connected(slot, connected_ns);
-            self.recording.recorder.tls.shook_hands(agreed, resumed);
-            if in_window {
-                self.recording.recorder.times.handshake_time.record(now_ns - connected_ns);
-            }
+            let took_ns = in_window.then(|| now_ns - connected_ns);
+            self.recording.shook_hands(agreed, resumed, took_ns);
         }
     }
 
     /// The shard has worked on a handshake since `began_ns`.
     fn worked(&mut self, began_ns: u64) {
         let to_ns = self.now_ns().min(self.phases.end_ns());
-        self.recording.recorder.tls.handshake_work_ns +=
+        self.recording.tls_mut().handshake_work_ns +=
             to_ns.saturating_sub(began_ns.max(self.phases.window_ns()));
     }
 }
@@ -189,11 +187,11 @@ impl Shard {
             self.connections[slot].socket.retire();
         }
         if says_something {
-            let answered = self.recording.recorder.counts.answered;
+            let answered = self.recording.counts().answered;
             self.parse(slot, arrival);
             if end == Some(End::Notified) {
-                self.recording.recorder.tls.ended_together +=
-                    self.recording.recorder.counts.answered - answered;
+                let together = self.recording.counts().answered - answered;
+                self.recording.tls_mut().ended_together += together;
             }
         }
         let socket = &self.connections[slot].socket;
@@ -201,7 +199,7 @@ impl Shard {
         if is_gone {
             // It had answered all that it was asked: its failure fails no request.
             if let Some(End::Failed(cause)) = end {
-                self.recording.recorder.counts.connection_errors.add(cause);
+                self.recording.counts_mut().connection_errors.add(cause);
             }
         } else {
             match end {
@@ -229,6 +227,6 @@ impl Shard {
     /// The slot's connection was closed. With TLS, that says nothing of what would have followed.
     pub(super) fn count_close(&mut self, slot: u32) {
         let is_up = !self.connections[slot].socket.is_coming();
-        self.recording.recorder.tls.truncated += u64::from(is_up && self.sessions.is_some());
+        self.recording.tls_mut().truncated += u64::from(is_up && self.sessions.is_some());
     }
 }

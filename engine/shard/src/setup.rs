@@ -62,7 +62,7 @@ impl Shard {
             self.load = Load::Open(load);
             let settled = self.settle(longest_ns);
             let settled = Some(settled).filter(|_| !self.is_stopped());
-            self.recording.recorder.counts.setup.settled = settled;
+            self.recording.counts_mut().setup.settled = settled;
             self.load = self.plan.load();
         }
         if 0 < self.plan.spare {
@@ -100,7 +100,7 @@ impl Shard {
             // With TLS there is something to receive before the first request.
             self.rearm();
         }
-        self.recording.meter.opening_ns += self.now_ns() - began_ns;
+        self.recording.meter().opening_ns += self.now_ns() - began_ns;
     }
 
     /// Opens one connection: that of a user, who has a slot of its own and whose failed connect is
@@ -130,7 +130,7 @@ impl Shard {
             let now_ns = self.now_ns();
             if looked_ns + LOOK_NS <= now_ns {
                 // Where nothing has been due yet, nothing had to be connected.
-                let found = 0 < self.connections.most() || self.recording.progress.intended == 0;
+                let found = 0 < self.connections.most() || !self.recording.has_begun();
                 let still = found
                     && self.connections.grown_ns() + self.plan.settle_ns <= now_ns
                     && least_ns <= now_ns;
@@ -153,7 +153,7 @@ impl Shard {
                 while 0 < self.connections[slot].exchanges.open() {
                     let number = self.connections[slot].exchanges.oldest().number;
                     self.connections.end(slot, number);
-                    self.recording.recorder.counts.setup.ended(Outcome::Abandoned);
+                    self.recording.counts_mut().setup.ended(Outcome::Abandoned);
                 }
                 self.connections[slot].socket.unanswered = true;
                 self.close(slot);

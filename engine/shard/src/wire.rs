@@ -104,7 +104,7 @@ impl Shard {
                 // The kernel says nothing of these: they leave whole, or the connection breaks.
                 connection.socket.give(bytes);
                 let fd = connection.socket.fd;
-                self.recording.meter.sent_bytes += bytes as u64;
+                self.recording.meter().sent_bytes += bytes as u64;
                 if self.sending.sample.take(connection, count) {
                     self.ring.send_stamped(token, fd, step, count);
                 } else {
@@ -201,7 +201,7 @@ impl Shard {
         }
         let now_ns = self.now_ns();
         self.clock.handled_no_earlier(now_ns);
-        self.recording.recorder.in_flight.pass(now_ns, self.connections.in_flight());
+        self.recording.in_flight(now_ns, self.connections.in_flight());
         let is_unpaced = self.load.is_unpaced();
         while let Some(slot) = self.connections.take_queued() {
             let exchanges = &mut self.connections[slot].exchanges;
@@ -212,7 +212,7 @@ impl Shard {
             if is_unpaced && !stamps.waited {
                 // An unpaced request is intended when it is sent, unless its user had to wait for a
                 // connection: then it was intended when that wait began.
-                self.recording.recorder.in_flight.queued(stamps.intended_ns, now_ns);
+                self.recording.queued(stamps.intended_ns, now_ns);
                 stamps.intended_ns = now_ns;
                 stamps.noticed_ns = now_ns;
             }

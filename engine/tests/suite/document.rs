@@ -75,7 +75,7 @@ fn fate(due_ns: u64) -> Fate {
         ),
         2 => (stamps, Ending::at(sent_ns), Outcome::Failed(Cause::ConnectRefused)),
         3 => (stamps, Ending::at(sent_ns + MS), Outcome::TimedOut(TimeoutKind::Timeout)),
-        4 => (stamps, Ending::at(sent_ns + MS), Outcome::Failed(Cause::Protocol("chunk_end"))),
+        4 => (stamps, Ending::at(sent_ns + MS), Outcome::Failed(made_up::broken_chunk())),
         5 => (stamps, Ending::at(sent_ns + MS), Outcome::Abandoned),
         6 => (stamps, Ending::at(sent_ns + MS), Outcome::Answered(503)),
         _ => {

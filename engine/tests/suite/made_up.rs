@@ -13,7 +13,7 @@ use engine::plan::address::Address;
 use engine::plan::body::Body;
 use engine::plan::redact::Redacted;
 use engine::record::config::RecorderConfig;
-use engine::record::outcome::Outcome;
+use engine::record::outcome::{Cause, Outcome};
 use engine::record::recorder::Recorder;
 use engine::record::shard_report::ShardReport;
 use engine::record::shard_stats::ShardStats;
@@ -32,6 +32,11 @@ pub type Fate = (Stamps, Ending, Outcome);
 
 /// What a shard records.
 pub type Recorded = (Recorder, Digest);
+
+/// A response that broke a rule of the protocol.
+pub fn broken_chunk() -> Cause {
+    Cause::from_name("protocol:chunk_end").expect("a rule")
+}
 
 /// Nothing, as a run of this plan records it.
 pub fn nothing(plan: &Plan) -> Recorded {

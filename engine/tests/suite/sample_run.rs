@@ -75,7 +75,7 @@ pub fn fate(intended_ns: u64) -> Fate {
     let outcome = match (random >> 32) % 1_000 {
         0..5 => Outcome::TimedOut(TimeoutKind::Timeout),
         5..10 => Outcome::Failed(Cause::Reset),
-        10..15 => Outcome::Failed(Cause::Protocol("chunk_end")),
+        10..15 => Outcome::Failed(made_up::broken_chunk()),
         15..20 => Outcome::Abandoned,
         // No connection could be had: it failed where it would have been sent.
         40..45 => return (stamps, Ending::at(sent_ns), Outcome::Failed(Cause::ConnectRefused)),

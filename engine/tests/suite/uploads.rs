@@ -267,14 +267,14 @@ fn several_runs_send_what_one_pipe_held_and_keep_their_samples_apart() {
     let plan = Plan {
         method: "POST".to_owned(),
         body: Some(format!("@/proc/self/fd/{}", reader.as_raw_fd())),
-        raw: Some(folder.path().join("r.bin")),
         duration: Nanos(100_000_000),
         conns: Some(1),
         ..plan(support::serve(support::always_ok))
     };
     let body = SharedBody::default();
     for number in 1..=2 {
-        let plan = plan.nth_run(number);
+        let raw = Some(folder.path().join(format!("r-{number}.bin")));
+        let plan = Plan { raw, ..plan.clone() };
         let prepared = prepare_with(plan, &body, Targets::Resolve, Share::whole());
         let prepared = prepared.unwrap_or_else(|error| panic!("{error}"));
         let run = engine::run::Run::start(prepared).unwrap_or_else(|error| panic!("{error}"));

@@ -34,10 +34,6 @@ pub(super) fn parts(plan: &Plan, whole: &Part, dependent: Option<bool>) -> Vec<F
     }
     let (sum, counts) = (StepCounts::new(&sum), StepCounts::new(&whole.counts));
     findings.extend(summed_up("parts add up to the whole", compare("", &sum, &counts)));
-    let count = |of: fn(&StepPart) -> u64| whole.parts.iter().map(of).sum::<u64>();
-    findings.push(Finding::equal("parts: naive", whole.naive.count, count(|it| it.naive.count)));
-    let corrected = count(|part| part.corrected.count);
-    findings.push(Finding::equal("parts: corrected", whole.corrected.count, corrected));
     findings
 }
 

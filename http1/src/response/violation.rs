@@ -1,91 +1,80 @@
 //! Protocol errors in responses: a closed list, each with the rule that is broken.
 
-/// A broken rule or an exceeded limit. After one the connection cannot be used any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Violation {
-    /// The first bytes are not `HTTP/` (RFC 9112, section 4).
-    NotHttp,
-    /// The version is not `1.` and a digit (RFC 9112, section 2.3).
-    Version,
-    /// The status line has no three-digit code from 100 up, or a control character (RFC 9112,
-    /// section 4).
-    StatusLine,
-    /// A header line has no name, or a name with a forbidden byte, or blanks before its colon (RFC
-    /// 9112, section 5.1).
-    HeaderName,
-    /// A header value contains a control character, a NUL or a bare CR (RFC 9110, section 5.5).
-    HeaderValue,
-    /// A line of the head ends in a CR without LF (RFC 9112, section 2.2).
-    LineEnd,
-    /// The head is longer than the parser's limit (RFC 9110, section 5.4).
-    HeadTooLarge,
-    /// There are more header or trailer fields than the parser's limit (RFC 9110, section 5.4).
-    TooManyFields,
-    /// The Content-Length is not a decimal number that fits 64 bits (RFC 9112, section 6.3, rule
-    /// 5).
-    ContentLength,
-    /// Several Content-Length values differ (RFC 9112, section 6.3, rule 5).
-    ContentLengthsDiffer,
-    /// Transfer-Encoding and Content-Length are both present (RFC 9112, section 6.3, rule 3).
-    TwoFramings,
-    /// A transfer coding that is not registered, or parameters on one (RFC 9112, sections 6.1 and
-    /// 7).
-    TransferCoding,
-    /// The chunked coding is applied more than once (RFC 9112, section 6.1).
-    ChunkedTwice,
-    /// The server switches protocols without being asked to (RFC 9110, section 7.8).
-    Upgrade,
-    /// More interim (1xx) responses than the parser's limit (RFC 9110, section 15.2).
-    TooManyInterim,
-    /// A chunk size is not a hexadecimal number (RFC 9112, section 7.1).
-    ChunkSize,
-    /// A chunk size, or the sum of them, does not fit 64 bits (RFC 9112, section 7.1).
-    ChunkSizeOverflow,
-    /// A chunk extension contains a control character (RFC 9112, section 7.1.1).
-    ChunkExtension,
-    /// A chunk line is longer than the parser's limit (RFC 9112, section 7.1.1).
-    ChunkLineTooLong,
-    /// A chunk line does not end in CR LF, or a chunk's data is not followed by it (RFC 9112,
-    /// section 7.1).
-    ChunkEnd,
-    /// A trailer field is malformed (RFC 9112, section 7.1.2).
-    Trailer,
-    /// The trailer section is longer than the parser's limit (RFC 9112, section 7.1.2).
-    TrailersTooLarge,
-    /// The stream ended before the first byte of a response (RFC 9112, section 9.5).
-    ClosedBeforeResponse,
-    /// The stream ended inside a response (RFC 9112, section 8).
-    CutShort,
+/// Declares [`Violation`], its list and its names from the same rows.
+macro_rules! violations {
+    ($($(#[$doc:meta])* $violation:ident = $code:literal,)*) => {
+        /// A broken rule or an exceeded limit. After one the connection cannot be used any more.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Violation {
+            $($(#[$doc])* $violation,)*
+        }
+
+        impl Violation {
+            /// All of them. Raw samples name each by its place here: new ones come at the end.
+            pub const ALL: &[Violation] = &[$(Violation::$violation),*];
+
+            /// A stable snake_case name, for counting by cause.
+            pub fn code(&self) -> &'static str {
+                match self {
+                    $(Violation::$violation => $code,)*
+                }
+            }
+        }
+    };
 }
 
-impl Violation {
-    /// A stable snake_case name, for counting by cause.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Violation::NotHttp => "not_http",
-            Violation::Version => "version",
-            Violation::StatusLine => "status_line",
-            Violation::HeaderName => "header_name",
-            Violation::HeaderValue => "header_value",
-            Violation::LineEnd => "line_end",
-            Violation::HeadTooLarge => "head_too_large",
-            Violation::TooManyFields => "too_many_fields",
-            Violation::ContentLength => "content_length",
-            Violation::ContentLengthsDiffer => "content_lengths_differ",
-            Violation::TwoFramings => "two_framings",
-            Violation::TransferCoding => "transfer_coding",
-            Violation::ChunkedTwice => "chunked_twice",
-            Violation::Upgrade => "upgrade",
-            Violation::TooManyInterim => "too_many_interim",
-            Violation::ChunkSize => "chunk_size",
-            Violation::ChunkSizeOverflow => "chunk_size_overflow",
-            Violation::ChunkExtension => "chunk_extension",
-            Violation::ChunkLineTooLong => "chunk_line_too_long",
-            Violation::ChunkEnd => "chunk_end",
-            Violation::Trailer => "trailer",
-            Violation::TrailersTooLarge => "trailers_too_large",
-            Violation::ClosedBeforeResponse => "closed_before_response",
-            Violation::CutShort => "cut_short",
-        }
-    }
+violations! {
+    /// The first bytes are not `HTTP/` (RFC 9112, section 4).
+    NotHttp = "not_http",
+    /// The version is not `1.` and a digit (RFC 9112, section 2.3).
+    Version = "version",
+    /// The status line has no three-digit code from 100 up, or a control character (RFC 9112,
+    /// section 4).
+    StatusLine = "status_line",
+    /// A header line has no name, or a name with a forbidden byte, or blanks before its colon (RFC
+    /// 9112, section 5.1).
+    HeaderName = "header_name",
+    /// A header value contains a control character, a NUL or a bare CR (RFC 9110, section 5.5).
+    HeaderValue = "header_value",
+    /// A line of the head ends in a CR without LF (RFC 9112, section 2.2).
+    LineEnd = "line_end",
+    /// The head is longer than the parser's limit (RFC 9110, section 5.4).
+    HeadTooLarge = "head_too_large",
+    /// There are more header or trailer fields than the parser's limit (RFC 9110, section 5.4).
+    TooManyFields = "too_many_fields",
+    /// The Content-Length is not a decimal number that fits 64 bits (RFC 9112, section 6.3, rule
+    /// 5).
+    ContentLength = "content_length",
+    /// Several Content-Length values differ (RFC 9112, section 6.3, rule 5).
+    ContentLengthsDiffer = "content_lengths_differ",
+    /// Transfer-Encoding and Content-Length are both present (RFC 9112, section 6.3, rule 3).
+    TwoFramings = "two_framings",
+    /// A transfer coding that is not registered, or parameters on one (RFC 9112, sections 6.1 and
+    /// 7).
+    TransferCoding = "transfer_coding",
+    /// The chunked coding is applied more than once (RFC 9112, section 6.1).
+    ChunkedTwice = "chunked_twice",
+    /// The server switches protocols without being asked to (RFC 9110, section 7.8).
+    Upgrade = "upgrade",
+    /// More interim (1xx) responses than the parser's limit (RFC 9110, section 15.2).
+    TooManyInterim = "too_many_interim",
+    /// A chunk size is not a hexadecimal number (RFC 9112, section 7.1).
+    ChunkSize = "chunk_size",
+    /// A chunk size, or the sum of them, does not fit 64 bits (RFC 9112, section 7.1).
+    ChunkSizeOverflow = "chunk_size_overflow",
+    /// A chunk extension contains a control character (RFC 9112, section 7.1.1).
+    ChunkExtension = "chunk_extension",
+    /// A chunk line is longer than the parser's limit (RFC 9112, section 7.1.1).
+    ChunkLineTooLong = "chunk_line_too_long",
+    /// A chunk line does not end in CR LF, or a chunk's data is not followed by it (RFC 9112,
+    /// section 7.1).
+    ChunkEnd = "chunk_end",
+    /// A trailer field is malformed (RFC 9112, section 7.1.2).
+    Trailer = "trailer",
+    /// The trailer section is longer than the parser's limit (RFC 9112, section 7.1.2).
+    TrailersTooLarge = "trailers_too_large",
+    /// The stream ended before the first byte of a response (RFC 9112, section 9.5).
+    ClosedBeforeResponse = "closed_before_response",
+    /// The stream ended inside a response (RFC 9112, section 8).
+    CutShort = "cut_short",
 }
