@@ -2,12 +2,12 @@
 
 use http1::response::Violation;
 
-/// How one intended request ended: each ends in exactly one of these.
+/// How one intended request ended; each has exactly one outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A whole response came, with this status.
+    /// A complete response came, with this status.
     Answered(u16),
-    /// No whole response within the timeout or the deadline.
+    /// No complete response within the timeout or the deadline.
     TimedOut(TimeoutKind),
     /// The connection or the protocol failed.
     Failed(Cause),
@@ -18,24 +18,24 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the time it took counts as a latency. That of a failure doesn't, nor that of a
-    /// dropped arrival: short ones would make the percentiles look better than they were.
+    /// True if the time it took counts as a latency. The time of a failed request or a dropped
+    /// arrival doesn't: short ones would improve the percentiles.
     pub fn has_latency(self) -> bool {
         !matches!(self, Outcome::Failed(_) | Outcome::Unsent(UnsentReason::Dropped))
     }
 }
 
-/// Which limit a request ran into.
+/// The limit that a request exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutKind {
-    /// The timeout, counted from sent.
+    /// The timeout, counted from the sending.
     Timeout,
-    /// The deadline, counted from intended.
+    /// The deadline, counted from the intended time.
     Deadline,
 }
 
 impl TimeoutKind {
-    /// The cause that such a request is counted under.
+    /// The cause under which such a request is counted.
     pub fn cause(self) -> Cause {
         match self {
             TimeoutKind::Timeout => Cause::TimedOut,
@@ -56,7 +56,7 @@ pub enum UnsentReason {
 }
 
 impl UnsentReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [UnsentReason; 3] =
         [UnsentReason::Dropped, UnsentReason::Deadline, UnsentReason::End];
 
@@ -73,7 +73,7 @@ impl UnsentReason {
 /// Why a request failed, or why a connection without a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The target's host answered that nothing listens on the port.
+    /// The target's host reported that nothing listens on the port.
     ConnectRefused,
     /// The connection wasn't established within the timeout.
     ConnectTimedOut,
@@ -98,48 +98,48 @@ pub enum Cause {
     ReadFailed,
     /// Sending failed.
     WriteFailed,
-    /// No whole response within the timeout, counted from sent.
+    /// No complete response within the timeout, counted from the sending.
     TimedOut,
-    /// No whole response within the deadline, counted from intended.
+    /// No complete response within the deadline, counted from the intended time.
     Deadline,
-    /// Bytes came that no request asked for.
+    /// Bytes came that no request had asked for.
     Unsolicited,
     /// A response was there before its request was sent, so it can't be the answer.
     EarlyResponse,
-    /// Its connection ended with the answer to a request before it, or with that one's failure.
+    /// Its connection ended with the answer to an earlier request, or with that request's failure.
     BehindFailed,
-    /// The file of the request's body was cut short during the run: always the generator's side.
+    /// The file of the request's body was truncated during the run: always the generator's fault.
     BodyUnreadable,
-    /// The target's certificate is signed by nobody who is trusted.
+    /// No trusted issuer signed the target's certificate.
     TlsUnknownIssuer,
     /// The target's certificate is for other names.
     TlsWrongName,
     /// The target's certificate has expired.
     TlsExpired,
-    /// The target's certificate can't be used for another reason.
+    /// The target's certificate is unusable for another reason.
     TlsCertificate,
-    /// The target speaks no version of TLS that is spoken here.
+    /// The target and the client have no TLS version in common.
     TlsVersion,
-    /// No cipher, key exchange or protocol inside TLS that both sides know.
+    /// The two sides have no cipher, key exchange or inner protocol in common.
     TlsNoAgreement,
-    /// The target refused the client's certificate, or wanted one.
+    /// The target refused the client's certificate, or required one.
     TlsClientCertificate,
-    /// The target answered the handshake with something else than TLS.
+    /// The target answered the handshake with something other than TLS.
     TlsNotTls,
     /// The peer closed or reset the connection during the handshake.
     TlsClosed,
-    /// The handshake wasn't done within the timeout, counted from the connect.
+    /// The handshake didn't finish within the timeout, counted from the connect.
     TlsTimedOut,
-    /// The target ended the connection with an alert that stands under no other cause.
+    /// The target ended the connection with an alert that has no cause of its own.
     TlsAlert,
-    /// What the target sent broke TLS: its form, its order or its encryption.
+    /// The target's bytes broke TLS: its form, order or encryption.
     TlsBroken,
-    /// The response broke a rule of the protocol: the rule's short name.
+    /// The response broke a protocol rule, given by its short name.
     Protocol(&'static str),
 }
 
-/// The rules of the protocol by the names that the parser gives them. New ones are added at the
-/// end: a sample names a rule by its place here.
+/// The protocol rules by the parser's names. Append new ones: a sample refers to a rule by its
+/// position here.
 pub const PROTOCOL_RULES: [&str; 22] = [
     "not_http",
     "version",
@@ -166,7 +166,7 @@ pub const PROTOCOL_RULES: [&str; 22] = [
 ];
 
 impl Cause {
-    /// All causes but the rules of the protocol.
+    /// All causes but the protocol rules.
     pub const PLAIN: [Cause; 30] = [
         Cause::ConnectRefused,
         Cause::ConnectTimedOut,
@@ -200,10 +200,10 @@ impl Cause {
         Cause::TlsBroken,
     ];
 
-    /// Those of what this machine ran out of.
+    /// The causes for a lack of resources on this machine.
     pub const LOCAL: [Cause; 3] = [Cause::NoLocalPort, Cause::NoFile, Cause::LocalResource];
 
-    /// The cause that has this name in a report.
+    /// The cause with this name in a report.
     pub fn from_name(name: &str) -> Option<Cause> {
         match name.strip_prefix("protocol:") {
             Some(rule) => {
@@ -275,7 +275,7 @@ impl Cause {
     pub fn of_send(errno: i32) -> Cause {
         match errno {
             libc::ECONNRESET => Cause::Reset,
-            // Of a mapped file, the pages beyond its end can't be read.
+            // Pages beyond the end of a mapped file can't be read.
             libc::EFAULT => Cause::BodyUnreadable,
             errno => of_here(errno).unwrap_or(Cause::WriteFailed),
         }
@@ -291,7 +291,7 @@ impl Cause {
     }
 }
 
-/// What this machine, not the target, ran out of, if an errno says that.
+/// The cause if an errno means that this machine, not the target, ran out of something.
 fn of_here(errno: i32) -> Option<Cause> {
     match errno {
         libc::EADDRNOTAVAIL => Some(Cause::NoLocalPort),
@@ -305,7 +305,7 @@ fn of_here(errno: i32) -> Option<Cause> {
 mod tests {
     use super::*;
 
-    /// The violation after this one; the match has no wildcard, so that a new one has to be placed.
+    /// The next violation; the match has no wildcard, so a new variant must be placed.
     fn next(violation: Violation) -> Option<Violation> {
         use Violation as V;
         Some(match violation {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_out_here_is_told_apart() {
+    fn local_exhaustion_has_its_own_causes() {
         for (errno, cause) in [
             (libc::EADDRNOTAVAIL, Cause::NoLocalPort),
             (libc::EMFILE, Cause::NoFile),
