@@ -1,16 +1,16 @@
-//! The table of the rules of the verdict. A row has what its reason is about, whose doing it is,
-//! whether it is an effect or a cause, which numbers it touches, its unit and thresholds, what it
-//! means, the cure, and the checks that look for it.
+//! The table of the verdict's rules. Each row has its reason's code, origin, effect, topics, unit
+//! and thresholds, the meaning, the cure, and its checks.
 //!
-//! A new reason is a variant of `Code`, a row here, and the check that the row names. Tests hold
-//! the rows against the codes, and the table of reasons in the user's documents against the rows.
+//! A new reason takes a variant of `Code`, a row here, and the check that the row names. Tests
+//! compare the rows with the codes, and the table of reasons in the user documentation with the
+//! rows.
 
 use super::rule::{Effect, Follows, More, NO_MORE, Of, Rule};
 use super::{agents, calibration, client, connections, generator, load, machine, numbers};
 use crate::verdict::Topic::{Arrivals, Latency, Samples, Throughput};
 use crate::verdict::{Code, Origin, Unit};
 
-/// The rules, in the order in which reasons of one level are listed, and notes likewise.
+/// The rules, in the order in which reasons of one level, and notes, are listed.
 pub static RULES: &[Rule] = &[
     Rule {
         code: Code::AgentLost,
@@ -312,7 +312,7 @@ pub static RULES: &[Rule] = &[
         limit: "any",
         of: Of::Both,
         origin: Origin::Elsewhere,
-        // What was opened in the window for want of a pool is in what the generator added.
+        // The cost of opening connections in the window is part of what the generator added.
         effect: Effect::Never,
         touches: &[Latency],
         unit: Unit::Share,
@@ -491,7 +491,7 @@ pub static RULES: &[Rule] = &[
         limit: "1 %; 10 % is invalid",
         of: Of::Agent,
         origin: Origin::Others,
-        // The kernel's stamps come as late as the generator.
+        // The kernel's stamps come as late as the generator does.
         effect: Effect::Always,
         touches: &[Throughput, Latency, Arrivals],
         unit: Unit::Share,
@@ -664,12 +664,12 @@ const OWN_CORES: &str =
 const NO_CORE: &str = "the generator could not run while others did: it sent and received late";
 
 impl Code {
-    /// Its row.
+    /// The row of this code.
     pub fn rule(self) -> &'static Rule {
         RULES.iter().find(|rule| rule.code == self).expect("each code has a row")
     }
 
-    /// Whether the generator or its machine brought it about.
+    /// True if the generator or its machine caused it.
     pub fn is_of_generator(self) -> bool {
         match self.rule().origin {
             Origin::Others | Origin::ShortOfTime | Origin::Generator => true,
@@ -677,13 +677,13 @@ impl Code {
         }
     }
 
-    /// Whether processor time was missing, which the same plan may have on a quiet machine.
+    /// True if CPU time was missing, which the same plan may have on a quiet machine.
     pub fn is_disturbance(self) -> bool {
         matches!(self.rule().origin, Origin::Others | Origin::ShortOfTime)
     }
 }
 
-/// The reasons that a threshold of the plan decides on.
+/// The reasons that a threshold of the plan decides.
 pub fn decided_by(threshold: &str) -> Vec<Code> {
     let those = RULES.iter().filter(|rule| rule.more.thresholds.contains(&threshold));
     those.map(|rule| rule.code).collect()
