@@ -3,9 +3,9 @@
 
 use record::outcome::{Cause, PROTOCOL_RULES, UnsentReason};
 
-/// The first number of a rule of the protocol; the others follow in order of [`PROTOCOL_RULES`].
+/// The number of the first protocol rule; the others follow in order of [`PROTOCOL_RULES`].
 const RULE_FIRST: u16 = 256;
-/// A rule that has no number of its own.
+/// A rule without a number of its own.
 const RULE_OTHER: u16 = 255;
 
 /// The number of a cause. It allocates nothing: the shard calls it while it runs.
@@ -57,16 +57,16 @@ pub(super) fn code_of_unsent(reason: UnsentReason) -> u16 {
     }
 }
 
-/// The name that a report gives the cause with this number: 1 `connect_refused`, 2
-/// `connect_timed_out`, 3 `connect_unreachable`, 4 `connect_failed`, 5 `local_resource`, 6 `reset`,
-/// 7 `closed_before_response`, 8 `cut_short`, 9 `read_failed`, 10 `write_failed`, 11 `timed_out`,
-/// 12 `unsolicited_bytes`, 13 `deadline`, 14 `early_response`, 15 `behind_failed`, 16
+/// The report's name for the cause with this number: 1 `connect_refused`, 2 `connect_timed_out`, 3
+/// `connect_unreachable`, 4 `connect_failed`, 5 `local_resource`, 6 `reset`, 7
+/// `closed_before_response`, 8 `cut_short`, 9 `read_failed`, 10 `write_failed`, 11 `timed_out`, 12
+/// `unsolicited_bytes`, 13 `deadline`, 14 `early_response`, 15 `behind_failed`, 16
 /// `body_unreadable`, 17 `no_local_port`, 18 `no_file`, 19 `tls_unknown_issuer`, 20
 /// `tls_wrong_name`, 21 `tls_expired`, 22 `tls_certificate`, 23 `tls_version`, 24
 /// `tls_no_agreement`, 25 `tls_client_certificate`, 26 `tls_not_tls`, 27 `tls_closed`, 28
-/// `tls_timed_out`, 29 `tls_alert`, 30 `tls_broken`; of the unsent 64 `dropped`, 65 `deadline`, 66
-/// `end_of_run`; and from 256 on `protocol:` with the broken rule. `None` for a number without a
-/// meaning, 0 among them.
+/// `tls_timed_out`, 29 `tls_alert`, 30 `tls_broken`; for unsent requests 64 `dropped`, 65
+/// `deadline`, 66 `end_of_run`; and from 256 on `protocol:` with the broken rule. `None` for a
+/// number without a meaning, including 0.
 pub fn cause_name(code: u16) -> Option<String> {
     let unsent = || unsent_of(code).map(|reason| reason.name().to_owned());
     cause_of(code).map(Cause::name).or_else(unsent)
@@ -81,7 +81,7 @@ pub(super) fn cause_of(code: u16) -> Option<Cause> {
     }
 }
 
-/// The reason with this number why a request was never sent.
+/// The reason, with this number, why a request was never sent.
 pub(super) fn unsent_of(code: u16) -> Option<UnsentReason> {
     UnsentReason::ALL.into_iter().find(|reason| code_of_unsent(*reason) == code)
 }
