@@ -1,11 +1,11 @@
-//! Protocol errors in responses: a closed list, each with the rule that is broken.
+//! Protocol errors in responses: a closed list, each with the broken rule.
 
-/// A broken rule or an exceeded limit. After one the connection cannot be used any more.
+/// A broken rule or an exceeded limit. The connection can't be used after one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Violation {
-    /// The first bytes are not `HTTP/` (RFC 9112, section 4).
+    /// The first bytes aren't `HTTP/` (RFC 9112, section 4).
     NotHttp,
-    /// The version is not `1.` and a digit (RFC 9112, section 2.3).
+    /// The version isn't `1.` and a digit (RFC 9112, section 2.3).
     Version,
     /// The status line has no three-digit code from 100 up, or a control character (RFC 9112,
     /// section 4).
@@ -21,14 +21,13 @@ pub enum Violation {
     HeadTooLarge,
     /// There are more header or trailer fields than the parser's limit (RFC 9110, section 5.4).
     TooManyFields,
-    /// The Content-Length is not a decimal number that fits 64 bits (RFC 9112, section 6.3, rule
-    /// 5).
+    /// The Content-Length isn't a decimal number that fits 64 bits (RFC 9112, section 6.3, rule 5).
     ContentLength,
     /// Several Content-Length values differ (RFC 9112, section 6.3, rule 5).
     ContentLengthsDiffer,
     /// Transfer-Encoding and Content-Length are both present (RFC 9112, section 6.3, rule 3).
     TwoFramings,
-    /// A transfer coding that is not registered, or parameters on one (RFC 9112, sections 6.1 and
+    /// A transfer coding that isn't registered, or parameters on one (RFC 9112, sections 6.1 and
     /// 7).
     TransferCoding,
     /// The chunked coding is applied more than once (RFC 9112, section 6.1).
@@ -37,16 +36,16 @@ pub enum Violation {
     Upgrade,
     /// More interim (1xx) responses than the parser's limit (RFC 9110, section 15.2).
     TooManyInterim,
-    /// A chunk size is not a hexadecimal number (RFC 9112, section 7.1).
+    /// A chunk size isn't a hexadecimal number (RFC 9112, section 7.1).
     ChunkSize,
-    /// A chunk size, or the sum of them, does not fit 64 bits (RFC 9112, section 7.1).
+    /// A chunk size, or their sum, doesn't fit 64 bits (RFC 9112, section 7.1).
     ChunkSizeOverflow,
     /// A chunk extension contains a control character (RFC 9112, section 7.1.1).
     ChunkExtension,
     /// A chunk line is longer than the parser's limit (RFC 9112, section 7.1.1).
     ChunkLineTooLong,
-    /// A chunk line does not end in CR LF, or a chunk's data is not followed by it (RFC 9112,
-    /// section 7.1).
+    /// A chunk line doesn't end in CR LF, or a chunk's data isn't followed by it (RFC 9112, section
+    /// 7.1).
     ChunkEnd,
     /// A trailer field is malformed (RFC 9112, section 7.1.2).
     Trailer,
