@@ -77,7 +77,6 @@ fn written(response: &Response, place: usize) -> String {
 }
 
 /// Checks one input: its first byte selects the method and the split, the rest is the stream.
-/// Checks one input: its first byte selects the method and the split, the rest is the stream.
 ///
 /// The stream must give the same transcript in one piece, byte by byte and in pieces of the
 /// selected size, and with a parser that knows its heads, or those of the other method; so must a

@@ -68,9 +68,9 @@ pub struct Response {
 /// A head that arrives in one piece is parsed in place. A split head is collected in a buffer of
 /// the parser, which starts at 1 KiB, grows to at most 64 KiB and never shrinks, so that a
 /// connection pays for its largest split head once.
+///
 /// It is no larger than a cache line: with thousands of connections, each line that a response
 /// needs is a cache miss.
-/// needs is one that was forgotten since the last.
 #[derive(Debug)]
 pub struct ResponseParser {
     /// Belongs to the response whose body is being read.
@@ -171,6 +171,7 @@ impl ResponseParser {
 
     /// Takes the end of the stream, which completes a body delimited by the close.
     ///
+    /// # Errors
     /// Otherwise [`Violation::ClosedBeforeResponse`] if the parser is idle, the error of an earlier
     /// feed, or [`Violation::CutShort`]. The parser must be [`reset`](ResponseParser::reset) before
     /// it is used again.

@@ -81,8 +81,7 @@ impl Schedule {
         Schedule { source, until_ns, share }
     }
 
-    /// True if the next arrivals still have to be drawn; otherwise [`Schedule::next`] would draw
-    /// them.
+    /// True if the next arrivals still have to be drawn, which [`Schedule::next`] would then do.
     pub fn wants_refill(&self) -> bool {
         match &self.source {
             Process::Constant(_) => false,
@@ -324,8 +323,8 @@ impl Blocks {
     }
 
     /// Moves to the block that has arrival `number` of the whole from `from_ns` on, counted from 1,
-    /// or to the end; returns how many of these precede the block. Blocks before `from_ns` aren't
-    /// counted, so the arrivals' own numbers are wrong from now on.
+    /// or to the end; returns how many arrivals of the block come before it. Blocks before `from_ns`
+    /// aren't counted, so the arrivals' own numbers are wrong from now on.
     fn skip_to(&mut self, from_ns: u64, number: u64) -> u64 {
         self.undrawn = from_ns / BLOCK_NS;
         self.draw();

@@ -31,6 +31,7 @@ const TLS_PORT_DEFAULT: u16 = 443;
 
 impl Endpoint {
     /// The parts of the plan's URL, with the host and port that the plan connects to.
+    ///
     /// # Errors
     /// Those of [`Endpoint::parse`], and a malformed `connect_to` or `resolve`, or a `resolve` for
     /// another host than the URL's.

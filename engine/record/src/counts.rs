@@ -148,7 +148,7 @@ pub struct SetupCounts {
 }
 
 impl SetupCounts {
-    /// Counts a request's outcome. The unsent aren't counted: setup has no schedule.
+    /// Counts a request's outcome. Unsent requests aren't counted: setup load has no plan to keep.
     pub fn ended(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Answered(_) => self.answered += 1,

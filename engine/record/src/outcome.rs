@@ -104,7 +104,7 @@ pub enum Cause {
     Deadline,
     /// Bytes came that no request had asked for.
     Unsolicited,
-    /// A response was there before its request was sent, so it can't be the answer.
+    /// A response arrived before its request was sent, so it can't be the answer.
     EarlyResponse,
     /// Its connection ended with the answer to an earlier request, or with that request's failure.
     BehindFailed,

@@ -813,11 +813,11 @@ pub struct Successes {
 /// Requests per second, over the length of the recorded window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rates {
-    /// Unit of all that follows: `1/s`.
-    pub unit: PerSecond,
     /// Unit of the numbers below: `1/s`.
-    pub target: Option<f64>,
+    pub unit: PerSecond,
     /// The plan's mean rate in the window, or an agent's share of it; `None` for a closed model.
+    pub target: Option<f64>,
+    /// Intended requests of the window.
     pub intended: f64,
     /// Requests sent in the window, whenever they were due.
     pub sent: f64,

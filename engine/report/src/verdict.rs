@@ -49,7 +49,7 @@ impl Verdict {
 pub enum Level {
     /// No reason was found.
     Valid,
-    /// They may be off; the reasons say which and how.
+    /// They may be off; the reasons name which and how.
     Suspect,
     /// The numbers don't mean what they seem to mean.
     Invalid,

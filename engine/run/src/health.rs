@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(late.trouble(&open, &latencies(1_000, 5_000_000)), None, "a slow target");
         let few = second([0, 0], 150, 90_000).trouble(&open, &usual);
         assert!(matches!(few, Some(Trouble::Late { quantile: 0.9, .. })), "{few:?}");
-        assert_eq!(second([0, 0], 19, 90_000).trouble(&open, &usual), None, "too few to say");
+        assert_eq!(second([0, 0], 19, 90_000).trouble(&open, &usual), None, "too few to judge");
 
         let mut busy = second([SECOND / 2, SECOND / 100 * 97], 1_000, 90_000);
         assert_eq!(busy.trouble(&open, &usual), Some(Trouble::Busy { core: 4, share: 0.97 }));

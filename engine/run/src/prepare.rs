@@ -136,6 +136,7 @@ type Prerendered = (Request, Arc<Body>);
 /// Completes a plan, with this process's share of the load, and checks everything that can be
 /// checked without load: the URL, the request, the cores, the machine and, with one connection,
 /// that the target is listening. The plan's body is read unless `body` was read for an earlier run.
+///
 /// # Errors
 /// The first problem, with its cure.
 pub fn prepare_with(

@@ -128,6 +128,7 @@ impl Run {
     /// Starts a shard on each core. They set up and start the load by themselves. Raw samples go to
     /// `file`.
     ///
+    /// # Errors
     /// The core on which a shard couldn't be started, or the failure of another thread; nothing is
     /// left running then, and there is no file.
     pub fn start_with(prepared: Prepared, file: Option<SampleFile>) -> Result<Run, RunError> {

@@ -175,7 +175,7 @@ fn a_hundred_steps_take_less_than_100_megabytes() {
         ..ShardPlan::open_for_test(listener.local_addr().expect("bound").into())
     };
     let resident_bytes = || {
-        let status = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
+        let status = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
         let pages = status.split(' ').nth(1).expect("resident").parse::<u64>().expect("a number");
         pages * rustix::param::page_size() as u64
     };

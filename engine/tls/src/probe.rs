@@ -160,10 +160,7 @@ impl Failed {
                 format!("it doesn't accept this client: {error}"),
                 "give a certificate that it accepts by --cert FILE --key FILE",
             ),
-            _ => (
-                format!("the TLS handshake failed: {error}"),
-                "see what the server's log says of it",
-            ),
+            _ => (format!("the TLS handshake failed: {error}"), "look into the server's log"),
         }
     }
 }

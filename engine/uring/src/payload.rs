@@ -89,7 +89,7 @@ impl Payload {
         self.length
     }
 
-    /// True if it is 0.
+    /// True if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }

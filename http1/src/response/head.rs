@@ -82,7 +82,7 @@ fn interpret(
     let mut codings = Codings::default();
     let mut close = false;
     let mut keep_alive = false;
-    // Section 6.3, rule 1: these end at the blank line, whatever their fields say.
+    // Section 6.3, rule 1: these end at the blank line, whatever their fields.
     let bodyless = head_request || status / 100 == 1 || status == 204 || status == 304;
     for field in fields {
         // Comparing the length first is cheaper than comparing three names.

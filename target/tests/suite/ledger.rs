@@ -117,7 +117,7 @@ fn the_reader_of_a_pipe_gets_the_ledger_and_then_the_end() {
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
     let mut config = config();
     config.ledger = Some(pipe.clone());
-    let refused = target::start(config).map(drop).expect_err("nobody reads").to_string();
+    let refused = target::start(config).map(drop).expect_err("a pipe without a reader").to_string();
     assert!(refused.contains("this pipe has no reader"), "{refused}");
     // Opened without waiting for its writer; it holds a ledger, and the writer is gone when it is
     // read.

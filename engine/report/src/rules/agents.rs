@@ -29,8 +29,8 @@ pub(super) fn agent_lost(report: &Report) -> Option<Found> {
     let figure = share::together(report.agent_lost.iter().map(|lost| &lost.share));
     let shown = report.agent_lost.iter().take(1 + OTHERS_SHOWN).map(|lost| {
         format!(
-            "agent {} was lost, and with it {} of the load; it was last heard {:.3} s after the \
-             start",
+            "agent {} was lost, and with it {} of the load; it was last heard from {:.3} s after \
+             the start",
             lost.name,
             percent(lost.load),
             lost.at_s

@@ -94,8 +94,8 @@ pub(super) fn held_connections(report: &Report) -> Option<Found> {
     (least < waited && bound < held).then(|| {
         let evidence = format!(
             "{} requests ({}) waited until a connection was free, and for {} of the time that \
-             requests were in flight their response was there and waited for the generator; the \
-             limit is {}",
+             requests were in flight their response had arrived and waited for the generator; \
+             the limit is {}",
             count(requests),
             percent(waited),
             percent(held),

@@ -115,7 +115,7 @@ pub(super) fn unsolicited(report: &Report) -> Option<Found> {
     let is_doubled = TRAILING_MAX < share(counts.trailing, counts.answered.max(counts.trailing));
     let evidence = format!(
         "bytes that no request asked for came {} times, {} responses were followed by further \
-         bytes, and {} requests failed because a response was there before they were sent",
+         bytes, and {} requests failed because a response arrived before they were sent",
         count(counts.unsolicited),
         count(counts.trailing),
         count(early)
@@ -130,8 +130,8 @@ pub(super) fn mispaired(report: &Report) -> Option<Found> {
         return None;
     }
     let evidence = format!(
-        "after {} pipelined answers ({}) their connection ended by a timeout or with a response \
-         too many, and it had not been without a request in flight since; the limit is {}",
+        "after {} pipelined answers ({}) their connection ended by a timeout or with a surplus \
+         response, and it had not been without a request in flight since; the limit is {}",
         count(counts.doubtful),
         percent(figure),
         percent(MISTAKEN_MAX)

@@ -217,7 +217,7 @@ pub(super) fn cap_reached(report: &Report) -> Option<Found> {
         format!(
             "naive latency omits that wait; corrected latency includes it, and it depends on the \
              cap and on the generator: for {} of the time that requests were in flight, their \
-             response was there and waited for it",
+             response had arrived and waited for it",
             percent(held)
         )
     });

@@ -35,12 +35,10 @@ pub(super) fn closed_loop(report: &Report) -> Option<Found> {
     let left_out = naive.decode_histogram().map_or(0, |histogram| omitted(&histogram));
     // No response delayed another request if none took twice the median.
     let more = match left_out {
-        0 => {
-            "no response took long enough to hold up another request at the median pace".to_owned()
-        }
+        0 => "no response took long enough to delay another request at the median pace".to_owned(),
         left_out => format!(
-            "users who keep the median pace whatever a response takes would have sent about {} \
-             more requests ({} of those sent)",
+            "users who kept the median pace, however long a response took, would have sent about \
+             {} more requests ({} of those sent)",
             count(left_out),
             roughly(share(left_out, counts.sent))
         ),
@@ -48,7 +46,7 @@ pub(super) fn closed_loop(report: &Report) -> Option<Found> {
     let meaning = (0 < left_out).then(|| {
         format!(
             "these latencies leave out the requests that would have met {} (coordinated omission); \
-             the throughput is that of so many connections",
+             the throughput holds for this number of connections",
             slow_ones(report)
         )
     });
@@ -157,7 +155,7 @@ pub(super) fn raw_samples_lost(report: &Report) -> Option<Found> {
     let error = samples.error.as_ref().map(|error| (error.kind, error.folder));
     let cure = match error {
         None if uncounted == samples.lost => {
-            "lower --rate: the other reasons say what kept the arrivals from being sent"
+            "lower --rate: the other reasons show what kept the arrivals from being sent"
         }
         None if report.per_agent.iter().any(|agent| agent.synchronization.is_some()) => {
             "give the agent a --state-dir on a faster disk, or lower the load"
@@ -168,11 +166,11 @@ pub(super) fn raw_samples_lost(report: &Report) -> Option<Found> {
             "give the agent a --state-dir on a disk with more room"
         }
         Some((FileErrorKind::Disk, SampleFolder::Raw)) => {
-            "write --raw to another disk; the kernel log (dmesg) says what is wrong with this one"
+            "write --raw to another disk; the kernel log (dmesg) shows the fault of this one"
         }
         Some((FileErrorKind::Disk, SampleFolder::StateDir)) => {
-            "give the agent a --state-dir on another disk; its kernel log (dmesg) says what is \
-             wrong with this one"
+            "give the agent a --state-dir on another disk; its kernel log (dmesg) shows the \
+             fault of this one"
         }
         Some((FileErrorKind::Place, SampleFolder::Raw)) => {
             "let no other program touch the file of --raw, its .tmp or its folder during the run"

@@ -37,8 +37,8 @@ pub static RULES: &[Rule] = &[
         effect: Effect::Always,
         touches: &[Throughput, Latency, Arrivals],
         unit: Unit::Count,
-        meaning: "the run says nothing about the target",
-        cure: "see the errors by cause and the other reasons for what kept them",
+        meaning: "the run shows nothing about the target",
+        cure: "see the errors by cause and the other reasons for what prevented them",
         checks: &[load::nothing_sent],
         more: More { follows: Follows::Notes, ..NO_MORE },
     },
@@ -211,8 +211,8 @@ pub static RULES: &[Rule] = &[
         effect: Effect::Always,
         touches: &[Latency],
         unit: Unit::Share,
-        meaning: "the median is that of the path and of the generator itself, and says little \
-                  about the target",
+        meaning: "the median is mostly that of the path and the generator, and shows little about \
+                  the target",
         cure: "take what exceeds the floor for the target's part, or measure a request that costs \
                the target more",
         checks: &[calibration::below_floor],
@@ -296,7 +296,7 @@ pub static RULES: &[Rule] = &[
         touches: &[Latency],
         unit: Unit::Count,
         meaning: "had the target stalled, these latencies would leave out the requests that met \
-                  it (coordinated omission); the throughput is that of so many connections",
+                  it (coordinated omission); the throughput holds for this number of connections",
         cure: "measure latency with --rate; add --period if your users do wait for a response",
         checks: &[numbers::closed_loop],
         more: More {
@@ -360,7 +360,7 @@ pub static RULES: &[Rule] = &[
     Rule {
         code: Code::Mispaired,
         looks_at: "with `--pipeline`: answers since their connection last had no request in \
-                   flight, if it ended by a timeout or with a response too many",
+                   flight, if it ended by a timeout or with a surplus response",
         limit: "0.1 %; half of them is invalid",
         of: Of::Both,
         origin: Origin::Elsewhere,
