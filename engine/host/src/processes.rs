@@ -47,7 +47,7 @@ impl Processes {
     }
 }
 
-/// One of these cores on which a thread was last seen that used a good part of its process's ticks.
+/// The core, among these, on which a thread with a good part of its process's ticks was last seen.
 fn core_of(pid: u32, ticks: u64, cores: &[usize]) -> Option<usize> {
     let folder = format!("/proc/{pid}/task");
     let threads =

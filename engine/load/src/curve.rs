@@ -1,4 +1,4 @@
-//! Rate over time: how many requests are expected up to any moment, and when each of them is due.
+//! Rate over time: how many requests are expected up to any time, and when each of them is due.
 //!
 //! A curve is a row of segments, in each of which the rate is constant or changes linearly.
 //! Everything else follows from its integral, the number of requests expected since the epoch: it

@@ -585,7 +585,7 @@ mod tests {
         let golden = GOLDEN_OF_FIVE.map(|(digest, numbered)| (digest.to_owned(), numbered));
         assert_eq!((VERSION, &digests[..]), (2, &golden[..]));
     }
-    /// What version 2 produces, constant and Poisson in turn.
+    /// Golden values of version 2, constant and Poisson in turn.
     const GOLDEN_OF_FIVE: [(&str, u64); 6] = [
         ("66c9f327e80eeff9cd89bf6c74b60482", 18_414_623_074_923_290_046),
         ("66cdb92c3a86b63bf74bd6a79ddaf822", 1_270_827_370_016_363_666),
@@ -643,7 +643,7 @@ mod tests {
             GOLDEN_OF_ONE.map(|(.., digest, by_number)| (digest.to_owned(), by_number))
         );
     }
-    /// What version 2 produces. A change to any of these needs a new version, since old seeds would
+    /// Golden values of version 2. A change to any of these needs a new version, since old seeds would
     /// then produce other load.
     const GOLDEN_ARRIVALS: [u64; 4] = [22_125, 98_714, 115_307, 139_932];
     const GOLDEN_OF_ONE: [(Arrivals, &str, &str, u64); 4] = [

@@ -29,8 +29,8 @@ const LARGEST_PART_MAX: f64 = 0.1;
 /// The interval of a distribution's mean, µs; the pieces hold its values in the order of the run.
 ///
 /// # Errors
-/// What it lacks. Values beyond the histogram's range have no known spread: then it lacks samples,
-/// however many there are.
+/// What the interval lacks. Values beyond the histogram's range have no known spread: it lacks
+/// samples, however many there are.
 pub fn mean_interval(
     distribution: &Distribution,
     mean_us: f64,

@@ -58,7 +58,7 @@ pub(super) fn closed_loop(report: &Report) -> Option<Found> {
     Some(Found::suspect(left_out as f64, 0.0, evidence).meaning(meaning))
 }
 
-/// What the requests left out by a closed loop would have met.
+/// The slow target or slow responses that the requests left out by a closed loop would have met.
 fn slow_ones(report: &Report) -> String {
     let disturbances: [(Code, Check); 7] = [
         (Code::GeneratorLate, stopped),
