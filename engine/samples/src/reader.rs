@@ -199,7 +199,7 @@ impl<R: Read> Iterator for SampleReader<R> {
     }
 }
 
-/// Fills `bytes`; if the file ends before, `offset` and `what` tell where and what is missing.
+/// Fills `bytes`; if the file ends before, `offset` and `what` give the place and the missing part.
 fn fill(
     input: &mut impl Read,
     offset: u64,
