@@ -18,7 +18,7 @@
 //!
 //! | room | its job |
 //! | --- | --- |
-//! | [`sys::units`] | numbers with units, as people write them |
+//! | [`sys::units`] | numbers with units, in the notation people use |
 //! | [`plan`] | what to do: the plan, its defaults and contradictions, and the requests it makes |
 //! | [`load`] | when requests are due, and which request each of them is |
 //! | [`stats`] | histograms, confidence intervals, stationarity, the proof of arrivals as planned |
@@ -26,9 +26,9 @@
 //! | [`report`] | shards' numbers merged, laid out as a document, and judged |
 //! | [`sys`] | the clocks, CPU placement, and what the threads of a run share |
 //! | [`uring`] | io_uring: every system call between a request and its response |
-//! | `tls` | TLS as a client speaks it; not exported, since only the engine uses it |
+//! | `tls` | the TLS client; not exported, since only the engine uses it |
 //! | [`samples`] | raw samples: one record per request, written by a thread of its own |
-//! | [`host`] | the generator's machine: checks before a run, and what it did meanwhile |
+//! | [`host`] | the generator's machine: checks before a run, and the watch during it |
 //! | [`shard`] | one pinned core's request loop |
 //! | [`run`] | the life of a run: from a plan to its report |
 //! | [`verify`] | recomputes a report from itself and from raw samples |

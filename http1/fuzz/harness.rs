@@ -8,9 +8,9 @@ const MEMORY_MAX: usize = 64 * 1024;
 /// One line that describes the parse of a stream cut into pieces.
 ///
 /// Each response is written as `STATUS keep|close BODY_BYTES @END`, where END is its offset in the
-/// stream. Then comes the code of the broken rule or, if there is none, what the end of the stream
-/// makes of the rest: `idle` between responses, `by close STATUS BODY_BYTES` or `cut_short`. So the
-/// line also shows what is known while the connection stays open.
+/// stream. Then comes the code of the broken rule or, if there is none, the effect of the end of
+/// the stream on the rest: `idle` between responses, `by close STATUS BODY_BYTES` or `cut_short`.
+/// So the line also shows what is known while the connection stays open.
 pub(crate) fn transcript<'a>(head_request: bool, pieces: impl Iterator<Item = &'a [u8]>) -> String {
     transcript_with(None, head_request, pieces)
 }
@@ -79,7 +79,7 @@ fn written(response: &Response, place: usize) -> String {
 /// Checks one input: its first byte selects the method and the split, the rest is the stream.
 ///
 /// The stream must give the same transcript in one piece, byte by byte and in pieces of the
-/// selected size, and to a parser that knows its heads, or those of the other method; so must a
+/// selected size, and with a parser that knows its heads, or those of the other method; so must a
 /// prefix of it.
 pub(crate) fn run(input: &[u8]) {
     let Some((&choice, stream)) = input.split_first() else { return };

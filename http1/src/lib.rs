@@ -2,7 +2,7 @@
 //!
 //! There is no socket and no clock here, so everything is tested with plain byte strings, and
 //! typical responses are parsed without allocating. The rules are those of RFC 9110 and RFC 9112;
-//! where they leave a choice, the module that makes it says why.
+//! where they leave a choice, the module that makes it gives the reason.
 
 #![forbid(unsafe_code)]
 

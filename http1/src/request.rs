@@ -1,6 +1,6 @@
-//! Renders a request's head to bytes, once, before the run. The body follows it as it is.
+//! Renders a request's head to bytes, once, before the run. The body follows it unchanged.
 //!
-//! A request is sent exactly as the user gave it, or refused with the part that is wrong; nothing
+//! A request is sent exactly as the user gave it, or refused with the invalid part named; nothing
 //! is silently repaired. A body always has a Content-Length, because the generator decides the
 //! framing.
 
@@ -21,29 +21,29 @@ pub struct RequestSpec<'a> {
     pub headers: &'a [(String, String)],
     /// The length of the body in bytes; 0 for none.
     pub body_bytes: u64,
-    /// The User-Agent unless `headers` has one; no such field if empty.
+    /// The User-Agent unless `headers` has one; empty for none.
     pub user_agent: &'a str,
     /// Whether to add `Connection: close`.
     pub close: bool,
 }
 
-/// Why a request can't be sent: what is wrong with the part that the variant names. The text
-/// doesn't repeat that part, which may be a secret.
+/// Why a request can't be sent: the variant names the invalid part. The text doesn't repeat that
+/// part, which may be a secret.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RequestError {
-    /// The method is not a token.
+    /// The method isn't a token.
     #[error("not a token (RFC 9110, section 9.1)")]
     Method(String),
     /// CONNECT asks for a tunnel, which has no responses to measure.
     #[error("opens a tunnel, which can't be measured")]
     Connect,
-    /// The path is not in origin form.
+    /// The path isn't in origin form.
     #[error("the path holds an invalid character")]
     Path(String),
-    /// The authority cannot be a Host value.
+    /// The authority can't be a Host value.
     #[error("the host holds an invalid character")]
     Authority(String),
-    /// A header name is not a token.
+    /// A header name isn't a token.
     #[error("the name isn't a token (RFC 9110, section 5.1)")]
     HeaderName(String),
     /// A header value contains a control character such as CR, LF or NUL.
@@ -52,7 +52,7 @@ pub enum RequestError {
     /// A header that may occur only once is repeated.
     #[error("{0} is given more than once")]
     Repeated(String),
-    /// The given Content-Length is not the length of the body.
+    /// The given Content-Length isn't the length of the body.
     #[error("Content-Length doesn't match the body of {body_bytes} bytes")]
     ContentLength {
         /// The value as given.
@@ -68,7 +68,7 @@ pub enum RequestError {
     TraceBody,
 }
 
-/// A request whose head, with the body behind it, can be sent any number of times.
+/// A request whose head and body can be sent any number of times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     head_bytes: Vec<u8>,
@@ -122,12 +122,12 @@ impl Request {
         &self.head_bytes
     }
 
-    /// Whether the responses have no body because the method is HEAD (RFC 9110, section 9.3.2).
+    /// True if the responses have no body because the method is HEAD (RFC 9110, section 9.3.2).
     pub fn is_head(&self) -> bool {
         self.head_request
     }
 
-    /// Whether the request asks the server to close the connection after its response, either by
+    /// True if the request asks the server to close the connection after its response, either by
     /// the user's own Connection field or by [`RequestSpec::close`].
     pub fn closes(&self) -> bool {
         self.close
@@ -146,7 +146,7 @@ fn check_target(spec: &RequestSpec) -> Result<(), RequestError> {
         return Err(RequestError::TraceBody);
     }
     let origin_form = spec.path.starts_with('/') || (spec.path == "*" && spec.method == "OPTIONS");
-    // Bytes such as | or " are not in the grammar of a URI, but browsers send them all the time;
+    // Bytes such as | or " aren't in the grammar of a URI, but browsers send them all the time;
     // only what would break the request line, or would never be sent, is refused.
     if !origin_form || !spec.path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
         return Err(RequestError::Path(spec.path.to_owned()));
@@ -189,12 +189,12 @@ fn check_headers(spec: &RequestSpec) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// Whether a value contains no control character except HTAB (RFC 9110, section 5.5).
+/// True if a value contains no control character except HTAB (RFC 9110, section 5.5).
 fn is_field_value(value: &str) -> bool {
     value.bytes().all(|byte| byte == b'\t' || !byte.is_ascii_control())
 }
 
-/// Whether a header field asks for the connection to be closed (RFC 9112, section 9.6).
+/// True if a header field asks for the connection to be closed (RFC 9112, section 9.6).
 fn says_close(name: &str, value: &str) -> bool {
     name.eq_ignore_ascii_case("Connection")
         && list(value.as_bytes()).any(|option| option.eq_ignore_ascii_case(b"close"))

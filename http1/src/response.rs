@@ -6,8 +6,8 @@
 //! bytes, the end of the stream and the deadline.
 //!
 //! The result depends neither on the split nor on whether the stream ends: the feed that contains
-//! an invalid byte returns the error, and the feed that completes a head with contradicting fields
-//! does.
+//! an invalid byte returns the error, and so does the feed that completes a head with contradictory
+//! fields.
 
 mod chunked;
 mod head;
@@ -42,7 +42,7 @@ const _: () = assert!(HEAD_MAX.is_power_of_two() && BUFFER_MIN.is_power_of_two()
 /// The result of a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All bytes were taken and the response is incomplete.
+    /// All bytes were consumed and the response is incomplete.
     NeedMore,
     /// A response is complete; the parser is ready for the next one.
     Done(Response),
@@ -54,8 +54,8 @@ pub struct Response {
     /// The status code, from 200 up. Codes above 599 are accepted (RFC 9110, section 15, tells a
     /// client to treat them as server errors).
     pub status: u16,
-    /// Whether the connection may carry another response (RFC 9112, section 9.3). Unsolicited bytes
-    /// after a response rule that out too, which only the caller can know.
+    /// True if the connection may carry another response (RFC 9112, section 9.3). Unsolicited bytes
+    /// after a response rule that out too, which only the caller can see.
     pub keep_alive: bool,
     /// The length of the body as transferred, bytes: without the chunked framing, still compressed.
     pub body_bytes: u64,
@@ -70,12 +70,12 @@ pub struct Response {
 /// connection pays for its largest split head once.
 ///
 /// It is no larger than a cache line: with thousands of connections, each line that a response
-/// needs is one that was forgotten since the last.
+/// needs is a cache miss.
 #[derive(Debug)]
 pub struct ResponseParser {
-    /// Of the response whose body is being read.
+    /// Belongs to the response whose body is being read.
     keep_alive: bool,
-    /// Of the response whose body is being read.
+    /// Belongs to the response whose body is being read.
     status: u16,
     interim: u32,
     state: State,
@@ -84,7 +84,7 @@ pub struct ResponseParser {
     buffer: Vec<u8>,
     /// The state of the lines in that part, or in the trailers so far.
     lines: Lines,
-    /// Bytes read, counted as often as they were: the measure of work in the tests.
+    /// Bytes read, counting each read: the measure of work in the tests.
     #[cfg(test)]
     looked_at: u64,
 }
@@ -96,7 +96,7 @@ enum State {
     /// A body with this many bytes left.
     Length(u64),
     Chunks(Chunks),
-    /// The trailers, of which this many bytes have been read. They are checked and not kept:
+    /// The trailers, of which this many bytes have been read. They are checked but not kept:
     /// nothing in them may change the framing (RFC 9110, section 6.5.1).
     Trailers(usize),
     UntilClose,
@@ -128,11 +128,11 @@ impl ResponseParser {
         self.lines = Lines::head();
     }
 
-    /// Takes the next bytes of the stream, up to the end of one response.
+    /// Consumes the next bytes of the stream, up to the end of one response.
     ///
     /// Interim (1xx) responses are skipped. After [`Progress::Done`] the caller feeds the bytes
-    /// after [`Response::consumed`], if any. `head_request` says whether the response answers a
-    /// HEAD: the same for each feed until it is complete.
+    /// after [`Response::consumed`], if any. `head_request` is true if the response answers a HEAD,
+    /// and must be the same for each feed until it is complete.
     ///
     /// # Errors
     /// If the response breaks a rule; every further feed returns the same error until
@@ -141,11 +141,11 @@ impl ResponseParser {
         self.advance_or_fail(None, head_request, bytes)
     }
 
-    /// [`ResponseParser::feed`], which doesn't parse again a head that is byte for byte the one
-    /// that `known` keeps. A head that arrives in one piece is kept.
+    /// [`ResponseParser::feed`], but a head that is byte for byte the one in `known` isn't parsed
+    /// again. A head that arrives in one piece is kept there.
     ///
     /// # Errors
-    /// As [`ResponseParser::feed`].
+    /// Those of [`ResponseParser::feed`].
     #[inline]
     pub fn feed_with(
         &mut self,
@@ -173,8 +173,8 @@ impl ResponseParser {
     ///
     /// # Errors
     /// Otherwise [`Violation::ClosedBeforeResponse`] if the parser is idle, the error of an earlier
-    /// feed, or [`Violation::CutShort`]. The parser can't be used again before
-    /// [`ResponseParser::reset`].
+    /// feed, or [`Violation::CutShort`]. The parser must be [`reset`](ResponseParser::reset) before
+    /// it is used again.
     pub fn finish(&mut self) -> Result<Response, Violation> {
         let violation = match self.state {
             State::UntilClose => return Ok(self.done(0)),
@@ -188,7 +188,7 @@ impl ResponseParser {
         Err(violation)
     }
 
-    /// Whether no byte has been read since the last complete response.
+    /// True if no byte has been read since the last complete response.
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Head) && self.buffer.is_empty() && self.interim == 0
     }
@@ -198,7 +198,7 @@ impl ResponseParser {
         self.buffer.capacity()
     }
 
-    /// Takes bytes until a response is complete or none are left.
+    /// Consumes bytes until a response is complete or none are left.
     fn advance(
         &mut self,
         mut known: Option<&mut KnownHead>,
@@ -250,8 +250,8 @@ impl ResponseParser {
         }
     }
 
-    /// Takes a head, or the rest of one, and enters its body; returns the bytes taken once the head
-    /// is complete.
+    /// Consumes a head, or the rest of one, and enters its body; returns the number of bytes once
+    /// the head is complete.
     fn take_head(
         &mut self,
         known: Option<&mut KnownHead>,
@@ -324,8 +324,8 @@ impl ResponseParser {
         Ok(())
     }
 
-    /// Takes the trailer section, of which `seen` bytes have been read, up to its blank line;
-    /// returns the bytes taken once it is complete.
+    /// Consumes the trailer section, of which `seen` bytes have been read, up to its blank line;
+    /// returns the number of bytes once it is complete.
     fn take_trailers(&mut self, bytes: &[u8], seen: usize) -> Result<Option<usize>, Violation> {
         let window = &bytes[..bytes.len().min(TRAILERS_MAX - seen)];
         let end = self.lines.take(window).map_err(|violation| match violation {
@@ -400,7 +400,7 @@ impl Default for ResponseParser {
     }
 }
 
-/// Whether a head claims HTTP/1.2 or later.
+/// True if a head claims HTTP/1.2 or later.
 ///
 /// Such a message is to be read as the highest minor version that the recipient knows, here 1.1
 /// (RFC 9110, section 2.5). The head parser knows only 1.0 and 1.1, so the digit is replaced in a

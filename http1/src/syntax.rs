@@ -1,11 +1,11 @@
 //! Lexical rules that requests and responses share (RFC 9110, section 5.6).
 
-/// Whether a byte may stand in a token (RFC 9110, section 5.6.2).
+/// True if a byte may be in a token (RFC 9110, section 5.6.2).
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Whether the bytes are a token of at least one byte.
+/// True if the bytes are a token of at least one byte.
 pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
 }

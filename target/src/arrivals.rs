@@ -1,10 +1,10 @@
-//! Arrivals per millisecond over the last three minutes, enough for a run of two with its
+//! Arrivals per millisecond over the last three minutes, enough for a two-minute run with its
 //! warm-up: a ring of counters, one per ms of CLOCK_MONOTONIC.
 
 /// Milliseconds kept.
 pub(crate) const SLOTS_MAX: u64 = 180_000;
 
-/// The ring. Slot `ms % SLOTS_MAX` counts the arrivals of that ms, as long as it is among the last
+/// The ring. Slot `ms % SLOTS_MAX` counts the arrivals of that ms, while it is among the last
 /// [`SLOTS_MAX`].
 #[derive(Clone, Debug)]
 pub(crate) struct ArrivalRing {
@@ -24,8 +24,8 @@ impl ArrivalRing {
         }
     }
 
-    /// Counts one arrival. An arrival older than the ring's span has no slot any more and is left
-    /// out: that of a request whose body took longer than that, for example.
+    /// Counts one arrival. An arrival older than the ring's span no longer has a slot and is left
+    /// out, such as that of a request whose body took longer than that.
     pub(crate) fn count(&mut self, at_ns: u64) {
         let at_ms = at_ns / 1_000_000;
         self.advance(at_ms);

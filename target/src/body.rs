@@ -1,5 +1,4 @@
-//! Request bodies: read to the end and discarded, so that the next request is found where it
-//! begins.
+//! Request bodies: read to the end and discarded, to find the start of the next request.
 
 use httparse::Status;
 
@@ -40,18 +39,19 @@ impl Body {
         Body::Sized(length)
     }
 
-    /// A chunked body of which nothing has been read.
+    /// An unread chunked body.
     pub(crate) fn chunked() -> Body {
         Body::Chunked(Expected::Size)
     }
 
-    /// Whether the whole body has been read.
+    /// True if the whole body has been read.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self, Body::Sized(0) | Body::Chunked(Expected::Nothing))
     }
 
-    /// Takes as much of the body as `bytes` begins with; returns the number of bytes taken. Bytes
-    /// left over belong to the next request if the body is complete, else to an incomplete line.
+    /// Consumes as much of the body as `bytes` begins with; returns the number of bytes consumed.
+    /// The remaining bytes belong to the next request if the body is complete, else to an
+    /// incomplete line.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<usize, Rejection> {
         let mut taken = 0;
         while !self.is_complete() {
@@ -69,7 +69,7 @@ impl Body {
     }
 }
 
-/// Takes the next element of a chunked body; returns 0 if more bytes are needed.
+/// Consumes the next element of a chunked body; returns 0 if more bytes are needed.
 fn take_chunked(expected: &mut Expected, bytes: &[u8]) -> Result<usize, Rejection> {
     match expected {
         Expected::Size => match httparse::parse_chunk_size(bytes) {
@@ -132,7 +132,7 @@ mod tests {
 
     const NEXT: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 
-    /// Feeds `bytes` in pieces that end at `ends`, as a connection does; returns what is left after
+    /// Feeds `bytes` in pieces that end at `ends`, as a connection does; returns what remains after
     /// the body, or `None` if the body is incomplete.
     fn left_after(
         mut body: Body,

@@ -1,5 +1,5 @@
-//! The certificate of a server that speaks TLS: made at its start, for the addresses that it
-//! listens on, and signed by an issuer of its own, which clients can be given.
+//! A TLS server's certificate: made at the start for the addresses that it listens on, and signed
+//! by an issuer of its own, whose certificate clients can be given.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::whole_file::WholeFile;
 
-/// Why a server can't have its certificate.
+/// Why a server has no certificate.
 #[derive(Debug, Error)]
 pub enum CertificateError {
     /// The certificate can't be made.
@@ -35,7 +35,7 @@ pub enum CertificateError {
         path.display()
     )]
     Write {
-        /// The file asked for.
+        /// The requested file.
         path: PathBuf,
         /// The kernel's error.
         source: io::Error,
@@ -49,16 +49,15 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// A certificate for `localhost` and for what is listened on: one address, or all of this
-    /// machine's.
+    /// A certificate for `localhost` and the address listened on, or all of this machine's.
     ///
     /// # Errors
     /// The addresses can't be read, or the system has no random numbers.
     pub fn new(listen: IpAddr) -> Result<Certificate, CertificateError> {
         let mut params = CertificateParams::default();
         let key = KeyPair::generate()?;
-        // Of its own in each run: to a client that has the certificate of an earlier one, this
-        // issuer is unknown, and not one whose signature is wrong.
+        // The issuer's name differs in each run, so that a client with an earlier run's certificate
+        // reports an unknown issuer, not a wrong signature.
         let name: String = params.key_identifier(&key)[..6].iter().map(hex).collect();
         params.distinguished_name.push(DnType::CommonName, format!("truetail issuer {name}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -79,12 +78,12 @@ impl Certificate {
             .with_no_client_auth()
             .with_single_cert(chain, key)?;
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // Sessions lie with the clients, so they can be resumed however many there are.
+        // Clients keep the sessions, so any number of them can be resumed.
         server.ticketer = ring::Ticketer::new()?;
         Ok(Certificate { server: Arc::new(server), issuer: issuer.pem() })
     }
 
-    /// What a server needs to accept connections: HTTP/1.1, sessions that can be resumed.
+    /// The server configuration: HTTP/1.1, sessions that can be resumed.
     pub fn server(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.server)
     }
@@ -105,12 +104,12 @@ impl Certificate {
     }
 }
 
-/// A byte in two digits.
+/// A byte in two hexadecimal digits.
 fn hex(byte: &u8) -> String {
     format!("{byte:02x}")
 }
 
-/// What a server that listens there is called.
+/// The names of a server that listens on this address.
 fn names(listen: IpAddr) -> Result<Vec<String>, CertificateError> {
     let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     let mut addresses = loopback.to_vec();
@@ -131,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_called_what_it_listens_on() {
+    fn a_server_is_named_after_its_address() {
         let of = |listen: &str| names(listen.parse().expect("an address")).expect("names");
         assert_eq!(of("127.0.0.1"), ["localhost", "127.0.0.1", "::1"]);
         assert_eq!(of("10.1.2.3"), ["localhost", "10.1.2.3", "127.0.0.1", "::1"]);

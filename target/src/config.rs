@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::TargetError;
 
-/// The longest that any one setting may hold a request: the range of the ledger's histogram.
+/// The longest hold that any one setting may cause: the range of the ledger's histogram.
 pub(crate) const HOLD_MAX: Duration = Duration::from_secs(3_600);
 /// The largest response body, bytes.
 pub(crate) const BODY_SIZE_MAX: usize = 16 << 20;
 
-/// How the target behaves. Given the arrival times of its requests, everything it does follows from
+/// The target's behaviour. Given the arrival times of its requests, everything it does follows from
 /// this, including the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,7 +32,7 @@ pub struct TargetConfig {
     pub stall: Option<Stall>,
     /// Pauses after a number of requests, if any; one core only.
     pub pause: Option<Pause>,
-    /// A start at which requests take longer, if any; one core only.
+    /// A cold start, in which requests take longer, if any; one core only.
     pub cold: Option<Cold>,
     /// Serve one request at a time, in the order they were read; one core only.
     pub serial: bool,
@@ -46,9 +46,9 @@ pub struct TargetConfig {
     pub cores: Vec<usize>,
     /// Where [`crate::Target::stop`] writes the ledger, as JSON.
     pub ledger: Option<PathBuf>,
-    /// Whether it speaks TLS, with a certificate made at the start.
+    /// Whether it uses TLS, with a certificate made at the start.
     pub tls: bool,
-    /// Where [`crate::start`] writes the certificate that signed this one, as PEM.
+    /// Where [`crate::start`] writes the issuer's certificate, as PEM.
     pub cacert: Option<PathBuf>,
 }
 
@@ -82,7 +82,7 @@ pub struct Pause {
 pub struct Cold {
     /// How many requests are cold.
     pub requests: u64,
-    /// What each of them takes beyond its service time.
+    /// The extra time that each of them takes.
     #[serde(rename = "latency_ns", with = "duration_ns")]
     pub latency: Duration,
 }
@@ -141,7 +141,7 @@ impl TargetConfig {
             return Err(TargetError::BodySize { size: self.body_size, size_max: BODY_SIZE_MAX });
         }
         if 1 < self.cores.len() {
-            // The pause comes first: `serial` may be set only because of it.
+            // The pause comes first: `serial` may be set only for it.
             let pause = self.pause.map(|_| "--pause-every-requests");
             let cold = self.cold.map(|_| "--cold-requests");
             if let Some(flag) = pause.or(cold).or(self.serial.then_some("--serial")) {

@@ -16,17 +16,17 @@ use crate::responses::{self, Persistence, Rejection};
 use crate::stream::Stream;
 use crate::system;
 
-/// Requests that may wait on one connection; beyond that it is not read until one is answered.
+/// Requests that may wait on one connection; beyond that it isn't read until one is answered.
 const PIPELINE_MAX: usize = 64;
 /// Reads and answers in a row before other connections and holds get their turn: a peer that always
-/// has more to read must not delay the responses to others.
+/// has more to read mustn't delay the responses to others.
 const TURN_EVENTS_MAX: u32 = 16;
 /// The initial size of a connection's buffer, bytes: room for a typical head. It grows to
 /// [`HEAD_LEN_MAX`] if needed.
 const INPUT_LEN_INITIAL: usize = 2 << 10;
-/// How long a closing connection is still read, so that the peer gets the last response: a close
-/// with unread bytes would reset the connection and could discard the response (RFC 9112,
-/// section 9.6).
+/// How long a closing connection is still read, so that the peer gets the last response: closing
+/// with unread bytes would reset the connection and could discard the response (RFC 9112, section
+/// 9.6).
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A connection and its requests.
@@ -38,7 +38,7 @@ pub(crate) struct Connection {
     /// The request whose body is being read.
     head: Option<Head>,
     waiting: VecDeque<Waiting>,
-    /// Whether further requests are taken: not after a close, a rejection, or the end of the peer's
+    /// True if further requests are taken: not after a close, a rejection, or the end of the peer's
     /// stream.
     open: bool,
     peer_closed: bool,
@@ -62,7 +62,7 @@ enum Answer {
     Reject(Rejection),
 }
 
-/// What a connection may wait for.
+/// The events that a connection may wait for.
 enum Event {
     Due,
     Read(usize),
@@ -87,7 +87,7 @@ enum Written {
 }
 
 impl Connection {
-    /// A connection just accepted, to be served by the task that `waker` wakes.
+    /// A newly accepted connection, served by the task that `waker` wakes.
     pub(crate) fn new(executor: Rc<ExecutorState>, stream: Stream, waker: Waker) -> Connection {
         Connection {
             executor,
@@ -106,16 +106,16 @@ impl Connection {
     /// Serves the connection until it ends.
     pub(crate) async fn serve(mut self) {
         match self.answer_all().await {
-            // Through TLS, whoever has closed only its own side hears that nothing follows.
+            // A TLS peer that has closed only its own side needs a close_notify.
             End::Served if self.peer_closed && matches!(self.stream, Stream::Plain(_)) => {}
             End::Served => self.linger().await,
             End::PeerGone => self.count_unanswered(),
-            // The ring may keep the socket open after it is dropped, so the peer is told here.
+            // The ring may keep the socket open after it is dropped, so the stream is ended here.
             End::Stop => self.stream.end().await,
         }
     }
 
-    /// Takes and answers requests until there can be no more.
+    /// Takes and answers requests until no more can come.
     async fn answer_all(&mut self) -> End {
         let mut events: u32 = 0;
         loop {
@@ -211,7 +211,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Decides when a request is answered.
+    /// Decides when a request will be answered.
     fn receive(&mut self, head: &Head) {
         let Head { persistence, head_only, .. } = *head;
         self.open = persistence != Persistence::Close;
@@ -249,7 +249,7 @@ impl Connection {
                 let handed_ns = system::now_ns();
                 let mut written = self.write(bytes).await;
                 // A peer that closed its side may still be reading or be gone: only the socket's
-                // error tells which.
+                // error shows which.
                 if self.peer_closed
                     && written == Written::Whole
                     && system::has_error(self.stream.socket())
@@ -339,7 +339,7 @@ impl Connection {
     }
 }
 
-/// Bytes read but not yet taken.
+/// Bytes read but not consumed yet.
 struct Input {
     buffer: Vec<u8>,
     begin: usize,

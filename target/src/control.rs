@@ -1,9 +1,9 @@
-//! What the executors of a target share with its owner: the configuration, the stop flag, their
-//! heartbeats, and snapshots of their counts.
+//! The state that a target's executors share with its owner: the configuration, the stop flag,
+//! their heartbeats, and snapshots of their counts.
 //!
-//! A ledger is taken while executors run: each publishes a copy of its counts when asked, and the
-//! asking thread adds them up and renders them, so an executor pays for one copy. Executors share
-//! nothing else. Each checks two flags every [`CHECK_INTERVAL`].
+//! Ledgers are taken while executors run: each publishes a copy of its counts when asked, and the
+//! asking thread adds them up and renders them, so an executor only pays for one copy. Executors
+//! share nothing else. Each checks two flags every [`CHECK_INTERVAL`].
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -20,16 +20,17 @@ const PUBLISH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the thread that takes a ledger checks whether all have published.
 const PUBLISH_POLL: Duration = Duration::from_millis(2);
 
-/// What all executors of a target can see: its configuration, which never changes, and the flags.
+/// The state visible to all executors of a target: its configuration, which never changes, and the
+/// flags.
 pub(crate) struct Control {
-    /// The configuration, with the cores that are really used.
+    /// The configuration, with the cores actually used.
     pub(crate) config: TargetConfig,
-    /// The address listened on, with the real port.
+    /// The address listened on, with the actual port.
     pub(crate) address: SocketAddr,
     /// When the target started, ns.
     pub(crate) started_ns: u64,
     stop: AtomicBool,
-    /// How many snapshots have been asked for.
+    /// The number of snapshots asked for.
     asked: AtomicU64,
     snapshots: Vec<Mutex<Snapshot>>,
     heartbeats: Vec<Heartbeat>,
@@ -96,17 +97,17 @@ impl Control {
         &self.heartbeats
     }
 
-    /// Counts an executor found at a standstill.
+    /// Counts an executor that was found stuck.
     pub(crate) fn count_standstill(&self) {
         self.standstills.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tells the executors to stop.
+    /// Asks the executors to stop.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
 
-    /// Whether the executors have been told to stop.
+    /// True if the executors have been asked to stop.
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }

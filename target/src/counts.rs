@@ -1,5 +1,5 @@
-//! What one executor counts, in memory that does not grow: counters, the histogram of hold times,
-//! the ring of arrivals.
+//! One executor's counts, in memory that doesn't grow: counters, the histogram of hold times, the
+//! ring of arrivals.
 
 use std::collections::VecDeque;
 use std::ops::AddAssign;
@@ -11,15 +11,15 @@ use crate::config::{HOLD_MAX, ns};
 use crate::handshakes::Handshakes;
 use crate::service::Due;
 
-/// Stalls and pauses whose start and end are kept; older ones are only counted.
+/// The most stalls and pauses whose start and end are kept; older ones are only counted.
 pub(crate) const EDGES_MAX: usize = 4_096;
 
-/// The counts of one executor, or the sum of several.
+/// The counts of one executor, or their sum over several.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
     /// Requests read in full, except those for the ledger.
     pub(crate) received: u64,
-    /// Of these, those whose whole response was written to the socket.
+    /// Of these, those whose complete response was written to the socket.
     pub(crate) answered: u64,
     /// Of these, those whose peer closed the connection first.
     pub(crate) closed_by_peer_unanswered: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Counts {
     pub(crate) arrivals: ArrivalRing,
     /// Start and end of the last pauses, ns.
     pub(crate) pauses: VecDeque<(u64, u64)>,
-    /// All pauses so far.
+    /// The total number of pauses.
     pub(crate) pause_count: u64,
     /// Of those received, the ones that took longer because the target was cold.
     pub(crate) cold: u64,
@@ -119,7 +119,7 @@ impl Counts {
 }
 
 impl AddAssign<&Counts> for Counts {
-    /// Adds another executor's counts, which have neither pauses nor cold requests: these need a
+    /// Adds another executor's counts, which contain neither pauses nor cold requests: these need a
     /// single executor.
     fn add_assign(&mut self, other: &Counts) {
         self.received += other.received;

@@ -1,4 +1,4 @@
-//! Errors of the target: each names the flag, its value, what is wrong and the cure.
+//! Errors of the target: each names the flag, its value, the problem and the cure.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::certificate::CertificateError;
 
-/// Why a target could not start, or failed while it ran.
+/// Why a target couldn't start, or failed while it ran.
 #[derive(Debug, Error)]
 pub enum TargetError {
     /// The tail fraction is outside `[0, 1]`.
@@ -20,7 +20,7 @@ pub enum TargetError {
     HoldTooLong {
         /// The flag.
         flag: &'static str,
-        /// The duration asked for.
+        /// The requested duration.
         hold: Duration,
         /// The limit.
         hold_max: Duration,
@@ -55,18 +55,18 @@ pub enum TargetError {
     Cold {
         /// How many requests are cold.
         requests: u64,
-        /// What each of them takes beyond its service time.
+        /// The extra time that each of them takes.
         latency: Duration,
     },
     /// The response body is too large.
     #[error("--body-size {size}: too large; give at most {size_max} bytes")]
     BodySize {
-        /// The size asked for, bytes.
+        /// The requested size, bytes.
         size: usize,
         /// The limit, bytes.
         size_max: usize,
     },
-    /// A flag that needs a single server, with several cores.
+    /// A flag that needs a single server, given with several cores.
     #[error(
         "{flag} with --cores {}: it needs a single server, and each core runs one; give one core",
         list(cores)
@@ -74,7 +74,7 @@ pub enum TargetError {
     OneServer {
         /// The flag.
         flag: &'static str,
-        /// The cores asked for.
+        /// The requested cores.
         cores: Vec<usize>,
     },
     /// A core is listed twice.
@@ -87,7 +87,7 @@ pub enum TargetError {
         list(allowed)
     )]
     CoreNotAllowed {
-        /// The core asked for.
+        /// The requested core.
         core: usize,
         /// The cores of the affinity mask.
         allowed: Vec<usize>,
@@ -110,21 +110,21 @@ pub enum TargetError {
         need_bytes: u64,
         /// The same in KiB, as `ulimit` takes it.
         need_kib: u64,
-        /// How many executors were asked for.
+        /// The number of executors.
         executors: usize,
     },
     /// The address can't be listened on.
     #[error("--listen {address}: {source}; {}", listen_cure(source))]
     Listen {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
         /// The kernel's error.
         source: std::io::Error,
     },
-    /// The kernel's list of cores, by which executors are placed, can't be read.
+    /// The kernel's list of cores, needed to place executors, can't be read.
     #[error("core topology: {0}; mount /sys: mount -t sysfs sysfs /sys")]
     Topology(GlommioError<()>),
-    /// The kernel refused the rings of the executors.
+    /// The kernel refused the executors' rings.
     #[error("io_uring: refused ({0}); `truetail doctor` shows the cause")]
     Rings(std::io::Error),
     /// The kernel refused a thread.
@@ -133,7 +133,7 @@ pub enum TargetError {
          limit)"
     )]
     Thread(std::io::Error),
-    /// An executor could not start.
+    /// An executor couldn't start.
     #[error(
         "--cores {core}: the executor could not start: {source}; `truetail doctor` shows the cause"
     )]
@@ -157,15 +157,15 @@ pub enum TargetError {
         path.display()
     )]
     LedgerFile {
-        /// The file asked for.
+        /// The requested file.
         path: PathBuf,
         /// The kernel's error.
         source: std::io::Error,
     },
-    /// The target can't have its certificate.
+    /// The target has no certificate.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// An executor did not publish its counts in time.
+    /// An executor didn't publish its counts in time.
     #[error(
         "an executor did not publish its counts within {0:?}: its core is stopped or starved; \
          ask again"
@@ -173,7 +173,7 @@ pub enum TargetError {
     LedgerTimeout(Duration),
 }
 
-/// Cores as the flag takes them.
+/// Cores in the notation of the flag.
 fn list(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }

@@ -23,9 +23,9 @@ use crate::service::Service;
 use crate::stream::Stream;
 use crate::system;
 
-/// How long to wait before accepting again when there are no descriptors left.
+/// The pause before accepting again when there are no descriptors left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(10);
-/// How many times connections are told to end when the target stops.
+/// How many times connections are asked to end when the target stops.
 const STOP_TURNS_MAX: usize = 100;
 /// The time between two of these.
 const STOP_TURN: Duration = Duration::from_millis(1);
@@ -55,7 +55,7 @@ pub(crate) async fn run(
     let accept = glommio::spawn_local(accept(Rc::clone(&state), Rc::clone(&open), listener));
     let waker = Rc::clone(&state);
     let holds = glommio::spawn_local(async move { waker.holds.run().await });
-    // If nobody waits for the start any more, the target is being dropped and stops this executor.
+    // If the starting thread no longer waits, the target is being dropped and stops this executor.
     let _ = ready.send(());
 
     let mut published = 0;
@@ -87,7 +87,7 @@ async fn accept(state: Rc<ExecutorState>, open: OpenConnections, listener: TcpLi
                 Timer::new(ACCEPT_RETRY).await;
             }
         }
-        // Thousands may connect at once, which must not delay responses that are due.
+        // Thousands may connect at once, which mustn't delay responses that are due.
         glommio::executor().yield_task_queue_now().await;
     }
 }

@@ -1,4 +1,5 @@
-//! What the tasks of one executor share: responses, counts, the service and the hold queue.
+//! The state shared by the tasks of one executor: responses, counts, the service and the hold
+//! queue.
 
 use std::cell::{Cell, RefCell};
 use std::sync::mpsc::Sender;
@@ -17,28 +18,28 @@ use crate::service::Service;
 /// How often a connection that asked for the ledger checks whether it is ready.
 const LEDGER_POLL: Duration = Duration::from_millis(2);
 
-/// A ledger requested over HTTP: where the thread that takes ledgers leaves the document, or why
-/// there is none.
+/// A ledger requested over HTTP: the place where the thread that takes ledgers puts the document,
+/// or the error.
 pub(crate) type LedgerJob = Arc<Mutex<Option<Result<String, TargetError>>>>;
 
 /// The state of one executor. Nothing in it is shared with another executor.
 pub(crate) struct ExecutorState {
     /// The rendered responses.
     pub(crate) responses: Responses,
-    /// What has been counted so far.
+    /// The counts so far.
     pub(crate) counts: RefCell<Counts>,
     /// Decides when each request is due.
     pub(crate) service: RefCell<Service>,
     /// The requests held until they are due.
     pub(crate) holds: HoldQueue,
-    /// What accepts TLS, if it is spoken.
+    /// The TLS acceptor, if any.
     pub(crate) tls: Option<TlsAcceptor>,
     stopping: Cell<bool>,
     ledger_jobs: Sender<LedgerJob>,
 }
 
 impl ExecutorState {
-    /// A state with nothing counted and nothing held; ledgers are requested through `ledger_jobs`.
+    /// An empty state; ledgers are requested through `ledger_jobs`.
     pub(crate) fn new(
         responses: Responses,
         counts: Counts,
@@ -57,12 +58,12 @@ impl ExecutorState {
         }
     }
 
-    /// Whether the target is stopping and every task should end.
+    /// True if the target is stopping and every task should end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get()
     }
 
-    /// Tells every task to end the next time it is polled.
+    /// Asks every task to end the next time it is polled.
     pub(crate) fn stop(&self) {
         self.stopping.set(true);
     }

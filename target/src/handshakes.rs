@@ -1,4 +1,4 @@
-//! How clients that speak TLS began.
+//! The TLS handshakes of clients, by outcome.
 
 use std::ops::AddAssign;
 
@@ -12,7 +12,7 @@ pub struct Handshakes {
     pub full: u64,
     /// That resumed an earlier session.
     pub resumed: u64,
-    /// That failed, for whatever reason.
+    /// That failed, for any reason.
     pub failed: u64,
 }
 

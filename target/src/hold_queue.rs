@@ -3,9 +3,9 @@
 //! There is one queue and one task, because a runtime timer per request would cost more than the
 //! request and fire late: a sleep in the ring was measured to end 63 µs late on average and often
 //! 100 µs (2-core virtual machine, Linux 6.18, 2026-11-21). So the executor sleeps only until
-//! [`POLL_NS`] before the next due time, polls its rings and timers from then on, and spins on the
-//! clock for the last [`SPIN_NS`], which is about as long as one turn of the executor takes. The
-//! same machine then held requests of 1 ms for 1,000.4 µs in the median, at 2,000 per second.
+//! [`POLL_NS`] before the next due time, then polls its rings and timers, and spins on the clock
+//! for the last [`SPIN_NS`], which is about as long as one turn of the executor takes. The same
+//! machine then held requests of 1 ms for a median of 1,000.4 µs, at 2,000 per second.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -30,7 +30,7 @@ pub(crate) struct HoldQueue {
     queue: RefCell<BinaryHeap<Reverse<Hold>>>,
     /// The task's waker while it sleeps.
     sleeper: RefCell<Option<Waker>>,
-    /// A hold due before this ends the task's sleep; 0 while the task is awake.
+    /// A hold due before this time ends the task's sleep; 0 while the task is awake.
     wake_before_ns: Cell<u64>,
 }
 
@@ -40,7 +40,7 @@ struct Hold {
 }
 
 impl HoldQueue {
-    /// Wakes `connection` at `due_ns` or as soon after as the executor can; never earlier.
+    /// Wakes `connection` at `due_ns` or as soon after as the executor can, never earlier.
     pub(crate) fn add(&self, due_ns: u64, connection: Waker) {
         self.queue.borrow_mut().push(Reverse(Hold { due_ns, connection }));
         if due_ns < self.wake_before_ns.get() {

@@ -1,4 +1,4 @@
-//! The ledger: what the target really did, as one JSON document.
+//! The ledger: what the target actually did, as one JSON document.
 //!
 //! Only this file knows the document's schema. All timestamps are ns of CLOCK_MONOTONIC, so a
 //! client on the same machine can compare them with its own.
@@ -20,7 +20,7 @@ use crate::service::StallGrid;
 /// The version of the document's schema.
 pub const LEDGER_SCHEMA: u32 = 4;
 
-/// What a target really did, from its start to `taken_ns`.
+/// What a target actually did, from its start to `taken_ns`.
 ///
 /// These sums are exact: `received = answered + closed_by_peer_unanswered + in_flight`,
 /// `held.count = answered`, `connections.accepted = connections.open + connections.closed`.
@@ -29,7 +29,7 @@ pub const LEDGER_SCHEMA: u32 = 4;
 pub struct Ledger {
     /// [`LEDGER_SCHEMA`].
     pub schema: u32,
-    /// The address listened on, with the real port.
+    /// The address listened on, with the actual port.
     pub address: SocketAddr,
     /// When the target started, ns; stalls are timed from here.
     pub started_ns: u64,
@@ -37,9 +37,9 @@ pub struct Ledger {
     pub taken_ns: u64,
     /// Requests read in full, except those for the ledger and those that broke the protocol.
     pub received: u64,
-    /// Requests whose whole response was written to the socket.
+    /// Requests whose complete response was written to the socket.
     pub answered: u64,
-    /// Requests that could not be answered because the peer had closed the connection. If it closed
+    /// Requests that couldn't be answered because the peer had closed the connection. If it closed
     /// while its request was held, only sending the response shows that; if its reset arrives after
     /// the `send` has returned, as between machines, that one request counts as answered.
     pub closed_by_peer_unanswered: u64,
@@ -49,28 +49,28 @@ pub struct Ledger {
     pub rejected: u64,
     /// Requests for `/__ledger`.
     pub ledger_requests: u64,
-    /// Times that an executor was stuck for 300 ms or more and had to be woken. What arrived
-    /// meanwhile was received late, which no hold time shows.
+    /// Times that an executor was stuck for 300 ms or more and had to be woken. Requests that
+    /// arrived during that time were received late, which no hold time shows.
     pub standstills: u64,
     /// Connections, including the one that asks for the ledger.
     pub connections: Connections,
-    /// Hold times of the answered requests: from the request read in full to just before the `send`
-    /// of its response, so no client can have measured less.
+    /// Hold times of the answered requests: from reading the last byte of the request to just
+    /// before the `send` of its response, so no client can have measured less.
     pub held: Held,
     /// The last 4,096 stalls that have begun, oldest first; exactly the requests that arrived
     /// within them were stalled.
     pub stalls: Vec<Span>,
-    /// How many stalls have begun.
+    /// The number of stalls that have begun.
     pub stall_count: u64,
     /// The last 4,096 pauses that have begun, oldest first.
     pub pauses: Vec<Span>,
-    /// How many pauses have begun.
+    /// The number of pauses that have begun.
     pub pause_count: u64,
     /// Of the requests received, the ones that took `cold.latency` longer.
     pub cold: u64,
     /// Arrivals in the last three minutes. A request arrives when its first bytes are read.
     pub arrivals_per_ms: ArrivalsPerMs,
-    /// The configuration, with the cores that are really used.
+    /// The configuration, with the cores actually used.
     pub config: TargetConfig,
 }
 
@@ -119,7 +119,7 @@ pub struct Held {
     pub p9999: Option<f64>,
     /// The largest, exact.
     pub max: Option<f64>,
-    /// Values above one hour, which the histogram does not hold.
+    /// Values above one hour, which the histogram doesn't hold.
     pub overflow: u64,
     /// The HdrHistogram in ns: V2 deflate, base64.
     pub histogram: String,
@@ -131,7 +131,7 @@ pub struct Held {
 pub struct Span {
     /// Its start, ns.
     pub begin_ns: u64,
-    /// Its end (exclusive), ns; later than the ledger's `taken_ns` if it has not ended yet.
+    /// Its end (exclusive), ns; later than the ledger's `taken_ns` if it hasn't ended yet.
     pub end_ns: u64,
 }
 
@@ -148,10 +148,10 @@ pub struct ArrivalsPerMs {
 /// Why a ledger's histogram can't be read.
 #[derive(Debug, Error)]
 pub enum LedgerError {
-    /// The histogram is not base64.
+    /// The histogram isn't base64.
     #[error("the histogram is not base64: {0}")]
     Base64(#[from] base64::DecodeError),
-    /// The histogram is not an HdrHistogram.
+    /// The histogram isn't an HdrHistogram.
     #[error("the histogram is not an HdrHistogram in V2 deflate: {0:?}")]
     Histogram(hdrhistogram::serialization::DeserializeError),
 }
@@ -188,7 +188,8 @@ impl Ledger {
             (first..=stall_count).map(|k| Span::from(stalls.edges(k)))
         });
 
-        // A serial server schedules a pause when it reads the request, so it may not have begun.
+        // A serial server schedules a pause when it reads the request, so it may not have begun
+        // yet.
         let pauses = counts.pauses.iter().filter(|edges| edges.0 <= taken_ns);
         let pauses: Vec<Span> = pauses.map(|edges| Span::from(*edges)).collect();
         let pauses_scheduled = (counts.pauses.len() - pauses.len()) as u64;
@@ -260,14 +261,14 @@ impl Held {
     /// Decodes the histogram, in ns.
     ///
     /// # Errors
-    /// If the text is not a histogram.
+    /// If the text isn't a histogram.
     pub fn decode(&self) -> Result<Histogram<u64>, LedgerError> {
         let bytes = BASE64.decode(&self.histogram)?;
         Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(LedgerError::Histogram)
     }
 }
 
-/// The value at quantile `parts / of`, ns; in integers, so that no rounding can move the rank.
+/// The value at quantile `parts / of`, ns; in integers, so that rounding can't move the rank.
 fn quantile_ns(counts: &Counts, parts: u64, of: u64) -> u64 {
     let rank = (u128::from(counts.answered) * u128::from(parts)).div_ceil(u128::from(of)).max(1);
     let mut seen = 0;
@@ -278,7 +279,7 @@ fn quantile_ns(counts: &Counts, parts: u64, of: u64) -> u64 {
             return edge_ns.clamp(counts.held_min_ns, counts.held_max_ns);
         }
     }
-    // The rank is beyond the histogram's range, where only the longest is known.
+    // The rank is beyond the histogram's range, where only the longest time is known.
     counts.held_max_ns
 }
 

@@ -1,11 +1,11 @@
 //! The sample target: an HTTP/1.1 server whose latency is known by construction, with a ledger of
-//! what it really did.
+//! what it actually did.
 //!
 //! [`start`] binds and runs it; [`Target::stop`] ends it and returns the [`Ledger`]. It shares no
-//! code with the engine or its HTTP parser and reaches the network by another path, because a fault
+//! code with the engine or its HTTP parser and uses another path to the network, because a fault
 //! common to both would cancel out.
 //!
-//! What a request waits for, with service time `s` (the base latency, or the tail latency for a
+//! How long a request waits, with service time `s` (the base latency, or the tail latency for a
 //! tail request; longer while the target is cold):
 //!
 //! - by default, `s`: the response is sent `s` after the whole request was read;
@@ -14,9 +14,8 @@
 //! - with `serial`, its turn: one server takes the requests of all connections in the order they
 //!   were read, `s` each, and makes no progress during a stall.
 //!
-//! Deliberately absent: handlers for signals that users send, printing, and counters that two
-//! executors share while they run. Each executor keeps its own and publishes a copy when a ledger
-//! is asked for.
+//! Deliberately absent: handlers for users' signals, printing, and counters that running executors
+//! share. Each executor keeps its own and publishes a copy when a ledger is asked for.
 
 mod config;
 mod error;

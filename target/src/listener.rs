@@ -1,4 +1,4 @@
-//! Listening sockets: bound before any executor runs, one for each executor.
+//! Listening sockets, one per executor, bound before any executor runs.
 
 #![expect(unsafe_code, reason = "glommio takes over a bound socket only by its descriptor")]
 
@@ -9,14 +9,14 @@ use std::os::fd::{FromRawFd, IntoRawFd};
 use glommio::net::TcpListener;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`. A full
+/// The most connections waiting to be accepted; the kernel caps it at `net.core.somaxconn`. A full
 /// queue costs the peer a second, so it holds as many as a generator would open at once.
 const BACKLOG_MAX: i32 = 4_096;
 
 /// A bound and listening socket, not yet owned by an executor.
 pub(crate) struct BoundListener(Socket);
 
-/// Binds `count` listeners to one address; returns them and the address with the real port.
+/// Binds `count` listeners to one address; returns them and the address with the actual port.
 pub(crate) fn bind(
     address: SocketAddr,
     count: usize,
@@ -55,9 +55,8 @@ fn local_address(socket: &Socket) -> io::Result<SocketAddr> {
 pub(crate) struct ListenerHandle(Socket);
 
 impl ListenerHandle {
-    /// Stops listening now. Closing the socket is not enough: the ring of a thread that has ended
-    /// keeps its sockets until a kernel worker has torn it down, and until then the address is
-    /// still in use.
+    /// Stops listening now. Closing the socket isn't enough: the ring of an ended thread keeps its
+    /// sockets, and the address in use, until a kernel worker has torn it down.
     pub(crate) fn stop(&self) {
         // It fails only if the socket is no longer listening.
         let _ = self.0.shutdown(Shutdown::Both);
@@ -65,7 +64,7 @@ impl ListenerHandle {
 }
 
 impl BoundListener {
-    /// A handle that stops the listener later.
+    /// A handle that can stop the listener later.
     pub(crate) fn handle(&self) -> io::Result<ListenerHandle> {
         self.0.try_clone().map(ListenerHandle)
     }

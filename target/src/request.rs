@@ -1,5 +1,5 @@
 //! Request heads: where one ends, and what it means for the response. Only the ledger's path is
-//! told apart.
+//! special.
 
 use httparse::Status;
 
@@ -13,20 +13,20 @@ const FIELDS_MAX: usize = 128;
 /// The path of the ledger.
 const LEDGER_PATH: &str = "/__ledger";
 
-/// What a request head means.
+/// A parsed request head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     /// Its length including the blank line, bytes.
     pub(crate) len: usize,
-    /// Whether the response has no body because the method is HEAD.
+    /// True if the response has no body because the method is HEAD.
     pub(crate) head_only: bool,
     /// What happens to the connection after the response.
     pub(crate) persistence: Persistence,
     /// The body that follows.
     pub(crate) body: Body,
-    /// Whether it asks for the ledger.
+    /// True if it asks for the ledger.
     pub(crate) asks_ledger: bool,
-    /// Whether the client waits for `100 Continue` before it sends the body.
+    /// True if the client waits for `100 Continue` before it sends the body.
     pub(crate) expects_continue: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, Rejection> {
         return Err(Rejection::Malformed);
     }
     // RFC 9112, section 6.1: with both a length and a transfer coding, or with a transfer coding in
-    // HTTP/1.0, the length of the body is in doubt.
+    // HTTP/1.0, the body's length is ambiguous.
     let body = match (fields.chunked, fields.content_length) {
         (true, None) if version_1_1 => Body::chunked(),
         (true, _) => return Err(Rejection::Malformed),
@@ -105,7 +105,7 @@ impl Fields {
             } else if name.eq_ignore_ascii_case("content-length") {
                 fields.read_length(header.value)?;
             } else if name.eq_ignore_ascii_case("transfer-encoding") {
-                // This server understands only `chunked`, and only once.
+                // This server supports only `chunked`, and only once.
                 if fields.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
                     return Err(Rejection::Malformed);
                 }

@@ -2,12 +2,12 @@
 
 use crate::TargetError;
 
-/// What happens to the connection after a response, and how the response says so.
+/// What happens to the connection after a response, and how the response announces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Persistence {
     /// It stays open, which is the default of HTTP/1.1 and needs no header.
     Keep,
-    /// It stays open because an HTTP/1.0 client asked for it, and a header says so (RFC 9112,
+    /// It stays open because an HTTP/1.0 client asked for it, and a header confirms that (RFC 9112,
     /// section 9.3).
     KeepAnnounced,
     /// It is closed after the response.
@@ -17,7 +17,7 @@ pub(crate) enum Persistence {
 /// Why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
-    /// It is not valid HTTP/1.x: 400.
+    /// It isn't valid HTTP/1.x: 400.
     Malformed,
     /// Its head exceeds the limits: 431.
     HeadTooLarge,
@@ -78,7 +78,7 @@ impl Responses {
     }
 }
 
-/// A response with a ledger, or with the reason why there is none.
+/// A response with a ledger, or with the reason for its absence.
 pub(crate) fn ledger(
     document: Result<String, TargetError>,
     persistence: Persistence,

@@ -1,7 +1,7 @@
 //! Service model: when each request is due, as arithmetic on the time it was read.
 //!
 //! It reads no clock, so it is tested to the nanosecond. The crate's documentation states the
-//! rules. The latency distributions that follow are those of a hold target, whose latency during a
+//! rules. The resulting latency distributions are those of a hold target, whose latency during a
 //! stall is the rest of the stall plus the base latency, and of a FIFO server frozen during stalls.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -25,7 +25,7 @@ impl StallGrid {
         Some(StallGrid { started_ns, every_ns: ns(stall.every), hold_ns: ns(stall.hold) })
     }
 
-    /// How many stalls have begun by `now_ns`.
+    /// The number of stalls that have begun by `now_ns`.
     pub(crate) fn begun(&self, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.started_ns) / self.every_ns
     }
@@ -36,7 +36,7 @@ impl StallGrid {
         (begin_ns, begin_ns + self.hold_ns)
     }
 
-    /// The first moment from `at_ns` on that is outside all stalls.
+    /// The first time from `at_ns` on that is outside all stalls.
     fn free_from(&self, at_ns: u64) -> u64 {
         let k = self.begun(at_ns);
         if k == 0 { at_ns } else { at_ns.max(self.edges(k).1) }
@@ -47,8 +47,8 @@ impl StallGrid {
         if work_ns == 0 {
             return self.free_from(begin_ns);
         }
-        // The work is done right after its last nanosecond, which lies outside every stall; so work
-        // that ends just where a stall begins is done before the stall.
+        // The work is done right after its last nanosecond, which is outside every stall; so work
+        // that ends exactly where a stall begins is done before the stall.
         self.moment(self.worked(begin_ns) + work_ns - 1) + 1
     }
 
@@ -63,8 +63,8 @@ impl StallGrid {
         self.every_ns + (periods - 1) * (self.every_ns - self.hold_ns) + in_period_ns
     }
 
-    /// The inverse of [`StallGrid::worked`]: the moment outside stalls that `worked_ns` of time
-    /// outside stalls precede.
+    /// The inverse of [`StallGrid::worked`]: the time outside stalls that is preceded by
+    /// `worked_ns` outside stalls.
     fn moment(&self, worked_ns: u64) -> u64 {
         if worked_ns < self.every_ns {
             return self.started_ns + worked_ns;
@@ -76,18 +76,18 @@ impl StallGrid {
     }
 }
 
-/// When a request is due, and the pause that it caused, if any.
+/// When a request is due, and the pause that it causes, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     /// When its response is sent, ns.
     pub(crate) due_ns: u64,
     /// Start and end of the pause, ns.
     pub(crate) pause: Option<(u64, u64)>,
-    /// Whether the target is still cold.
+    /// True if the target is still cold.
     pub(crate) cold: bool,
 }
 
-/// The server's behaviour and its state: the random generator, and until when it is busy.
+/// The server's behaviour and its state: the random generator, and the end of its current work.
 #[derive(Debug)]
 pub(crate) struct Service {
     base_ns: u64,
@@ -101,7 +101,7 @@ pub(crate) struct Service {
     cold_ns: u64,
     serial: bool,
     requests: u64,
-    /// The server begins nothing before this: the end of the last pause or, if serial, of the last
+    /// The server starts nothing before this: the end of the last pause or, if serial, of the last
     /// service.
     busy_until_ns: u64,
 }
@@ -129,7 +129,7 @@ impl Service {
         }
     }
 
-    /// When the next request, read in full at `parsed_ns`, is due. Calls are in order of time.
+    /// When the next request, read in full at `parsed_ns`, is due. Calls must be in order of time.
     pub(crate) fn next(&mut self, parsed_ns: u64) -> Due {
         self.requests += 1;
         let mut service_ns =
@@ -254,7 +254,7 @@ mod tests {
             ..config()
         };
         assert_eq!(due_ms(&config, &[0, 5, 5, 5, 30]), [21, 26, 26, 6, 31]);
-        // One after the other, the cold ones delay those behind them.
+        // Served one after the other, the cold ones delay those behind them.
         config.serial = true;
         assert_eq!(due_ms(&config, &[0, 5, 5, 5, 90]), [21, 42, 63, 64, 91]);
         let mut service = Service::new(&config, 0, START_NS);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_without_serial_holds_what_arrives_in_it() {
+    fn a_pause_without_serial_holds_the_requests_that_arrive_in_it() {
         let config = TargetConfig {
             base_latency: Duration::from_millis(1),
             pause: Some(Pause { every_requests: 2, hold: Duration::from_millis(50) }),

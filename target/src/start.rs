@@ -1,4 +1,4 @@
-//! Starts a target from its configuration, and stops it to get the ledger.
+//! Starts a target from its configuration, and stops it and returns its ledger.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::{
 
 /// Locked memory that glommio needs for each executor, bytes.
 const MEMLOCK_PER_EXECUTOR: u64 = 512 << 10;
-/// Rings of an executor: glommio's three, and one with which it asks what the kernel supports.
+/// Rings of an executor: glommio's three, and one with which it queries the kernel's features.
 const RINGS_PER_EXECUTOR: usize = 4;
 /// Entries of an executor's rings: enough to poll thousands of connections without an extra
 /// `enter`.
@@ -38,19 +38,19 @@ pub struct Target {
     ledger_file: Option<WholeFile>,
 }
 
-/// Starts a target, which listens by the time this returns. Raises the soft limit on open files to
+/// Starts a target, which is listening when this returns. Raises the soft limit on open files to
 /// the hard limit, for the whole process.
 ///
 /// # Errors
 /// If the configuration contradicts itself, a core may not be used, the address can't be listened
-/// on, the ledger can't be written, or io_uring is not available. Nothing is left running.
+/// on, the ledger can't be written, or io_uring isn't available. Nothing is left running.
 pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     config.validate()?;
     config.cores = allowed_cores(&config.cores)?;
     check_memlock(config.cores.len())?;
-    // A connection that can't be accepted for lack of a descriptor looks like a slow service.
+    // A connection that can't be accepted for lack of a descriptor looks like slow service.
     system::raise_open_files();
-    // What glommio would panic for is asked before it is started.
+    // Checks beforehand what would make glommio panic.
     CpuSet::online().map_err(TargetError::Topology)?;
     system::try_rings(RINGS_PER_EXECUTOR * config.cores.len()).map_err(TargetError::Rings)?;
     let open = |path: &PathBuf| {
@@ -77,7 +77,7 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     Ok(target)
 }
 
-/// What accepts TLS at this address, if the configuration asks for it.
+/// The TLS acceptor for this address, if the configuration asks for TLS.
 fn tls(config: &TargetConfig, address: SocketAddr) -> Result<Option<TlsAcceptor>, TargetError> {
     if !config.tls {
         return Ok(None);
@@ -96,7 +96,7 @@ fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), T
 }
 
 /// Takes the ledgers requested over HTTP, on a thread of its own, until all executors have ended.
-/// Adding up and rendering take milliseconds, by which an executor would delay its requests.
+/// Adding up and rendering take milliseconds, which would delay an executor's requests.
 fn take_ledgers(control: &Control, jobs: &Receiver<LedgerJob>) {
     for job in jobs {
         let document = control.ledger().map(|ledger| ledger.to_json());
@@ -121,7 +121,7 @@ impl Target {
             .ring_depth(RING_DEPTH)
             .preempt_timer(PREEMPT_TIMER)
             .spin_before_park(POLL_BEFORE_PARK)
-            // Nothing here blocks, and without a thread for that none can fail to start.
+            // Nothing here blocks; without a pool, no thread of it can fail to start.
             .blocking_thread_pool_placement(PoolPlacement::Custom(Vec::new()))
             .spawn(move || executor::run(listener, tls, control, index, ledger_jobs, ready))
             .map_err(failed)?;
@@ -135,12 +135,12 @@ impl Target {
     }
 
     /// The temporary name of the ledger file, to be removed if the program ends without stopping
-    /// the target; `None` without one.
+    /// the target; `None` if there is none.
     pub fn unfinished(&self) -> Option<&Path> {
         self.ledger_file.as_ref().and_then(WholeFile::temporary)
     }
 
-    /// The address listened on, with the real port.
+    /// The address listened on, with the actual port.
     pub fn local_addr(&self) -> SocketAddr {
         self.control.address
     }
@@ -181,7 +181,7 @@ impl Drop for Target {
     }
 }
 
-/// The requested cores, checked against the affinity mask; if none is requested, the mask's last.
+/// The requested cores, checked against the affinity mask; without any, the mask's last.
 fn allowed_cores(requested: &[usize]) -> Result<Vec<usize>, TargetError> {
     let allowed = core_affinity::get_core_ids().filter(|cores| !cores.is_empty());
     let allowed = allowed.ok_or(TargetError::CoresUnknown)?;

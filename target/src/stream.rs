@@ -13,7 +13,7 @@ use rustls::HandshakeKind;
 
 use crate::executor_state::ExecutorState;
 
-/// What a connection reads and writes.
+/// A connection's byte stream.
 pub(crate) enum Stream {
     /// The socket itself.
     Plain(TcpStream),
@@ -54,9 +54,9 @@ impl Stream {
         }
     }
 
-    /// Ends it in both directions, now. If this fails, the peer already knows.
+    /// Ends it in both directions, now. A failure means that the peer has already ended it.
     pub(crate) async fn end(&mut self) {
-        // One attempt: a peer that reads nothing must not hold up the stop.
+        // One attempt: a peer that doesn't read mustn't delay the stop.
         let _ = poll_fn(|context| Poll::Ready(Pin::new(&mut *self).poll_close(context))).await;
         let _ = self.socket().shutdown(Shutdown::Both).await;
     }

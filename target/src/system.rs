@@ -28,8 +28,8 @@ pub(crate) fn set_timer_slack() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
 }
 
-/// Makes SIGURG interrupt the system call that a thread is in, and do nothing else. Its default is
-/// to be ignored, and an ignored signal interrupts nothing, so one sent by mistake does no harm.
+/// Makes SIGURG interrupt a thread's current system call, and do nothing else. By default it is
+/// ignored and interrupts nothing, so a stray one does no harm.
 pub(crate) fn make_interruptible() {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: a zeroed sigaction has no flags, mask or restorer; the handler touches nothing, so it
@@ -60,8 +60,8 @@ pub(crate) fn memlock_limit_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
-/// Builds so many rings at once and gives them back: what the kernel says to a process that needs
-/// as many.
+/// Creates this many rings at once and closes them: shows whether the kernel allows a process that
+/// many.
 ///
 /// # Errors
 /// The kernel's refusal of one of them.
@@ -77,7 +77,7 @@ pub(crate) fn try_rings(count: usize) -> io::Result<()> {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was made a line above, and nobody else has it.
+        // SAFETY: the descriptor was just created, and nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     };
     (0..count).map(ring).collect::<io::Result<Vec<OwnedFd>>>().map(drop)
@@ -87,7 +87,7 @@ pub(crate) fn try_rings(count: usize) -> io::Result<()> {
 pub(crate) fn raise_open_files() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
-        // If that fails, each connection that finds no descriptor is counted.
+        // If that fails, each connection that gets no descriptor is counted.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }

@@ -13,8 +13,8 @@ use crate::system;
 
 /// How often the watchdog checks the heartbeats.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
-/// Checks in a row without a heartbeat that make a standstill: an executor beats every
-/// [`CHECK_INTERVAL`].
+/// The number of consecutive checks without a heartbeat after which an executor counts as stuck: it
+/// beats every [`CHECK_INTERVAL`].
 const MISSED_MAX: u32 = 3;
 
 const _: () = assert!(CHECK_INTERVAL.as_millis() * 5 <= WATCH_INTERVAL.as_millis());

@@ -1,4 +1,4 @@
-//! A file for a document: opened early, so that it is refused early, then written completely or not
+//! A file for a document: opened early, so that errors show early, then written completely or not
 //! at all.
 
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tempfile::NamedTempFile;
 
-/// What a flag such as `--ledger` points to.
+/// The destination that a flag such as `--ledger` names.
 pub(crate) enum WholeFile {
     /// A device, a pipe or an open descriptor, written in place: a file renamed over `/dev/null`
     /// would replace the device. It stays open, because the reader of a pipe takes the first close
@@ -25,10 +25,10 @@ pub(crate) enum WholeFile {
 }
 
 impl WholeFile {
-    /// Opens what a document is to be written to; dropped, it leaves no trace.
+    /// Opens the destination of a document; dropped, it leaves no trace.
     ///
     /// # Errors
-    /// If `path` is a folder or has no file name, can't be written, or is a pipe that nobody reads.
+    /// If `path` is a folder or has no file name, can't be written, or is a pipe without a reader.
     pub(crate) fn open(path: &Path) -> io::Result<WholeFile> {
         let in_place = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
         if in_place || is_descriptor(path) {
@@ -52,7 +52,8 @@ impl WholeFile {
         let temporary = tempfile::Builder::new()
             .prefix(&prefix)
             .suffix(".tmp")
-            // Created here, because the crate's own temporary files are private to their user.
+            // Created here, because the crate's own temporary files are readable only by their
+            // user.
             .make_in(folder_of(&path), |path| File::create_new(path))?;
         Ok(WholeFile::Whole { temporary, path })
     }
@@ -68,7 +69,7 @@ impl WholeFile {
     /// Writes the document; a regular file is synced under its temporary name, then renamed.
     ///
     /// # Errors
-    /// If the file can't be written or renamed. Half a document is of no use, so none is left.
+    /// If the file can't be written or renamed. Half a document is useless, so none is left.
     pub(crate) fn write(self, document: &str) -> io::Result<()> {
         match self {
             WholeFile::InPlace(mut file) => file.write_all(document.as_bytes()),
@@ -82,7 +83,7 @@ impl WholeFile {
 }
 
 /// Opens a device, a pipe or a descriptor. A pipe without a reader is refused, where a plain open
-/// would wait for one. What is behind a descriptor may be a regular file, which has more in it.
+/// would wait for one. A descriptor may refer to a regular file, which may have other content.
 fn open_in_place(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag of open");
     let append = fs::metadata(path)?.is_file();
@@ -90,14 +91,14 @@ fn open_in_place(path: &Path) -> io::Result<File> {
     let file = opened.map_err(|error| {
         let is_pipe = fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
         let unread = is_pipe && error.raw_os_error() == Some(libc::ENXIO);
-        if unread { io::Error::other("nobody reads this pipe") } else { error }
+        if unread { io::Error::other("this pipe has no reader") } else { error }
     })?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }
 
-/// Whether a path leads to an open descriptor, such as `/dev/stdout`: the kernel shows it as a link
-/// to its file, but it is the descriptor that is meant.
+/// True if a path leads to an open descriptor, such as `/dev/stdout`: the kernel shows it as a link
+/// to its file, but the descriptor is meant.
 fn is_descriptor(path: &Path) -> bool {
     let mut link = path.to_owned();
     // As many links as Linux follows.
@@ -114,8 +115,8 @@ fn is_descriptor(path: &Path) -> bool {
     false
 }
 
-/// The folder that a file is in: its temporary name is there as well, so that the rename stays
-/// within one file system.
+/// The folder of a file: its temporary name is there too, so that the rename stays within one file
+/// system.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

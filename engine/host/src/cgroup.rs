@@ -2,8 +2,8 @@
 //! and v2.
 //!
 //! A group is bound by all its ancestors, so the tightest limit counts, and throttling an ancestor
-//! throttles the group. Each controller is read where it is mounted, in a v1 hierarchy or in the v2
-//! one: many machines have both.
+//! throttles the group. Each controller is read from its mount, in a v1 hierarchy or in the v2 one:
+//! many machines have both.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -25,13 +25,13 @@ pub(super) fn control_group() -> ControlGroup {
 #[derive(Debug)]
 pub(super) struct Quotas(Vec<PathBuf>);
 
-/// Time for which each of these groups has been throttled since it was created, ns; `None` where
-/// the kernel doesn't say.
+/// How long each of these groups has been throttled since it was created, ns; `None` if the kernel
+/// doesn't report it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Throttled(Vec<Option<u64>>);
 
 impl Quotas {
-    /// Those of this process as it is placed now.
+    /// The groups of this process as it is placed now.
     pub(super) fn of_this_process() -> Quotas {
         Quotas(groups("cpu"))
     }
@@ -44,28 +44,27 @@ impl Quotas {
 }
 
 impl Throttled {
-    /// The longest that any one of the groups was throttled since `before`, ns. Not the sum: a
-    /// group isn't throttled any longer for its ancestor being throttled too. `None` where no group
-    /// says.
+    /// The longest that any one of the groups was throttled since `before`, ns. Not the sum:
+    /// throttling an ancestor doesn't add to a group's time. `None` if no group reports it.
     pub(super) fn longest_since(&self, before: &Throttled) -> Option<u64> {
         let pairs = before.0.iter().zip(&self.0);
         pairs.filter_map(|(before, after)| Some((*after)?.saturating_sub((*before)?))).max()
     }
 }
 
-/// The folders of this process's group under a controller and of all groups around it, the
-/// innermost first.
+/// The folders of this process's group under a controller, and of all its ancestors, innermost
+/// first.
 fn groups(controller: &str) -> Vec<PathBuf> {
     let text = |file: &str| fs::read_to_string(file).unwrap_or_default();
     folders(controller, &text("/proc/self/cgroup"), &text("/proc/self/mountinfo"))
 }
 
-/// The same from `/proc/self/cgroup` and `/proc/self/mountinfo`. None where the controller is not
+/// The same from `/proc/self/cgroup` and `/proc/self/mountinfo`; empty if the controller isn't
 /// mounted.
 fn folders(controller: &str, own: &str, mounts: &str) -> Vec<PathBuf> {
     let named = |names: &str| names.split(',').any(|name| name == controller);
     let lines = || own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    // A hierarchy of version 1 names its controllers. One that none names belongs to version 2.
+    // A version 1 hierarchy names its controllers. A controller named by none belongs to version 2.
     let first = lines().find(|(names, _)| named(names)).map(|(_, path)| (path, true));
     let second = lines().find(|(names, _)| names.is_empty()).map(|(_, path)| (path, false));
     let Some((path, is_first)) = first.or(second) else {
@@ -89,8 +88,8 @@ fn folders(controller: &str, own: &str, mounts: &str) -> Vec<PathBuf> {
         let is_plain = inner.components().all(|part| matches!(part, Component::Normal(_)));
         is_plain.then_some((inner, *point))
     });
-    // A container may see a path that is not below what is mounted there: the mount is then all
-    // there is of its group.
+    // A container may see a path that isn't below its mount: the mount is then the only group
+    // visible.
     let outside = mounted.first().map(|(_, point)| (Path::new(""), *point));
     let Some((inner, point)) = inside.or(outside) else {
         return Vec::new();
@@ -111,7 +110,7 @@ fn quota(group: &Path) -> Option<Limit<f64>> {
     cpu_limit(&text)
 }
 
-/// Quota and period in microseconds. No quota is `max`, in version 1 -1.
+/// Parses quota and period in microseconds. No quota is `max`, in version 1 -1.
 fn cpu_limit(text: &str) -> Option<Limit<f64>> {
     let (quota, period) = text.split_once(' ')?;
     if quota == "max" || quota == "-1" {
@@ -133,8 +132,8 @@ fn memory_of(group: &Path) -> Option<Limit<u64>> {
     memory_limit(&text)
 }
 
-/// Bytes. No limit is `max`, in version 1 the largest number of whole pages that the kernel can
-/// count.
+/// Parses bytes. No limit is `max`, in version 1 the largest number of whole pages that the kernel
+/// can count.
 fn memory_limit(text: &str) -> Option<Limit<u64>> {
     match text {
         "max" => Some(Limit::Unlimited),
@@ -144,12 +143,12 @@ fn memory_limit(text: &str) -> Option<Limit<u64>> {
     }
 }
 
-/// A limit from here on is none, whatever the size of a page: no machine has that much memory.
+/// From here on a limit counts as none, for any page size: no machine has that much memory.
 const NO_MEMORY_LIMIT_MIN: u64 = 1 << 62;
 
-/// Time for which a group was held back by its own quota, ns, summed over cores: microseconds in
-/// version 2, ns in version
-/// 1. A `cpu.stat` without such a line is that of a group that can't have a quota.
+/// How long a group was held back by its own quota, ns, summed over cores; stated in microseconds
+/// in version 2, in ns in version 1. A `cpu.stat` without such a line belongs to a group that can't
+/// have a quota.
 fn throttled_ns(cpu_stat: &str) -> u64 {
     let number = |line: &str, name: &str| line.strip_prefix(name)?.trim().parse::<u64>().ok();
     let of = |line: &str| {
@@ -208,13 +207,13 @@ mod tests {
         ] {
             check("cpu", &format!("1:cpu:{path}\n"), &mount(root), expected);
         }
-        // The mount that holds the group goes before one that doesn't.
+        // The mount that holds the group takes precedence over one that doesn't.
         let two = mount("/other") + &mount("/docker").replace("/cg", "/docker-cg");
         check("cpu", "1:cpu:/docker/ab\n", &two, &["/docker-cg/ab", "/docker-cg"]);
     }
 
     #[test]
-    fn a_group_is_bound_by_all_around_it() {
+    fn a_group_is_bound_by_all_its_ancestors() {
         let limits = [Limit::Unlimited, Limit::AtMost(2.0), Limit::AtMost(3.0)];
         assert_eq!(tightest(limits.into_iter()), Some(Limit::AtMost(2.0)));
         assert_eq!(tightest([Limit::<u64>::Unlimited].into_iter()), Some(Limit::Unlimited));
@@ -243,7 +242,7 @@ mod tests {
         };
         assert_eq!(quota(folder.path()), None);
         write("cpu.cfs_quota_us", "30000\n");
-        assert_eq!(quota(folder.path()), None, "without its period a quota says nothing");
+        assert_eq!(quota(folder.path()), None, "a quota needs its period");
         write("cpu.cfs_period_us", "100000\n");
         assert_eq!(quota(folder.path()), Some(Limit::AtMost(0.3)));
         write("cpu.max", "200000 100000\n");
@@ -274,7 +273,7 @@ mod tests {
         let throttled = |values: &[Option<u64>]| Throttled(values.to_vec());
         let before = throttled(&[Some(100), Some(5), None]);
         let after = throttled(&[Some(130), Some(75), Some(900)]);
-        assert_eq!(after.longest_since(&before), Some(70), "the group around is held back longer");
+        assert_eq!(after.longest_since(&before), Some(70), "the ancestor is held back longer");
         assert_eq!(before.longest_since(&before), Some(0));
         assert_eq!(throttled(&[None]).longest_since(&throttled(&[None])), None);
         assert_eq!(throttled(&[]).longest_since(&throttled(&[])), None);

@@ -1,4 +1,4 @@
-//! A check of this machine: what was found, how severe it is, cause and cure.
+//! A check of this machine: the finding, its severity, cause and cure.
 
 use std::fmt;
 
@@ -20,13 +20,13 @@ pub enum Severity {
 pub struct Check {
     /// What was checked.
     pub name: &'static str,
-    /// How severe it is.
+    /// Its severity.
     pub severity: Severity,
     /// What was found.
     pub found: String,
-    /// Why that is a problem; `None` if it isn't one.
+    /// Why it is a problem; `None` if it isn't one.
     pub cause: Option<String>,
-    /// What to do about it; `None` when there is nothing to do.
+    /// What to do about it; `None` if nothing.
     pub cure: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub struct Check {
 pub(super) const OPEN_FILES: &str = "open files";
 
 impl Check {
-    /// Whether it is the limit of open files that is too low.
+    /// True if the limit of open files is too low.
     pub fn lacks_files(&self) -> bool {
         self.severity == Severity::Missing && self.name == OPEN_FILES
     }

@@ -17,8 +17,8 @@ use super::limits;
 use super::network;
 use super::processor::{self, CpuInfo};
 
-/// The environment of a run on these cores against `target`, for its report; `None` is a socket of
-/// this machine.
+/// The environment of a run on these cores against `target`, for its report; `None` for a
+/// Unix-domain socket.
 pub fn environment(
     cores_used: &[usize],
     ring_features: Vec<String>,
@@ -36,7 +36,7 @@ pub fn environment(
     }
 }
 
-/// The environment of a process that offers no load itself, for the report of those that do.
+/// The environment of a process that offers no load itself, for its agents' report.
 pub fn of_controller() -> Environment {
     let info = CpuInfo::read();
     Environment {
@@ -58,13 +58,13 @@ pub fn of_controller() -> Environment {
     }
 }
 
-/// The machine's own name.
+/// The machine's host name.
 pub fn host_name() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What this program's runs on these cores of this machine, waiting like this, need a calibration
-/// of.
+/// What a calibration has to match for runs of this program on these cores of this machine, waiting
+/// like this.
 pub fn calibrated_of(cores: &[usize], wait: Wait) -> CalibratedOf {
     let (kernel, cpu) = (kernel_name(), CpuInfo::read().model());
     CalibratedOf { tool_version: tool_version(), kernel, cpu, cores: cores.to_vec(), wait }
@@ -80,8 +80,8 @@ fn kernel_name() -> String {
     format!("{} {}", uname().sysname().to_string_lossy(), kernel_release())
 }
 
-/// The parameters whose values are shown: they change how fast the machine is, or how steadily.
-/// No list knows every name that secrets go by, as of headers.
+/// The parameters whose values are shown: they affect how fast or how steady the machine is. As
+/// with headers, no list covers every name that secrets go by.
 const SHOWN: [&str; 58] = [
     "acpi",
     "amd_iommu",
@@ -143,8 +143,8 @@ const SHOWN: [&str; 58] = [
     "workqueue.power_efficient",
 ];
 
-/// The kernel's own parameters on its command line, secrets hashed. What follows `--` is for init
-/// and affects no number.
+/// The kernel's own parameters on its command line, secrets hashed. Everything after `--` is for
+/// init and affects no number.
 fn kernel_parameters(command_line: &str) -> Option<String> {
     let words = command_line.split_whitespace().take_while(|word| *word != "--");
     let own: Vec<String> = words.map(redacted_parameter).collect();
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_process_keeps_its_own_words() {
+    fn parameters_for_init_are_left_out() {
         let words = "isolcpus=1 mitigations=auto,nosmt quiet -- --name x";
         assert_eq!(
             kernel_parameters(words).as_deref(),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_secret_of_the_kernel_command_line_is_hashed() {
+    fn potential_secrets_on_the_kernel_command_line_are_hashed() {
         let words = "ro key=abc token=\"open sesame\" nosmt=force";
         let shown = kernel_parameters(words).expect("parameters");
         assert!(shown.starts_with("ro key=sha256:ba7816bf8f01cfea token=sha256:"), "{shown}");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_null_and_never_an_empty_text() {
+    fn unknown_values_are_null_and_never_an_empty_text() {
         let cores = placement::allowed_cores();
         let target = "127.0.0.1:80".parse().expect("an address");
         let environment = environment(&cores, vec!["x".to_owned()], Some(target));

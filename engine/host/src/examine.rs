@@ -1,7 +1,7 @@
 //! The checks of `truetail doctor` and before every run: kernel, io_uring, limits, ports, cores and
-//! where they are, governor, clock source.
+//! their topology, governor, clock source.
 //!
-//! A run makes those without which it can't start, in the same words.
+//! A run makes only those without which it can't start, with the same texts.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,17 +22,17 @@ use super::ports::check_ports;
 use super::processor::check_governor;
 use super::stamping::{check_receive_stamps, check_send_stamps};
 
-/// Threads of a run beside its shards: those that heed signals, prepare it, watch the machine and
-/// write raw samples.
+/// Threads of a run other than its shards: those that handle signals, prepare it, watch the machine
+/// and write raw samples.
 const OTHER_THREADS: usize = 4;
-/// Those of them that run already when a run is prepared.
+/// Those of them that are already running when a run is prepared.
 const THREADS_RUNNING: usize = 2;
 
 /// Checks everything that affects a run.
 pub fn examine() -> Vec<Check> {
     let mut checks = vec![
         check_kernel(),
-        // Comes before the ring is built, since it raises the limit.
+        // Must come before the ring is built, since it raises the limit.
         examine_memlock(),
         check_files(1, 1),
         check_ring(),
@@ -76,7 +76,7 @@ pub fn require(conns: usize, shards: usize) -> Result<(), Check> {
 }
 
 /// Finds the first thing missing for the executor of a control plane, an agent's or a controller's,
-/// which would panic without.
+/// which would otherwise panic.
 ///
 /// # Errors
 /// What is missing.
@@ -111,8 +111,8 @@ fn check_ring() -> Check {
     Check::bad(name, Severity::Missing, format!("refused ({error})"), cause, cure)
 }
 
-/// Why the kernel refused a ring: EPERM and ENOSYS have several causes, told apart by the sysctl
-/// and the process's seccomp.
+/// Why the kernel refused a ring: EPERM and ENOSYS have several causes; the sysctl and the
+/// process's seccomp state tell them apart.
 fn ring_refusal(error: &std::io::Error, disabled: &str, status: &str) -> (String, String) {
     let filtered = status
         .lines()
@@ -163,7 +163,7 @@ fn check_topology() -> Check {
     }
 }
 
-/// Starts as many threads at once as a run needs beside those that are running.
+/// Starts as many threads at once as a run needs besides those already running.
 fn check_threads(shards: usize, running: usize) -> Check {
     let name = "threads";
     let needed = shards + OTHER_THREADS;
@@ -211,7 +211,7 @@ fn list(cores: &[usize]) -> CoreList {
     CoreList::new(cores.to_vec())
 }
 
-/// Which hardware threads share a physical core; a row of pairs whose numbers rise alike is one
+/// The hardware threads that share a physical core; pairs whose numbers ascend in step form one
 /// entry.
 fn siblings(physical_cores: &[&[usize]]) -> String {
     if physical_cores.is_empty() {
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_ring_is_explained_by_what_refused_it() {
+    fn a_refused_ring_is_explained_by_its_cause() {
         let error = std::io::Error::from_raw_os_error;
         let seccomp = "Name:\tx\nSeccomp:\t2\n";
         for (errno, disabled, status, word) in [
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_are_told_in_rows_of_pairs() {
+    fn siblings_are_shown_as_rows_of_pairs() {
         let pairs: Vec<[usize; 2]> = (0..8).map(|core| [core, core + 8]).collect();
         let pairs: Vec<&[usize]> = pairs.iter().map(<[usize; 2]>::as_slice).collect();
         for (physical, words) in [
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_and_interrupts_are_told_with_their_cores() {
+    fn nodes_and_interrupts_are_shown_with_their_cores() {
         assert_eq!(
             nodes(&[(0, vec![0, 1, 4, 5]), (1, vec![2, 3])]),
             "0 with cores 0-1,4-5; 1 with cores 2-3"

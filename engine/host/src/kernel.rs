@@ -5,7 +5,7 @@ use sys::kernel_files::read;
 
 use super::check::{Check, Severity};
 
-/// The oldest kernel with all that the request path needs: deferred task work and multishot
+/// The oldest kernel with everything that the request path needs: deferred task work and multishot
 /// receives.
 const KERNEL_MIN: (u32, u32) = (6, 1);
 
@@ -27,7 +27,7 @@ pub(super) fn clock_source() -> Option<String> {
     read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }
 
-/// Checks that the kernel has all that a run needs.
+/// Checks that the kernel has everything that a run needs.
 pub(super) fn check_kernel() -> Check {
     let release = kernel_release();
     if kernel_version() < KERNEL_MIN {
@@ -37,13 +37,13 @@ pub(super) fn check_kernel() -> Check {
     Check::good("kernel", release)
 }
 
-/// What to do about a kernel that lacks something a run needs.
+/// The cure for a kernel that lacks something a run needs.
 pub(super) fn cure_for_an_old_kernel() -> String {
     let (major, minor) = KERNEL_MIN;
     format!("use Linux {major}.{minor} or later")
 }
 
-/// Checks that the clock is read without a system call.
+/// Checks that the clock can be read without a system call.
 pub(super) fn check_clock_source() -> Check {
     let name = "clock source";
     let source = clock_source();

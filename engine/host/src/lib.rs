@@ -2,7 +2,7 @@
 //! the machine did during it.
 //!
 //! [`examine()`] makes the checks of `truetail doctor`; a run makes those without which it can't
-//! start, in the same words. [`watch`] follows the machine during a run, from a thread of its own.
+//! start, with the same texts. [`watch`] follows the machine during a run, on a thread of its own.
 
 mod cgroup;
 pub mod check;

@@ -17,23 +17,23 @@ use uring::RingSizes;
 use super::check::{Check, OPEN_FILES, Severity, cores};
 use super::kernel::kernel_version;
 
-/// The limit below which glommio starts no executor, bytes. It checks the limit alone, even if the
-/// process is exempt.
+/// The limit below which glommio doesn't start an executor, bytes. It checks only the limit, even
+/// if the process is exempt.
 const EXECUTOR_LIMIT_MIN: u64 = 512 * 1024;
-/// The first Linux that counts the rings' own memory.
+/// The first Linux version that counts the rings' own memory.
 const RINGS_COUNT_SINCE: (u32, u32) = (6, 14);
-/// What to do if the kernel refuses a thread.
+/// The cure if the kernel refuses a thread.
 pub const CURE_FOR_NO_THREAD: &str =
     "raise the limit of processes: ulimit -u, or pids.max of the control group";
-/// Connections of one shard above which its rings don't grow: they have the kernel's largest size.
+/// The number of connections of one shard above which its rings don't grow: they have the kernel's
+/// largest size.
 const SHARD_CONNS_MAX: usize = 1 << SHARD_CONNS_BITS;
 const SHARD_CONNS_BITS: u32 = 15;
 /// The capability to lock memory without a limit, as its bit in `/proc/self/status`.
 const CAP_IPC_LOCK: u64 = 1 << 14;
-/// Descriptors that a run needs beside its connections and its shards: standard streams and
-/// reports.
+/// Descriptors that a run needs besides its connections and shards: standard streams and reports.
 const FILES_SPARE: u64 = 64;
-/// Descriptors of one shard beside the connections.
+/// Descriptors of one shard besides its connections.
 const FILES_PER_SHARD: u64 = 16;
 
 /// Files that this process may have open now.
@@ -53,11 +53,11 @@ fn now(resource: Resource) -> Limit<u64> {
 /// What counts as locked memory on this machine, for this process.
 #[derive(Clone, Copy, Debug)]
 struct LockedMemory {
-    /// The kernel counts in pages of so many bytes.
+    /// The kernel's page size, in which it counts.
     page: u64,
-    /// Whether the rings' own memory counts.
+    /// True if the rings' own memory counts.
     rings_count: bool,
-    /// Whether nothing counts.
+    /// True if nothing counts.
     exempt: bool,
 }
 
@@ -87,8 +87,8 @@ impl LockedMemory {
         self.queues(u64::from(submissions), u64::from(completions)) + buffers
     }
 
-    /// Bytes of a ring's queues: entries of 64 bytes in one region; in another the heads and
-    /// entries of 16.
+    /// Bytes of a ring's queues: entries of 64 bytes in one region; heads and entries of 16 in
+    /// another.
     fn queues(self, submissions: u64, completions: u64) -> u64 {
         if !self.rings_count {
             return 0;
@@ -152,8 +152,8 @@ impl LockedMemory {
     }
 }
 
-/// Whether a process with this `/proc/self/status` may lock memory without a limit. Capabilities of
-/// a user namespace, whose map is not that of the whole machine, don't count.
+/// True if a process with this `/proc/self/status` may lock memory without a limit. Capabilities in
+/// a user namespace, whose map isn't that of the whole machine, don't count.
 fn is_exempt(status: &str, uid_map: &str) -> bool {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -171,7 +171,7 @@ pub(super) fn check_executor_memory() -> Check {
     executor_memory(raise_to_hard(Resource::Memlock).current)
 }
 
-/// Whether an executor starts under a limit in bytes.
+/// Checks whether an executor starts under a limit in bytes.
 fn executor_memory(limit: Option<u64>) -> Check {
     let name = "locked memory";
     match limit.filter(|limit| *limit < EXECUTOR_LIMIT_MIN) {
@@ -189,13 +189,13 @@ fn executor_memory(limit: Option<u64>) -> Check {
     }
 }
 
-/// Raises the limit of locked memory, and says for how many cores and connections it is enough.
+/// Raises the limit of locked memory, and reports how many cores and connections it is enough for.
 pub(super) fn examine_memlock() -> Check {
     let cores = placement::allowed_cores().len();
     LockedMemory::here().examine(raise_to_hard(Resource::Memlock).current, cores)
 }
 
-/// What to do if the kernel refused memory for a shard's rings although the check had passed.
+/// The cure if the kernel refused memory for a shard's rings although the check had passed.
 pub fn cure_for_no_memory(conns: usize, shards: usize) -> String {
     let check = check_memlock(conns, shards);
     let needed = LockedMemory::here().needed(conns, shards).div_ceil(1024);
@@ -220,7 +220,7 @@ pub(super) fn check_files(conns: usize, shards: usize) -> Check {
     files_check(before, now, conns as u64, shards as u64)
 }
 
-/// What to say of the limit `now`, which was `before` until it was raised.
+/// The check of the limit `now`, which was `before` until it was raised.
 fn files_check(before: Rlimit, now: Rlimit, conns: u64, shards: u64) -> Check {
     let name = OPEN_FILES;
     let others = FILES_SPARE + FILES_PER_SHARD * shards;
@@ -247,11 +247,12 @@ fn files_check(before: Rlimit, now: Rlimit, conns: u64, shards: u64) -> Check {
     Check::bad(name, Severity::Missing, found, format!("--conns {conns} needs {needed}"), cure)
 }
 
-/// Raises a soft limit to the hard one, which needs no privilege, and gives what holds now.
+/// Raises a soft limit to the hard one, which needs no privilege, and returns the limit that then
+/// applies.
 fn raise_to_hard(resource: Resource) -> Rlimit {
     let limit = getrlimit(resource);
     if limit.current != limit.maximum {
-        // A refusal leaves the limit as it is, and what it is decides.
+        // A refusal leaves the limit as it is, which then decides.
         let _ = setrlimit(resource, Rlimit { current: limit.maximum, maximum: limit.maximum });
     }
     getrlimit(resource)
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_of_files_speaks_of_the_hard_limit() {
+    fn the_check_of_files_names_the_hard_limit() {
         for (before, now, conns, state, words) in [
             (limit(4_096, 4_096), limit(4_096, 4_096), 1_000, Severity::Good, vec!["hard limit"]),
             (
@@ -312,9 +313,9 @@ mod tests {
     const COUNTING: LockedMemory = LockedMemory { page: 4_096, rings_count: true, exempt: false };
 
     #[test]
-    fn locked_memory_is_what_the_kernel_counted() {
-        // Linux 6.18: the least that other processes had to leave of the limit for a run of so many
-        // connections on so many cores to start, found by halving, KiB.
+    fn locked_memory_matches_the_kernels_count() {
+        // Linux 6.18: the least, KiB, that other processes had to leave of the limit for a run with
+        // this many connections on this many cores to start, found by bisection.
         for (conns, shards, started) in
             [(64, 1, 296), (1_000, 1, 296), (3_000, 1, 536), (64, 2, 400)]
         {
@@ -323,7 +324,7 @@ mod tests {
         }
         let any = COUNTING.needed(SHARD_CONNS_MAX, 1);
         assert_eq!(COUNTING.needed(plan::CONNS_MAX, 1), any, "rings grow no further");
-        // Registered buffers alone counted then, and a shard has none.
+        // At that time only registered buffers counted, and a shard has none.
         let older = LockedMemory { rings_count: false, ..COUNTING };
         assert_eq!(older.needed(1_000, 8), 0);
         let exempt = LockedMemory { exempt: true, ..COUNTING };
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_of_locked_memory_says_what_fits() {
+    fn the_check_of_locked_memory_names_what_fits() {
         for (kib, conns, shards, words) in [
             (
                 256,
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examination_says_for_what_the_memory_is_enough() {
+    fn the_examination_names_what_the_memory_is_enough_for() {
         for (kib, cores, state, words) in [
             (100, 2, Severity::Missing, "--conns 1 on 1 core needs 2"),
             (300, 2, Severity::Good, "300 KiB, enough for --conns up to 1024 on 1 core"),
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn an_executor_needs_a_limit_that_it_looks_at() {
+    fn an_executor_needs_the_limit_even_if_exempt() {
         for (limit, severity) in [
             (Some(EXECUTOR_LIMIT_MIN - 1), Severity::Missing),
             (Some(EXECUTOR_LIMIT_MIN), Severity::Good),

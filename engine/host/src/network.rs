@@ -43,7 +43,7 @@ pub(super) fn network(target: SocketAddr) -> Network {
     }
 }
 
-/// Where the interface that leads to `target` is attached.
+/// The attachment of the interface that leads to `target`.
 pub fn attachment_towards(target: SocketAddr) -> Attachment {
     interface_towards(target).as_deref().map(Attachment::here).unwrap_or_default()
 }
@@ -60,7 +60,7 @@ fn route(target: SocketAddr) -> (Option<bool>, Option<String>) {
     (here, interface(here, source_towards(target), &addresses))
 }
 
-/// All addresses of this machine's interfaces; none where they can't be listed.
+/// All addresses of this machine's interfaces; empty if they can't be listed.
 fn addresses() -> Vec<Addressed> {
     let listed = if_addrs::get_if_addrs().unwrap_or_default();
     listed
@@ -74,7 +74,7 @@ fn addresses() -> Vec<Addressed> {
         .collect()
 }
 
-/// Whether an address is one of this machine's. The unspecified address leads to this machine as
+/// True if an address belongs to this machine. The unspecified address leads to this machine as
 /// well.
 fn is_here(target: IpAddr, addresses: &[Addressed]) -> Option<bool> {
     let target = target.to_canonical();
@@ -86,7 +86,7 @@ fn is_here(target: IpAddr, addresses: &[Addressed]) -> Option<bool> {
 }
 
 /// The interface that leads to the target: the loopback for all addresses of this machine, else the
-/// one with the source.
+/// one with the source address.
 fn interface(
     here: Option<bool>,
     source: Option<IpAddr>,
@@ -100,7 +100,7 @@ fn interface(
     found.map(|(name, _)| name.clone())
 }
 
-/// Whether the kernel's number for a kind of interface means loopback (`ARPHRD_LOOPBACK` of
+/// True if the kernel's number for a kind of interface means loopback (`ARPHRD_LOOPBACK` of
 /// `linux/if_arp.h`).
 fn is_loopback(kind: &str) -> bool {
     kind == "772"
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_targets_address_tells_whether_it_is_here() {
+    fn the_targets_address_shows_whether_it_is_on_this_machine() {
         for (target, here) in [
             ("127.0.0.1", true),
             ("127.9.9.9", true),

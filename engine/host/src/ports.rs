@@ -1,7 +1,7 @@
-//! Ephemeral ports: the kernel's range, and how many of them connections to the target use.
+//! Ephemeral ports: the kernel's range, and how many are used by connections to the target.
 //!
 //! A port is taken per source address, target address and target port. So only sockets to the
-//! target count, those of other programs included, and each source address has the whole range.
+//! target count, including other programs', and each source address has the whole range.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use report::machine::Ports;
 
 use super::check::{Check, Severity};
 
-/// Ephemeral ports below which connections to one address may run out.
+/// The number of ephemeral ports below which connections to one address may run out.
 const PORTS_FEW: u64 = 4_096;
 
 /// The kernel's ephemeral port range, first and last.
@@ -48,7 +48,7 @@ pub(super) fn check_ports() -> Check {
     }
 }
 
-/// The local address of packets to `target`. Connecting a UDP socket looks the route up and sends
+/// The local address of packets to `target`. Connecting a UDP socket looks up the route and sends
 /// nothing.
 pub(super) fn source_towards(target: SocketAddr) -> Option<IpAddr> {
     let any = match target {
@@ -60,7 +60,7 @@ pub(super) fn source_towards(target: SocketAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|local| local.ip())
 }
 
-/// Counts the ports in use towards one target, sample by sample.
+/// Counts the ports in use towards one target, look by look.
 #[derive(Debug)]
 pub(super) struct PortCount {
     target: SocketAddr,
@@ -70,25 +70,25 @@ pub(super) struct PortCount {
     looked: bool,
 }
 
-/// One source address and what of its ports is taken at this look.
+/// One source address, and its ports taken at this look.
 #[derive(Debug)]
 struct SourcePorts {
     address: IpAddr,
-    /// The kernel lists a socket twice if another one appears ahead of it meanwhile.
+    /// The kernel lists a socket twice if another one appears ahead of it in the meantime.
     seen: HashSet<u16>,
     in_use: u64,
     time_wait: u64,
 }
 
-/// Where the kernel lists its TCP sockets, one a line. IPv4 addresses may stand in both, in the
-/// second as mapped ones.
+/// Where the kernel lists its TCP sockets, one per line. IPv4 addresses may be in both, mapped in
+/// the second.
 const SOCKETS: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 /// The kernel's number for TIME_WAIT.
 const TIME_WAIT: &str = "06";
 
 impl PortCount {
-    /// Counts towards `target` from `sources`, or from the address that the kernel chooses when
-    /// none is given. `None` where the kernel names neither its range of ports nor that address.
+    /// Counts towards `target` from `sources`, or from the address that the kernel chooses if none
+    /// is given. `None` if the kernel reports neither its range of ports nor that address.
     pub(super) fn new(target: SocketAddr, sources: &[IpAddr]) -> Option<PortCount> {
         let (first, last) = port_range()?;
         let mut sources = sources.to_vec();
@@ -128,8 +128,8 @@ impl PortCount {
         }
     }
 
-    /// Counts what is taken now. Costs one to two microseconds for each TCP socket of this network
-    /// namespace.
+    /// Counts the ports taken now. Costs one to two microseconds for each TCP socket of this
+    /// network namespace.
     pub(super) fn look(&mut self) {
         for file in SOCKETS {
             if let Ok(file) = File::open(file) {
@@ -140,13 +140,13 @@ impl PortCount {
         self.sum_up();
     }
 
-    /// What the looks found; `None` when there was none, or the kernel doesn't list its sockets.
+    /// What the looks found; `None` if there was none, or the kernel doesn't list its sockets.
     pub(super) fn ports(self) -> Option<Ports> {
         self.looked.then_some(self.ports)
     }
 
     fn count(&mut self, mut lines: impl BufRead) {
-        // One line for all: a list may have tens of thousands.
+        // One line buffer for all: a list may have tens of thousands.
         let mut line = String::new();
         while lines.read_line(&mut line).is_ok_and(|length| 0 < length) {
             self.count_line(&line);
@@ -154,7 +154,8 @@ impl PortCount {
         }
     }
 
-    /// A line as the kernel writes it: number, local address, remote address, state, and more.
+    /// Counts a line in the kernel's format: number, local address, remote address, state, and
+    /// more.
     fn count_line(&mut self, line: &str) -> Option<()> {
         let mut words = line.split_ascii_whitespace().skip(1);
         let (local, remote, state) = (words.next()?, words.next()?, words.next()?);
@@ -177,8 +178,8 @@ impl PortCount {
         Some(())
     }
 
-    /// Whether a socket's remote address is the target's. Who connects to the unspecified address
-    /// reaches one of this machine's own, and that one is listed.
+    /// True if a socket's remote address is the target's. A connection to the unspecified address
+    /// reaches one of this machine's own, which is then listed.
     fn is_target(&self, remote: IpAddr) -> bool {
         remote == self.target.ip() || self.target.ip().is_unspecified()
     }
@@ -203,7 +204,7 @@ fn port(digits: &str) -> Option<u16> {
     u16::from_str_radix(digits, 16).ok()
 }
 
-/// An address as the kernel lists it: in words of 32 bits, whose bytes are in the network's order
+/// Parses an address from the kernel's list: in words of 32 bits, whose bytes are in network order
 /// and which are printed as this machine's numbers.
 fn address(digits: &str) -> Option<IpAddr> {
     let word = |at: usize| {
@@ -241,7 +242,7 @@ mod tests {
         format!("{words}:{:04X}", text.port())
     }
 
-    /// The kernel's list of these sockets, each local address, remote address and state.
+    /// The kernel's list of these sockets, each with local address, remote address and state.
     fn list(sockets: &[(&str, &str, &str)]) -> String {
         let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n";
         let rows = sockets.iter().enumerate().map(|(at, (local, remote, state))| {
@@ -339,7 +340,7 @@ mod tests {
 
     #[test]
     fn connections_of_this_process_are_counted() {
-        // An address that no other program connects to. A machine may be without IPv6.
+        // An address that no other program connects to. A machine may lack IPv6.
         for address in ["127.77.0.1:0", "[::1]:0"] {
             let Ok(listener) = std::net::TcpListener::bind(address) else { continue };
             let target = listener.local_addr().expect("bound");

@@ -1,4 +1,5 @@
-//! Which other processes used some cores, from the accounts in `/proc` at both ends of a stretch.
+//! The other processes that used some cores, from the accounts in `/proc` at both ends of a
+//! stretch.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,23 +9,23 @@ use report::machine::Contender;
 use sys::stat::{Stat, TICK_NS};
 use units::SECOND_NS;
 
-/// As many are named at most.
+/// The most processes to name.
 const NAMED: usize = 3;
-/// As many of the busiest are looked at more closely, thread by thread.
+/// How many of the busiest to examine thread by thread.
 const CANDIDATES: usize = 10;
 
-/// The processor time of every process so far, ticks.
+/// The CPU time of every process so far, ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Processes(HashMap<u32, u64>);
 
 impl Processes {
-    /// Reads the accounts of all processes that `/proc` shows, one file each.
+    /// Reads the accounts of all processes visible in `/proc`, one file each.
     pub(super) fn read() -> Processes {
         let each = numbered(Path::new("/proc"));
         Processes(each.filter_map(|pid| Some((pid, process(pid)?.ticks()))).collect())
     }
 
-    /// The processes, other than this one, that took most since `before`, of those with a thread on
+    /// The processes, other than this one, with the most CPU time since `before` and a thread on
     /// one of these cores; busiest first.
     pub(super) fn busiest_since(&self, before: &Processes, cores: &[usize]) -> Vec<Contender> {
         let took = |(pid, ticks): (&u32, &u64)| {
@@ -46,7 +47,7 @@ impl Processes {
     }
 }
 
-/// One of these cores on which a thread was last seen that took a good part of its process's ticks.
+/// The core, among these, on which a thread with a good part of its process's ticks was last seen.
 fn core_of(pid: u32, ticks: u64, cores: &[usize]) -> Option<usize> {
     let folder = format!("/proc/{pid}/task");
     let threads =
@@ -97,6 +98,6 @@ mod tests {
         assert_eq!((only.name.as_str(), only.pid), ("sh", busy.id()));
         assert!(0.2 <= only.cpu_s && cores.contains(&only.core), "{only:?}");
         let own = Processes(HashMap::from([(std::process::id(), u64::MAX)]));
-        assert_eq!(own.busiest_since(&before, &cores), [], "this process is no other");
+        assert_eq!(own.busiest_since(&before, &cores), [], "this process isn't listed");
     }
 }

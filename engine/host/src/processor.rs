@@ -15,7 +15,7 @@ use super::check::{Check, Severity};
 pub(super) struct CpuInfo(String);
 
 impl CpuInfo {
-    /// As the kernel writes it now.
+    /// Reads it now.
     pub(super) fn read() -> CpuInfo {
         CpuInfo(fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
     }
@@ -25,7 +25,7 @@ impl CpuInfo {
         self.values("model name").next().map(str::to_owned)
     }
 
-    /// Whether the processor has the flag that hypervisors set. Only x86 has flags.
+    /// True if the processor has the flag that hypervisors set. Only x86 has flags.
     fn is_virtual(&self) -> Option<bool> {
         let flags = self.values("flags").next()?;
         Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
@@ -40,13 +40,13 @@ impl CpuInfo {
         block.lines().find_map(|line| value(line, "cpu MHz"))?.parse().ok()
     }
 
-    /// The values under a name, one for each core.
+    /// The values of a name, one for each core.
     fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.lines().filter_map(move |line| value(line, name))
     }
 }
 
-/// The value of the line `name : value`; `None` for another name and for no value.
+/// The value of the line `name : value`; `None` for another name or an empty value.
 fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (key, value) = line.split_once(':')?;
     Some(value.trim()).filter(|value| key.trim() == name && !value.is_empty())
@@ -71,7 +71,7 @@ pub(super) fn governor(core: usize) -> Option<String> {
     read(in_folder(core, "cpufreq/scaling_governor"))
 }
 
-/// Checks that the frequency of no core follows the load.
+/// Checks that no core's frequency follows the load.
 pub(super) fn check_governor(cores: &[usize]) -> Check {
     let mut cores_by_governor: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for core in cores {
@@ -82,7 +82,7 @@ pub(super) fn check_governor(cores: &[usize]) -> Check {
     governor_check(cores_by_governor)
 }
 
-/// What to say of the cores under each governor.
+/// The check of the cores under each governor.
 fn governor_check(mut cores_by_governor: BTreeMap<String, Vec<usize>>) -> Check {
     let name = "frequency governor";
     let steady = "performance";
@@ -109,7 +109,7 @@ fn mhz_of_khz(text: &str) -> Option<f64> {
     text.parse::<u64>().ok().map(|khz| khz as f64 / 1e3)
 }
 
-/// The kernel's word for simultaneous multithreading: `on`, `off`, `forceoff`, `notsupported` or
+/// The kernel's setting of simultaneous multithreading: `on`, `off`, `forceoff`, `notsupported` or
 /// `notimplemented`.
 pub(super) fn smt() -> Option<String> {
     read("/sys/devices/system/cpu/smt/control")
@@ -123,7 +123,7 @@ pub(super) fn mitigations() -> BTreeMap<String, String> {
     names.filter_map(|name| read(format!("{folder}/{name}")).map(|text| (name, text))).collect()
 }
 
-/// Whether this is a virtual machine, and who made it.
+/// Whether this is a virtual machine, and its vendor.
 pub(super) fn virtualisation(info: &CpuInfo) -> Virtualisation {
     Virtualisation {
         virtual_machine: info.is_virtual(),
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cpuinfo_does_not_say_is_unknown() {
+    fn values_missing_from_cpuinfo_are_unknown() {
         let arm = info("processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd\nmodel name\t:\n");
         assert_eq!((arm.model(), arm.is_virtual(), arm.frequency_mhz(0)), (None, None, None));
         assert_eq!(info("flags : fpu nohypervisor\n").is_virtual(), Some(false));
     }
 
     #[test]
-    fn a_frequency_in_khz_is_turned_into_mhz() {
+    fn a_frequency_in_khz_is_converted_to_mhz() {
         assert_eq!(mhz_of_khz("2300500"), Some(2_300.5));
         assert_eq!(mhz_of_khz("<unknown>"), None);
     }
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(
             found(&[("performance", &[0]), ("powersave", &[1, 2, 3])]),
             (Severity::Warning, "powersave on cores 1-3".to_owned()),
-            "core 0 is the one that a run leaves free"
+            "a run leaves core 0 free"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The way to the target: the address behind its host that accepts a connection.
+//! Reaches the target: finds the address of its host that accepts a connection.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -40,16 +40,15 @@ pub fn resolve(endpoint: &Endpoint, plan: &Plan) -> Result<Vec<SocketAddr>, Plan
 pub enum Unreached {
     /// This machine has no port to connect from.
     NoPort(PlanError),
-    /// None accepts it.
+    /// No address accepts one.
     Refused(PlanError),
 }
 
 /// Connects once to each of the host's addresses until one accepts, and returns that one with its
-/// connection. The connection comes from the first address that the run will connect from, if it
-/// names any.
+/// connection. The connection comes from the first source address of the plan, if it names any.
 ///
 /// # Errors
-/// None accepts a connection.
+/// No address accepts a connection.
 ///
 /// # Panics
 /// Without an address.
@@ -92,7 +91,7 @@ pub fn reach_unix(path: &Path, plan: &Plan) -> Result<Address, PlanError> {
     });
     match probed {
         Ok(()) => Ok(address),
-        // Its queue is full: somebody listens.
+        // Its queue is full, so something listens.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(address),
         Err(error) => {
             let (flag, value) = named(plan);

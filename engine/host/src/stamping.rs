@@ -1,7 +1,7 @@
-//! The kernel's stamps of what arrives and of what leaves: whether this machine has them, and
-//! switched on for a run.
+//! The kernel's stamps of received and sent packets: checks that this machine has them, and
+//! switches them on for a run.
 //!
-//! The kernel stamps what arrives only while a socket asks for it, and switches that on in the
+//! The kernel stamps received packets only while a socket asks for it, and switches that on in the
 //! background when the first one asks, which takes a busy machine up to half a second. So a run
 //! asks before its shards do, and waits until it sees a stamp.
 
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause between two bytes that might be stamped.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// While it lives, the kernel stamps what arrives.
+/// Keeps the kernel's receive stamps on while it lives.
 #[derive(Debug)]
 pub struct Stamping {
     _asking: TcpStream,
@@ -28,10 +28,10 @@ pub struct Stamping {
 }
 
 impl Stamping {
-    /// Switches the stamps on, and waits until they are.
+    /// Switches the stamps on, and waits until they work.
     ///
     /// # Errors
-    /// The finding where the kernel doesn't stamp.
+    /// The finding if the kernel doesn't stamp.
     pub fn on() -> Result<Stamping, Check> {
         let refused = |error: io::Error| {
             Check::bad(
@@ -51,7 +51,7 @@ impl Stamping {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             other.write_all(b"?")?;
-            // Not by a ring: its memory would still be locked when the shards make theirs.
+            // Not through a ring: its memory would still be locked when the shards allocate theirs.
             if receive_is_stamped(asking.as_raw_fd())? {
                 return Ok(Stamping { _asking: asking, _other: other });
             }
@@ -61,7 +61,7 @@ impl Stamping {
     }
 }
 
-/// Both ends of a connection of this machine to itself.
+/// Both ends of a connection from this machine to itself.
 fn pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let asking = TcpStream::connect(listener.local_addr()?)?;
@@ -70,7 +70,7 @@ fn pair() -> io::Result<(TcpStream, TcpStream)> {
     Ok((asking, other))
 }
 
-/// Whether the kernel stamps what arrives.
+/// Checks that the kernel stamps what is received.
 pub(super) fn check_receive_stamps() -> Check {
     match Stamping::on() {
         Ok(_) => Check::good("receive stamps", "by the kernel, in software"),
@@ -84,14 +84,14 @@ pub(super) fn check_receive_stamps() -> Check {
     }
 }
 
-/// Checks that the kernel stamps what leaves, by a byte to this host.
+/// Checks that the kernel stamps what is sent, with a byte to this host.
 ///
 /// # Errors
-/// The finding where it doesn't.
+/// The finding if it doesn't.
 pub fn require_send_stamps() -> Result<(), Check> {
     first_send_stamp().map_err(|error| {
         let why = format!("refused ({error})");
-        let cause = "the kernel doesn't say when a request leaves the host";
+        let cause = "the kernel doesn't report when a request leaves the host";
         Check::bad("send stamps", Severity::Missing, why, cause, "omit --stamp-sends")
     })
 }
@@ -100,12 +100,12 @@ fn first_send_stamp() -> io::Result<()> {
     let (asking, mut other) = pair()?;
     count_bytes(asking.as_raw_fd(), ReceiveStamps::Off)?;
     send_stamped(asking.as_raw_fd(), b"?")?;
-    // What has arrived has left.
+    // What has arrived has also left.
     other.read_exact(&mut [0])?;
     left_at(asking.as_raw_fd(), 0).map(drop).ok_or_else(|| io::ErrorKind::TimedOut.into())
 }
 
-/// Whether the kernel stamps what leaves.
+/// Checks that the kernel stamps what is sent.
 pub(super) fn check_send_stamps() -> Check {
     match require_send_stamps() {
         Ok(()) => Check::good("send stamps", "by the kernel, in software"),

@@ -26,13 +26,13 @@ impl Ticks {
         }
     }
 
-    /// A part of the total; `None` for a stretch shorter than a tick, which says nothing.
+    /// The share of a part; `None` for a stretch shorter than a tick, which shows nothing.
     pub(super) fn share(&self, part: u64) -> Option<f64> {
         (0 < self.total).then(|| part as f64 / self.total as f64)
     }
 }
 
-/// The ticks of each core so far; of none where the kernel doesn't say.
+/// The ticks of each core so far; empty if the kernel doesn't report them.
 pub(super) fn now() -> BTreeMap<usize, Ticks> {
     ticks(&fs::read_to_string("/proc/stat").unwrap_or_default())
 }

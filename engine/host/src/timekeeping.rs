@@ -1,5 +1,5 @@
-//! Whether the cores that a run would use can keep time: how late each wakes for the moments of a
-//! regular schedule, and what the hypervisor takes of it.
+//! Whether the cores that a run would use can keep time: how late each wakes for the times of a
+//! regular schedule, and how much of it the hypervisor takes.
 
 use std::time::Duration;
 use std::{io, thread};
@@ -15,23 +15,23 @@ use super::ticks;
 
 /// How long the cores are probed, all at once.
 const PROBED: Duration = Duration::from_secs(2);
-/// From one moment of the schedule to the next, ns.
+/// The interval of the schedule, ns.
 const EVERY_NS: u64 = 1_000_000;
-/// Lateness at p99.9 below which a core that sleeps until an arrival is as good as most, µs.
+/// Lateness at p99.9, µs, below which a core that sleeps until an arrival is as good as most.
 const TAIL_US: f64 = 1_000.0;
 
-/// What a core showed.
+/// The results of one core.
 #[derive(Debug)]
 struct Kept {
     core: usize,
-    /// How late the moments of the schedule were noticed.
+    /// How late the times of the schedule were noticed.
     lateness: Distribution,
-    /// Share of the core's time that the hypervisor took; `None` where the kernel doesn't say.
+    /// Share of the core's time that the hypervisor took; `None` if the kernel doesn't report it.
     steal: Option<f64>,
 }
 
-/// Probes for 2 s the cores that a run would use by default against a local target, waiting as a
-/// run does.
+/// Probes for 2 s the cores that a run would use by default against a local target, waiting like a
+/// run.
 pub fn check_timekeeping() -> Vec<Check> {
     let allowed = placement::allowed_cores();
     let used = Topology::here().default_cores(&allowed, &Attachment::here("lo"));
@@ -41,7 +41,7 @@ pub fn check_timekeeping() -> Vec<Check> {
     checks
 }
 
-/// What the cores showed, and why others could not be probed.
+/// The results of the cores, and the errors of those that couldn't be probed.
 fn probe(cores: &[usize], probed: Duration) -> (Vec<Kept>, Vec<(usize, io::Error)>) {
     let before = ticks::now();
     let threads: Vec<_> = cores
@@ -72,7 +72,7 @@ fn probe(cores: &[usize], probed: Duration) -> (Vec<Kept>, Vec<(usize, io::Error
     (kept, unprobed)
 }
 
-/// How late this thread, on this core, notices the moments of a schedule.
+/// How late this thread, on this core, notices the times of a schedule.
 ///
 /// # Errors
 /// It can't be moved there.
@@ -106,7 +106,7 @@ fn not_probed(core: usize, error: &io::Error) -> Check {
 }
 
 fn judge(kept: &[Kept], bounds: &Thresholds) -> Vec<Check> {
-    // By how much a core is beyond what a run may be late: for most requests, and in the tail,
+    // How far a core exceeds the permitted lateness of a run: for most requests, and in the tail,
     // where a run also shows each stall.
     let excess = |kept: &Kept| {
         let us = |quantile| kept.lateness.quantile_ns(quantile).unwrap_or(0) as f64 / 1e3;
@@ -136,7 +136,7 @@ fn judge(kept: &[Kept], bounds: &Thresholds) -> Vec<Check> {
             _ => return Check::good(TIMEKEEPING, found),
         };
         let cause = format!(
-            "a run sends as late: with a corrected {name} below {:.1} ms it will be called suspect \
+            "a run sends as late: with a corrected {name} below {:.1} ms it will be suspect \
              (client_share)",
             us(quantile) / bounds.client_share / 1e3
         );
@@ -148,7 +148,7 @@ fn judge(kept: &[Kept], bounds: &Thresholds) -> Vec<Check> {
         if steal <= bounds.stolen {
             return Check::good(name, found);
         }
-        let cause = "what it takes is in every latency, and a run will be called suspect \
+        let cause = "what it takes is in every latency, and a run will be suspect \
                      (cpu_stolen)";
         Check::bad(name, Severity::Warning, found, cause, "use a host that isn't shared")
     });
@@ -164,7 +164,7 @@ const CURE: &str = "stop what else runs on these cores, or keep it off them (iso
 mod tests {
     use super::*;
 
-    /// A core with so many moments in 100 noticed `late_us` late, and the others at once.
+    /// A core with this many times in 100 noticed `late_us` late, and the others at once.
     fn kept(core: usize, late: u64, late_us: u64, steal: Option<f64>) -> Kept {
         let mut lateness = Distribution::new();
         for moment in 0..100 {
@@ -187,13 +187,13 @@ mod tests {
         let [late] = &judge(&cores, &Thresholds::default())[..] else { panic!("one check") };
         assert_eq!(late.severity, Severity::Warning, "{late}");
         assert!(late.found.starts_with("core 2, the worst of 3 cores: "), "{late}");
-        // 5 % of 100 ms are 5 ms.
+        // 5 % of 100 ms is 5 ms.
         assert!(late.to_string().contains("with a corrected p99.9 below 100.0 ms"), "{late}");
     }
 
     #[test]
     fn a_core_that_cannot_be_probed_is_named() {
-        // No kernel has so many.
+        // No kernel has this many.
         let (kept, unprobed) = probe(&[1_023], Duration::from_millis(1));
         let [(core, error)] = &unprobed[..] else { panic!("{kept:?}") };
         let check = not_probed(*core, error);
@@ -208,19 +208,19 @@ mod tests {
         assert!(checks.iter().all(|check| check.severity == Severity::Warning), "{checks:?}");
         let [late, steal] = &checks[..] else { panic!("{checks:?}") };
         assert!(late.found.starts_with("core 2, the worst of 3 cores: "), "{late}");
-        // 5 % of 2 ms are 100 µs.
+        // 5 % of 2 ms is 100 µs.
         assert!(late.to_string().contains("a corrected p99 below 2.0 ms"), "{late}");
         assert_eq!(steal.found, "core 1, the worst of 3 cores: the hypervisor took 2.00 %");
     }
 
     #[test]
-    fn where_nothing_is_known_of_steal_nothing_is_said_of_it() {
+    fn unknown_steal_is_not_reported() {
         let checks = judge(&[kept(1, 0, 0, None)], &Thresholds::default());
         assert_eq!(checks.iter().map(|check| check.name).collect::<Vec<_>>(), ["timekeeping"]);
     }
 
     #[test]
-    fn a_core_is_probed_once_a_moment() {
+    fn a_core_is_probed_once_per_interval() {
         let core = placement::allowed_cores()[0];
         let (kept, unprobed) = probe(&[core], Duration::from_millis(50));
         assert_eq!((kept.len(), unprobed.len()), (1, 0));

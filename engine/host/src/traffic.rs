@@ -1,6 +1,5 @@
-//! What went over the network in the window, by the kernel's own counters: bytes and drops of the
-//! interface that leads to the target; segments sent again, and connections that a listener had no
-//! room for.
+//! Network traffic in the window, by the kernel's own counters: bytes and drops of the interface
+//! that leads to the target; TCP retransmissions, and connections that a listener had no room for.
 
 use std::fs;
 use std::path::Path;
@@ -8,14 +7,14 @@ use std::path::Path;
 use report::machine::{InterfaceTraffic, TcpCounts};
 use sys::kernel_files::read;
 
-/// The counters at one moment.
+/// The counters at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traffic {
     interface: Option<Passed>,
     tcp: Option<TcpCounts>,
 }
 
-/// What has passed an interface so far.
+/// The traffic of an interface so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Passed {
     received_bytes: u64,
@@ -24,7 +23,7 @@ struct Passed {
 }
 
 impl Traffic {
-    /// The counters now, of this interface where it is known.
+    /// Reads the counters now, for this interface if it is known.
     pub(super) fn read(interface: Option<&str>) -> Traffic {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
         Traffic {
@@ -33,7 +32,7 @@ impl Traffic {
         }
     }
 
-    /// What passed this interface since `before`; `None` where that isn't known.
+    /// The traffic of this interface since `before`; `None` if unknown.
     pub(super) fn interface_since(&self, before: &Traffic, name: &str) -> Option<InterfaceTraffic> {
         let (now, before) = (self.interface?, before.interface?);
         Some(InterfaceTraffic {
@@ -45,7 +44,7 @@ impl Traffic {
         })
     }
 
-    /// What TCP did since `before`; `None` where that isn't known.
+    /// The TCP counters since `before`; `None` if unknown.
     pub(super) fn tcp_since(&self, before: &Traffic) -> Option<TcpCounts> {
         let (now, before) = (self.tcp?, before.tcp?);
         let since = |of: fn(&TcpCounts) -> u64| of(&now).saturating_sub(of(&before));
@@ -59,15 +58,15 @@ impl Traffic {
 }
 
 /// The speed of the interface that the kernel describes in this folder. A virtual one, such as
-/// veth, has no device behind it, and the speed it states limits nothing.
+/// veth, has no device, and its stated speed limits nothing.
 fn speed_mbit(interface: &Path) -> Option<u64> {
     let speed = read(interface.join("speed")).filter(|_| interface.join("device").exists())?;
-    // A speed that isn't known is -1.
+    // An unknown speed is -1.
     speed.parse().ok().filter(|mbit| 0 < *mbit)
 }
 
-/// An interface's line in `/proc/net/dev`: eight numbers received, then eight sent; of each the
-/// first is bytes, and the fourth drops.
+/// Parses an interface's line in `/proc/net/dev`: eight numbers for receiving, then eight for
+/// sending; in each the first is bytes, and the fourth drops.
 fn passed(text: &str, name: &str) -> Option<Passed> {
     let of_line = |line: &str| {
         let (known, numbers) = line.split_once(':')?;
@@ -82,7 +81,7 @@ fn passed(text: &str, name: &str) -> Option<Passed> {
     text.lines().find_map(of_line)
 }
 
-/// The counters of TCP by their names in the kernel's two tables.
+/// The TCP counters, by name, from the kernel's two tables.
 fn tcp(snmp: &str, netstat: &str) -> Option<TcpCounts> {
     Some(TcpCounts {
         segments_sent: named(snmp, "Tcp:", "OutSegs")?,
@@ -92,8 +91,8 @@ fn tcp(snmp: &str, netstat: &str) -> Option<TcpCounts> {
     })
 }
 
-/// A number of a table that has a line of names above a line of numbers, both with the same first
-/// word.
+/// A number from a table that has a line of names above a line of numbers, both starting with the
+/// same word.
 fn named(text: &str, table: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with(table));
     let (names, numbers) = (lines.next()?, lines.next()?);
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speed_counts_where_a_device_is_behind_it() {
+    fn a_speed_counts_only_with_a_device() {
         let folder = tempfile::tempdir().expect("a folder");
         let interface = folder.path();
         fs::write(interface.join("speed"), "10000\n").expect("written");

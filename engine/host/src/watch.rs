@@ -1,5 +1,5 @@
-//! Watches the machine during a run, from its own thread: CPU steal, how busy the shards' cores and
-//! their siblings were, cgroup throttling, what went over the network, ephemeral ports in use.
+//! Watches the machine during a run, on its own thread: CPU steal, how busy the shards' cores and
+//! their siblings were, cgroup throttling, network traffic, ephemeral ports in use.
 //!
 //! A shard can't see why it got no CPU time; the kernel's accounting can. It is read at the start
 //! and the end of the window; ports, which come and go, in between as well.
@@ -31,8 +31,8 @@ use crate::traffic::Traffic;
 /// and us 0.2 µs (14,000 in TIME_WAIT, Linux 6.18): 45 ms if all 28,000 ports of a source are
 /// taken, less than 1 % of a core.
 const PORTS_EVERY_NS: u64 = 5_000_000_000;
-/// Counting takes at most one part in so many of the time, so it is done less often if other
-/// programs have many sockets.
+/// Counting takes at most 1/200 of the time, so it is done less often if other programs have many
+/// sockets.
 const PORTS_PAUSE: u64 = 200;
 /// The longest sleep before the epoch is set: the watch has to be awake at the epoch, which is set
 /// 20 ms ahead.
@@ -41,12 +41,12 @@ const NAP_BEFORE_NS: u64 = 5_000_000;
 /// the shards.
 const NAP_NS: u64 = 50_000_000;
 
-/// The kernel's accounting at one moment.
+/// The kernel's accounting at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Accounts {
-    /// Of the shards' cores.
+    /// The sum over the shards' cores.
     shards: Ticks,
-    /// Of each of these and of each of their siblings.
+    /// Each of these cores and each of their siblings.
     cores: BTreeMap<usize, Ticks>,
     throttled: Throttled,
     traffic: Traffic,
@@ -68,9 +68,9 @@ pub struct Watched {
     pub window_ns: u64,
     /// End of the window, ns since the epoch.
     pub end_ns: u64,
-    /// The target's address; `None` of a Unix-domain socket.
+    /// The target's address; `None` for a Unix-domain socket.
     pub target: Option<SocketAddr>,
-    /// Source addresses to connect from; empty for the kernel's choice.
+    /// Source addresses to connect from; empty if the kernel chooses.
     pub sources: Vec<IpAddr>,
 }
 
@@ -87,7 +87,7 @@ impl Watch {
         Ok(Watch { thread })
     }
 
-    /// What was seen.
+    /// Returns the observations.
     pub fn finish(self) -> Machine {
         self.thread.join().expect("watching can't fail")
     }
@@ -95,7 +95,7 @@ impl Watch {
 
 fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
     leave_cores(&watched.cores);
-    // Reading of every process takes milliseconds, which a shard must not pay.
+    // Reading every process takes milliseconds, which must not cost a shard.
     let has_own_core = allowed_cores().iter().any(|core| !watched.cores.contains(core));
     let quotas = Quotas::of_this_process();
     let siblings = siblings(&watched.cores, &Topology::here());
@@ -105,7 +105,7 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
     let mut contenders = None;
     let mut ports = watched.target.and_then(|target| PortCount::new(target, &watched.sources));
     loop {
-        // Asked before the clock: when all shards have ended, the window is over by then.
+        // Read before the clock: if all shards have ended, the window is over by then.
         let ended = shards <= signals.ended.load(Ordering::Relaxed);
         let epoch_ns = signals.epoch_ns.load(Ordering::Acquire);
         let now_ns = clock::now_ns();
@@ -151,15 +151,15 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
 /// The accounting at the window's start and end, each with the time at which it was read.
 #[derive(Debug, Default)]
 struct Edges {
-    /// The interface that traffic is counted of.
+    /// The interface whose traffic is counted.
     interface: Option<String>,
     begin: Option<(u64, Accounts)>,
     end: Option<(u64, Accounts)>,
 }
 
 impl Edges {
-    /// Reads the accounting if this is the first call in the window, or the first after it. A start
-    /// that was slept through isn't made up for at the end: the two would cover nothing.
+    /// Reads the accounting if this is the first call in the window, or the first after it. A
+    /// missed start isn't made up for at the end: the two would cover nothing.
     fn look(&mut self, now_ns: u64, window: &Range<u64>, read: impl FnOnce() -> Accounts) {
         if self.begin.is_none() && window.contains(&now_ns) {
             self.begin = Some((now_ns, read()));
@@ -168,13 +168,13 @@ impl Edges {
         }
     }
 
-    /// The processes that used these cores between the two; `None` before the second.
+    /// The processes that used these cores between the two readings; `None` before the second.
     fn contenders(&self, cores: &[usize]) -> Option<Vec<Contender>> {
         let (Some((_, begin)), Some((_, end))) = (&self.begin, &self.end) else { return None };
         Some(end.processes.busiest_since(&begin.processes, cores))
     }
 
-    /// The difference of the two; unknown if one is missing.
+    /// The difference of the two readings; unknown if one is missing.
     fn machine(&self) -> Machine {
         let (Some((begin_ns, begin)), Some((end_ns, end))) = (&self.begin, &self.end) else {
             return Machine::default();
@@ -206,7 +206,7 @@ impl Edges {
     }
 }
 
-/// When ports are counted: at the window's start, at intervals, and at its end.
+/// When to count ports: at the window's start, at intervals, and at its end.
 #[derive(Debug, Default)]
 struct Rounds {
     next_ns: u64,
@@ -217,8 +217,8 @@ impl Rounds {
         window.start <= now_ns && self.next_ns.min(window.end) <= now_ns && self.next_ns != u64::MAX
     }
 
-    /// Ports were counted from `begun_ns` to `now_ns`. A count begun at the window's end was the
-    /// last.
+    /// Ports were counted from `begun_ns` to `now_ns`. A count that began at or after the window's
+    /// end is the last.
     fn done(&mut self, begun_ns: u64, now_ns: u64, window: &Range<u64>) {
         let pause_ns = PORTS_EVERY_NS.max((now_ns - begun_ns) * PORTS_PAUSE);
         self.next_ns = if window.end <= begun_ns { u64::MAX } else { now_ns + pause_ns };
@@ -226,7 +226,7 @@ impl Rounds {
 }
 
 impl Accounts {
-    /// Those of the shards' cores, and of the cores beside them.
+    /// Reads the accounting of the shards' cores and their siblings.
     fn read(shards: &[usize], siblings: &[usize], quotas: &Quotas) -> Accounts {
         let mut cores = ticks::now();
         cores.retain(|core, _| shards.contains(core) || siblings.contains(core));
@@ -236,7 +236,7 @@ impl Accounts {
     }
 }
 
-/// The hardware siblings of these cores, those that run shards among them.
+/// The hardware siblings of these cores, including any that run shards.
 fn siblings(cores: &[usize], topology: &Topology) -> Vec<usize> {
     cores.iter().filter_map(|core| topology.siblings(*core)).flatten().copied().collect()
 }
@@ -246,14 +246,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cores_time_is_what_it_spent_between_the_edges() {
+    fn a_cores_time_is_counted_between_the_edges() {
         let window = 10..20;
         let mut edges = Edges::default();
         let of = |total, idle, interrupts, steal| {
             let soft_interrupts = interrupts / 5;
             Ticks { total, idle, interrupts, soft_interrupts, steal }
         };
-        // The third core was switched on in between.
+        // The third core was brought online in between.
         let begin = BTreeMap::from([(0, of(100, 50, 5, 0)), (1, of(100, 100, 0, 0))]);
         let end = BTreeMap::from([
             (0, of(200, 60, 25, 10)),
@@ -270,7 +270,7 @@ mod tests {
             soft_interrupts,
         };
         assert_eq!(edges.machine().cores, [time(0, 0.8, 0.2, 0.04), time(1, 0.0, 0.0, 0.0)]);
-        assert_eq!(edges.machine().steal, None, "of the shards' cores nothing is known");
+        assert_eq!(edges.machine().steal, None, "nothing is known about the shards' cores");
     }
 
     fn accounts(steal: u64, total: u64) -> Accounts {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_accounts_are_those_of_the_window_and_of_the_moments_at_which_they_were_read() {
+    fn the_accounts_cover_the_window_and_the_times_at_which_they_were_read() {
         let window = 1_000_000_000..2_000_000_000;
         let mut edges = Edges::default();
         let mut reads = 0;
@@ -299,11 +299,11 @@ mod tests {
         assert_eq!(reads, 2, "one look at each edge");
         let machine = edges.machine();
         assert_eq!((machine.observed_s, machine.steal), (1.1, Some(0.25)));
-        assert_eq!(machine.throttled_s, None, "no group was there to be asked");
+        assert_eq!(machine.throttled_s, None, "there was no group to read");
     }
 
     #[test]
-    fn a_window_of_which_an_edge_was_missed_says_nothing() {
+    fn a_window_with_a_missed_edge_has_no_accounts() {
         let window = 10..20;
         for looks in [&[][..], &[5], &[15], &[5, 20, 30]] {
             let mut edges = Edges::default();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ports_are_looked_at_from_the_begin_to_the_end_of_the_window() {
+    fn ports_are_counted_from_the_start_to_the_end_of_the_window() {
         let window = SECOND_NS..SECOND_NS + PORTS_EVERY_NS + 10;
         let mut rounds = Rounds::default();
         let mut looks = Vec::new();
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_that_cost_more_are_rarer() {
+    fn costly_counts_are_rarer() {
         let window = 0..100 * SECOND_NS;
         let mut rounds = Rounds::default();
         rounds.done(0, 10_000_000, &window);
@@ -342,7 +342,7 @@ mod tests {
         rounds.done(0, SECOND_NS / 10, &window);
         assert_eq!(rounds.next_ns, SECOND_NS / 10 + 20 * SECOND_NS);
         rounds.done(window.end - 1, window.end + 5, &window);
-        assert!(rounds.is_due(window.end + 5, &window), "the look at the end is still to come");
+        assert!(rounds.is_due(window.end + 5, &window), "the count at the end is still to come");
         rounds.done(window.end, window.end, &window);
         assert!(!rounds.is_due(u64::MAX, &window));
     }

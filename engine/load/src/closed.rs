@@ -1,26 +1,26 @@
-//! The closed model: each connection is a user, who sends again when the response has arrived.
+//! The closed model: each connection is a user that sends again when the response has arrived.
 
 use crate::due::DueRequest;
 use crate::schedule::Arrival;
 use crate::share::Share;
 
-/// Which requests the users of a shard send next.
+/// The users of a shard, and the number of each one's next request.
 pub struct ClosedLoad {
     /// Users of the whole run.
     total: u64,
-    /// For each user, the number of the next request: how often it has come before, times all
-    /// users, plus which of these it is.
+    /// The number of each user's next request: its previous requests times the number of users,
+    /// plus the user's own number.
     next: Vec<u64>,
 }
 
 impl ClosedLoad {
-    /// The users that a share has of `total`, in the order in which they are dealt.
+    /// This share's users out of `total`, in the order in which they are dealt.
     pub fn new(total: usize, share: &Share) -> ClosedLoad {
         let next = (0..share.count(total) as u64).map(|user| share.nth(user)).collect();
         ClosedLoad { total: total as u64, next }
     }
 
-    /// This user comes at this time: its request.
+    /// The request of this user, which sends at this time.
     #[inline]
     pub fn take(&mut self, user: usize, came_ns: u64) -> DueRequest {
         let next = &mut self.next[user];

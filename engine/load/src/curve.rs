@@ -1,16 +1,16 @@
-//! Rate over time: how many requests are expected up to any moment, and when each of them is due.
+//! Rate over time: how many requests are expected up to any time, and when each of them is due.
 //!
-//! A curve is a row of segments, in each of which the rate is constant or changes evenly. Its
-//! integral, the number of requests expected since the epoch, is what all else follows from: the
-//! counts of a Poisson schedule have it as their mean, and constant arrival k is due when it
-//! reaches k. That moment is computed in integers, on a ramp too, so every machine finds the same
-//! nanosecond: doubles guess the moment, and integers correct the guess.
+//! A curve is a row of segments, in each of which the rate is constant or changes linearly.
+//! Everything else follows from its integral, the number of requests expected since the epoch: it
+//! is the mean of a Poisson schedule's counts, and constant arrival k is due when it reaches k.
+//! That time is computed in integers, on a ramp too, so every machine finds the same nanosecond:
+//! doubles guess it, and integers correct the guess.
 //!
-//! This is the one type for rate over time: the schedule, the setup (which offers the peak), an
-//! agent's admission and the verdict all ask it. A plan's rate is a curve of one segment, each of
-//! its stages is one segment, and `Curve::of_plan` is the one place that decides this. Before the
-//! stages, the warm-up has the rate that the first stage begins with: the window begins with what
-//! it asks for, and the setup has opened connections for the highest rate.
+//! This is the only type for rate over time: the schedule, the setup (which offers the peak), an
+//! agent's admission and the verdict all use it. A plan's rate is a curve of one segment, each
+//! stage is one segment, and only `Curve::of_plan` decides this. Before the stages, the warm-up
+//! runs at the initial rate of the first one, so the rate doesn't jump when the window begins; the
+//! setup has opened connections for the peak rate.
 
 use std::ops::Range;
 
@@ -18,35 +18,35 @@ use plan::stage::Stage;
 use plan::{Model, Plan};
 use units::{Nanos, Rate};
 
-/// A stretch of time in which the rate is constant or changes evenly.
+/// A stretch of time in which the rate is constant or changes linearly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The rate at its start.
     pub from: Rate,
     /// The rate at its end.
     pub to: Rate,
-    /// How long it is.
+    /// Its length.
     pub length: Nanos,
 }
 
-/// The rate over the time since the epoch of the run. After the last segment its end rate holds on.
+/// The rate over the time since the run's epoch. After the last segment its end rate continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve {
-    /// In order; the last one is constant and without an end.
+    /// In order; the last one is constant and endless.
     pieces: Vec<Piece>,
 }
 
-/// A segment and where it lies.
+/// A segment and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     start_ns: u64,
     segment: Segment,
-    /// Requests expected before it, in parts of which [`PARTS`] are one request.
+    /// Requests expected before it, in units of 1/[`PARTS`] request.
     before: u128,
 }
 
-/// A request in units of half a millionth of one per second, times a nanosecond: a piece's mean
-/// rate is half the sum of two rates, which are in millionths.
+/// Parts per request. The unit is half a millionth of a request per second, times a nanosecond: a
+/// piece's mean rate is half the sum of two rates, which are in millionths.
 const PARTS: u128 = 2_000_000_000_000_000;
 
 impl Curve {
@@ -60,7 +60,7 @@ impl Curve {
         for segment in segments {
             assert!(0 < segment.length.0, "a segment has a length");
             match pieces.last_mut().map(|piece| &mut piece.segment) {
-                // Where the rate stays, so do the gaps between arrivals.
+                // A constant rate means constant gaps between arrivals.
                 Some(last) if [last.to, segment.from, segment.to] == [last.from; 3] => {
                     last.length.0 += segment.length.0;
                 }
@@ -81,13 +81,13 @@ impl Curve {
         Curve { pieces }
     }
 
-    /// The same rate at all times.
+    /// A constant rate.
     pub fn constant(rate: Rate) -> Curve {
         Curve::new(&[Segment { from: rate, to: rate, length: Nanos(1) }])
     }
 
-    /// What a plan means; `None` if responses drive its load. Before its stages, during the
-    /// warm-up, the rate is that which the first begins with.
+    /// The curve of a plan; `None` if responses drive its load. During the warm-up the rate is the
+    /// first stage's initial rate.
     pub fn of_plan(plan: &Plan) -> Option<Curve> {
         if plan.model == Some(Model::Closed) {
             return None;
@@ -101,7 +101,7 @@ impl Curve {
         Some(Curve::new(&segments.collect::<Vec<Segment>>()))
     }
 
-    /// The mean rate of a plan's window if that ends here, ns since the epoch; per second.
+    /// The mean rate, per second, of a plan's window if it ends here, ns since the epoch.
     pub fn window_mean(plan: &Plan, until_ns: u64) -> Option<f64> {
         let until_ns = until_ns.clamp(plan.warmup.0, plan.end_ns());
         Some(Curve::of_plan(plan)?.mean_per_second(plan.warmup.0, until_ns))
@@ -113,13 +113,12 @@ impl Curve {
         rates.max().expect("a curve has a segment")
     }
 
-    /// The mean rate between two moments, per second: to the last digit the rate where that is
-    /// constant.
+    /// The mean rate between two times, per second; where the rate is constant, exactly that rate.
     pub fn mean_per_second(&self, from_ns: u64, to_ns: u64) -> f64 {
         let mut requests_e9 = 0.0;
         for piece in &self.pieces[self.at(from_ns)..] {
             let (first_ns, last_ns) = (from_ns.max(piece.start_ns), to_ns.min(piece.end_ns()));
-            // Of what changes evenly, the mean is in the middle.
+            // The mean of a linear change is the value in the middle.
             let middle_ns = (first_ns - piece.start_ns) as f64 / 2.0
                 + last_ns.saturating_sub(piece.start_ns) as f64 / 2.0;
             let mean = piece.segment.per_second(middle_ns);
@@ -134,7 +133,7 @@ impl Curve {
         requests_e9 / (to_ns - from_ns) as f64
     }
 
-    /// How many requests are expected between two moments.
+    /// The number of requests expected between two times.
     pub fn expected(&self, from_ns: u64, to_ns: u64) -> f64 {
         if to_ns <= from_ns {
             return 0.0;
@@ -142,8 +141,7 @@ impl Curve {
         self.mean_per_second(from_ns, to_ns) * (to_ns - from_ns) as f64 / 1e9
     }
 
-    /// When all that is expected between two moments has come to so many of `parts` equal parts of
-    /// it, for any number of these.
+    /// When `of` of `parts` equal parts of the arrivals expected between two times have come.
     pub(super) fn reaches(&self, within_ns: Range<u64>, of: u64, parts: u64) -> u64 {
         let whole = self.expected(within_ns.start, within_ns.end);
         let part = whole * (of as f64 / parts as f64);
@@ -159,13 +157,13 @@ impl Curve {
         low
     }
 
-    /// Up to when the rate stays as it is at this moment: this very moment if it is changing.
+    /// Until when the rate stays as it is at this time; this time itself if the rate is changing.
     pub(super) fn steady_until_ns(&self, at_ns: u64) -> u64 {
         let piece = &self.pieces[self.at(at_ns)];
         if piece.segment.is_constant() { piece.end_ns() } else { at_ns }
     }
 
-    /// When `number` requests are expected, rounded down to whole ns: the last such moment, so that
+    /// When `number` requests are expected, rounded down to whole ns: the last such time, so that
     /// no arrival is due while the rate is zero. `u64::MAX` if that is never, or beyond 584 years.
     pub fn due_ns(&self, number: u64) -> u64 {
         let (piece, rest) = self.holding(number);
@@ -178,9 +176,9 @@ impl Curve {
         since_start.and_then(|ns: u64| piece.start_ns.checked_add(ns)).unwrap_or(u64::MAX)
     }
 
-    /// The number of the first arrival that is due at this moment or later.
+    /// The number of the first arrival due at this time or later.
     pub(super) fn first_from(&self, at_ns: u64) -> u64 {
-        // Doubles find its neighbourhood, and where it is due decides.
+        // Doubles give the neighbourhood; the due times decide.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -196,7 +194,8 @@ impl Curve {
         first
     }
 
-    /// The equal gaps that arrival `number` is among; `None` if the rate is changing, or zero.
+    /// The run of equal gaps that arrival `number` belongs to; `None` if the rate is changing, or
+    /// zero.
     pub(super) fn even_gaps(&self, number: u64) -> Option<EvenGaps> {
         let (piece, rest) = self.holding(number);
         let per_ns = u64::try_from(piece.segment.parts_per_ns()).expect("a rate has a limit");
@@ -210,7 +209,7 @@ impl Curve {
         Some(EvenGaps { per_ns, left, until })
     }
 
-    /// The piece in which this number is due, and the parts that are left of it there.
+    /// The piece in which this number is due, and the parts left for it there.
     fn holding(&self, number: u64) -> (&Piece, u128) {
         let parts = u128::from(number) * PARTS;
         let after = self.pieces.partition_point(|piece| piece.before <= parts);
@@ -218,7 +217,7 @@ impl Curve {
         (piece, parts - piece.before)
     }
 
-    /// Which piece this moment is in.
+    /// The index of the piece that contains this time.
     fn at(&self, at_ns: u64) -> usize {
         self.pieces.partition_point(|piece| piece.start_ns <= at_ns) - 1
     }
@@ -235,18 +234,18 @@ impl Segment {
         self.from == self.to
     }
 
-    /// The rate so long after its start.
+    /// The rate this long after its start.
     fn per_second(&self, since_start_ns: f64) -> f64 {
         let (from, to) = (self.from.per_second(), self.to.per_second());
         from + (to - from) * (since_start_ns / self.length.0 as f64)
     }
 
-    /// Parts that a nanosecond has at the start.
+    /// Parts per nanosecond at the start.
     fn parts_per_ns(&self) -> u128 {
         2 * u128::from(self.from.micro_per_second())
     }
 
-    /// Parts of the whole segment.
+    /// Parts in the whole segment.
     fn parts(&self) -> u128 {
         let sum = self.from.micro_per_second() + self.to.micro_per_second();
         u128::from(sum) * u128::from(self.length.0)
@@ -256,18 +255,18 @@ impl Segment {
     fn parts_until(&self, ns: u64) -> u128 {
         let (from, to) = (self.from.micro_per_second(), self.to.micro_per_second());
         let (ns, length) = (u128::from(ns), u128::from(self.length.0));
-        // The square doesn't fit into 128 bits, so it is divided before it is complete.
+        // The square doesn't fit into 128 bits, so it is divided before the product is complete.
         let product = u128::from(from.abs_diff(to)) * ns;
         let (whole, rest) = (product / length * ns, product % length * ns);
         let even = self.parts_per_ns() * ns;
         if from < to { even + whole + rest.div_ceil(length) } else { even - whole - rest / length }
     }
 
-    /// The last whole ns after the start until which there are no more than so many parts.
+    /// The last whole ns after the start until which there are at most this many parts.
     fn reaches(&self, parts: u128) -> u64 {
         let (from, to) = (self.from.micro_per_second() as f64, self.to.micro_per_second() as f64);
         let half = parts as f64 / 2.0;
-        // A guess that is off by a ns or so, unless the rate is next to zero there.
+        // A guess that is off by about a ns, unless the rate is close to zero there.
         let root = (from * from + 2.0 * (to - from) * half / self.length.0 as f64).max(0.0).sqrt();
         #[expect(
             clippy::cast_possible_truncation,
@@ -298,19 +297,19 @@ impl Segment {
     }
 }
 
-/// Arrivals with equal gaps: what it takes to go from one to a later one without a division that
-/// depends on their numbers.
+/// Arrivals with equal gaps: steps from one to a later one without a division that depends on their
+/// numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EvenGaps {
-    /// Parts of a nanosecond.
+    /// Parts per nanosecond.
     per_ns: u64,
-    /// Parts by which the present arrival's exact time is later than its whole ns.
+    /// Parts by which the current arrival's exact time exceeds its whole ns.
     left: u64,
     /// The first number that isn't among them.
     until: u64,
 }
 
-/// How far it is to an arrival so many numbers later.
+/// The distance to an arrival a given number of arrivals later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gap {
     whole_ns: u64,
@@ -318,7 +317,7 @@ pub(super) struct Gap {
 }
 
 impl EvenGaps {
-    /// The gap to an arrival so many numbers later; that of the longest is held at 584 years.
+    /// The gap to an arrival this many numbers later, at most 584 years.
     pub(super) fn gap(&self, numbers: u64) -> Gap {
         let parts = u128::from(numbers) * PARTS;
         let per_ns = u128::from(self.per_ns);
@@ -326,13 +325,13 @@ impl EvenGaps {
         Gap { whole_ns: u64::try_from(parts / per_ns).unwrap_or(u64::MAX), left }
     }
 
-    /// Whether this number is among them.
+    /// True if this number is among them.
     #[inline]
     pub(super) fn have(&self, number: u64) -> bool {
         number < self.until
     }
 
-    /// Goes on by a gap: the time of the arrival there, from that of the present one.
+    /// Steps over a gap: the time of the arrival there, from that of the current one.
     #[inline]
     pub(super) fn after(&mut self, due_ns: u64, gap: Gap) -> u64 {
         self.left += gap.left;
@@ -409,12 +408,12 @@ mod tests {
         let at_once = Plan { warmup: Nanos(0), ..plan };
         assert_eq!(of_plan(&at_once), curve(&["100..300:2s", "300:1s"]));
         let end_ns = at_once.end_ns();
-        // The mean of a window that was cut short is that of what there was of it.
+        // The mean of a window that was cut short covers only the part that ran.
         let of_two = Plan { duration: Nanos::from_secs(3), ..at_once };
         let mean = |until_ns| Curve::window_mean(&of_two, until_ns).expect("open");
         assert_eq!((mean(SECOND_NS), mean(2 * SECOND_NS)), (150.0, 200.0));
         assert!((mean(end_ns) - 700.0 / 3.0).abs() < 1e-9);
-        // A single stage is the plan of its rate.
+        // A single stage is equivalent to a plan with its rate.
         let single = Plan { stage: vec![stage("20k:9s")], ..Plan::default() };
         assert_eq!(of_plan(&single), Curve::constant(rate("20k")));
     }
@@ -465,7 +464,7 @@ mod tests {
                 last_ns = due_ns;
                 let error = curve.expected(0, due_ns) - k as f64;
                 let per_ns = curve.mean_per_second(due_ns, due_ns + 1) / 1e9;
-                // At most the ns that it is rounded down by, and what doubles are off.
+                // At most the ns lost to rounding down, plus the error of doubles.
                 assert!(-per_ns * 1.01 - 1e-6 < error && error < 1e-6, "{texts:?} {k}: {error}");
             }
         }

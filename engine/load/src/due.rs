@@ -7,24 +7,24 @@ use crate::schedule::Arrival;
 pub struct DueRequest {
     /// When it was due.
     pub intended_ns: u64,
-    /// Which of the run's requests it is. What it asks for follows from that, and its connection
-    /// knows it by that.
+    /// The request's number in the run. It determines what the request asks for, and identifies it
+    /// on its connection.
     pub number: u64,
-    /// When the shard saw that it was due.
+    /// When the shard noticed that it was due.
     pub noticed_ns: u64,
     /// Whether it had to wait for a connection.
     pub waited: bool,
 }
 
 impl DueRequest {
-    /// One that the shard saw at this time.
+    /// A request that the shard noticed at this time.
     #[inline]
     pub fn noticed(arrival: Arrival, noticed_ns: u64) -> DueRequest {
         let Arrival { due_ns, number } = arrival;
         DueRequest { intended_ns: due_ns, number, noticed_ns, waited: false }
     }
 
-    /// One that the shard hasn't seen before it is given up.
+    /// A request that is given up before the shard has noticed it.
     pub fn unnoticed(arrival: Arrival) -> DueRequest {
         DueRequest::noticed(arrival, u64::MAX)
     }

@@ -1,6 +1,6 @@
-//! What drives a shard, and the open model: the schedule, and the arrivals that wait.
+//! What drives a shard's load, and the open model: the schedule, and the arrivals that wait.
 //!
-//! Loads hold what is due and what is waiting, and know neither the ring nor the clock.
+//! Loads hold due and waiting requests, and know neither the ring nor the clock.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::due::DueRequest;
 use crate::paced::PacedLoad;
 use crate::schedule::{Arrival, Digest, Schedule};
 
-/// What drives a shard.
+/// The driver of a shard's load.
 #[expect(clippy::large_enum_variant, reason = "a shard has one, in place")]
 pub enum Load {
     /// Arrivals by the schedule.
@@ -21,7 +21,7 @@ pub enum Load {
 }
 
 impl Load {
-    /// Whether users come without a schedule: a request is intended when it is sent.
+    /// True if users send without a schedule: a request is intended when it is sent.
     #[inline]
     pub fn is_unpaced(&self) -> bool {
         matches!(self, Load::Closed(_))
@@ -30,7 +30,7 @@ impl Load {
 
 /// How many due arrivals are queued with the time they were noticed. Beyond that the schedule
 /// itself is the queue: such an arrival counts as noticed when it was due, since only the backlog
-/// held it up.
+/// delayed it.
 const WAITING_MAX: usize = 1 << 16;
 
 /// The open model: the schedule, and the queue of due arrivals that found no connection.
@@ -39,13 +39,13 @@ pub struct OpenLoad {
     next: Option<Arrival>,
     waiting: VecDeque<DueRequest>,
     digest: Digest,
-    /// Whether the queue has been full since the last arrival was taken: then later ones were not
+    /// True if the queue has been full since the last arrival was taken, so that later ones weren't
     /// noticed on time.
     lagging: bool,
 }
 
 impl OpenLoad {
-    /// A load from its shard's schedule.
+    /// A load with this shard's schedule.
     pub fn new(mut schedule: Schedule) -> OpenLoad {
         let next = schedule.next();
         OpenLoad {
@@ -57,7 +57,7 @@ impl OpenLoad {
         }
     }
 
-    /// When the next arrival not yet taken is due.
+    /// When the next arrival that hasn't been taken is due.
     #[inline]
     pub fn next_due_ns(&self) -> Option<u64> {
         self.next.map(|next| next.due_ns)
@@ -87,7 +87,7 @@ impl OpenLoad {
         self.next = self.schedule.next();
     }
 
-    /// The schedule, if its next arrivals have still to be drawn.
+    /// The schedule, if its next arrivals still have to be drawn.
     pub fn refillable(&mut self) -> Option<&mut Schedule> {
         Some(&mut self.schedule).filter(|schedule| schedule.wants_refill())
     }
@@ -103,14 +103,15 @@ impl OpenLoad {
         })
     }
 
-    /// Whether a full queue, and not the shard, keeps arrivals from being noticed on time.
+    /// True if arrivals aren't noticed on time because the queue is full, not because the shard is
+    /// late.
     pub fn is_lagging(&self) -> bool {
         self.lagging
     }
 
     /// Takes all remaining arrivals before `end_ns` at once, counted by the rate. Returns how many
-    /// lie in the window, and the middles of so many stretches of it that have equal parts of them,
-    /// ns.
+    /// lie in the window, and the midpoints, ns, of this many stretches of it with equal expected
+    /// arrivals.
     pub fn take_rest(
         &mut self,
         window_ns: u64,
@@ -140,12 +141,12 @@ impl OpenLoad {
         self.waiting.front().map(|waiting| waiting.intended_ns)
     }
 
-    /// Whether the queue is full: the next arrival stays in the schedule until there is room.
+    /// True if the queue is full: the next arrival stays in the schedule until there is room.
     pub fn is_full(&self) -> bool {
         self.waiting.len() == WAITING_MAX
     }
 
-    /// How many arrivals wait.
+    /// The number of waiting arrivals.
     pub fn waiting_len(&self) -> usize {
         self.waiting.len()
     }

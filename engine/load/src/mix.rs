@@ -1,28 +1,28 @@
-//! Which step a request takes: a function of the seed and of its number.
+//! Which step a request takes, as a function of the seed and the request's number.
 //!
-//! So any number of shards and agents sends the same mix, and neither memory nor a message is spent
-//! on it. A table of one step is a single request, at the same cost.
+//! So any number of shards and agents sends the same mix, at no cost in memory or messages. A table
+//! with one step is a single request, at the same cost.
 
 use plan::Plan;
 
 use super::schedule::mix;
 
-/// Gives the mix other random values than the schedule's.
+/// Gives the mix random values independent of the schedule's.
 const MIX_SEED: u64 = 0x6d69_7800_0000_0000;
 
-/// How often each of some steps is taken.
+/// How often each step is taken.
 ///
-/// Any shard and any agent that has a request's number knows its step, and so does whoever replays
-/// the run: it is neither stored nor sent.
+/// Any shard or agent that has a request's number knows its step, and so does a replay of the run:
+/// it is neither stored nor sent.
 #[derive(Clone, Debug)]
 pub struct Mix {
     seed: u64,
-    /// For each step but the last: the share of requests that take it or one before, times 2⁶⁴.
+    /// For each step but the last, the share of requests that take it or an earlier one, times 2⁶⁴.
     up_to: Box<[u64]>,
 }
 
 impl Mix {
-    /// Every request takes the one step that there is.
+    /// A mix with a single step.
     pub fn single() -> Mix {
         Mix { seed: 0, up_to: Box::default() }
     }
@@ -33,7 +33,7 @@ impl Mix {
         if weights.is_empty() { Mix::single() } else { Mix::new(plan.seed, &weights) }
     }
 
-    /// Steps with these weights, of which at least one isn't 0 and there are at most 2¹⁶.
+    /// Steps with these weights, at least one of them above 0, and at most 2¹⁶ steps.
     pub fn new(seed: u64, weights: &[u32]) -> Mix {
         assert!(weights.len() <= 1 << 16, "a step's number has 16 bits");
         let total: u64 = weights.iter().copied().map(u64::from).sum();
@@ -41,13 +41,13 @@ impl Mix {
         let mut sum = 0;
         let up_to = weights[..weights.len() - 1].iter().map(|weight| {
             sum += u64::from(*weight);
-            // A step that takes all that is left has no request above it.
+            // The step that takes the rest has nothing above it.
             u64::try_from((u128::from(sum) << 64) / u128::from(total)).unwrap_or(u64::MAX)
         });
         Mix { seed: mix(seed ^ MIX_SEED), up_to: up_to.collect() }
     }
 
-    /// How many of so many requests each step has on average, rounded so that the sum is kept.
+    /// The average number of requests for each step, rounded so that the sum is preserved.
     pub fn shares(&self, requests: u64) -> impl Iterator<Item = (u16, u64)> {
         let up_to = move |bound: &u64| {
             let share = (u128::from(requests) * u128::from(*bound)) >> 64;
@@ -62,7 +62,7 @@ impl Mix {
         })
     }
 
-    /// The step of request `number`, by its place among the weights.
+    /// The step of request `number`, as an index into the weights.
     #[inline]
     pub fn step(&self, number: u64) -> u16 {
         if self.up_to.is_empty() {

@@ -1,4 +1,4 @@
-//! The paced closed model: each connection sends once per period, in order, however late.
+//! The paced closed model: each connection sends once per period, in order, even if late.
 
 use std::collections::VecDeque;
 
@@ -15,13 +15,13 @@ pub struct PacedLoad {
     round: u64,
     next_user: usize,
     waiting: u64,
-    /// No connection before this one has a request that waits; moved by
-    /// [`PacedLoad::pop_any_waiting`] alone, after the end.
+    /// No connection before this one has a waiting request; only [`PacedLoad::pop_any_waiting`]
+    /// moves it, after the end.
     first_waiting: usize,
 }
 
 /// How many waiting requests of a user are queued with the time they were noticed. A later one
-/// counts as noticed when it was due, since only the backlog held it up.
+/// counts as noticed when it was due, since only the backlog delayed it.
 const NOTICED_MAX: usize = 16;
 
 /// One connection's pace.
@@ -29,7 +29,7 @@ const NOTICED_MAX: usize = 16;
 struct User {
     /// Its first request, in the first period.
     first: Arrival,
-    /// Requests that are due and not begun.
+    /// Requests that are due but haven't started.
     pending: u64,
     /// The oldest of them.
     oldest: Arrival,
@@ -38,7 +38,7 @@ struct User {
 }
 
 impl PacedLoad {
-    /// The connections that a share has of `total`. Those of the run are spread evenly over the
+    /// This share's connections out of `total`. The run's connections are spread evenly over the
     /// period, in the order in which they are dealt.
     pub fn new(period_ns: u64, total: usize, share: &Share) -> PacedLoad {
         let first = |user: u64| {
@@ -69,7 +69,7 @@ impl PacedLoad {
         self.round * self.period_ns + self.users[self.next_user].first.due_ns
     }
 
-    /// Takes the next request if it is due at `now_ns` and before `end_ns`, and its connection.
+    /// Takes the next request, with its connection, if it is due at `now_ns` and before `end_ns`.
     pub fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<(usize, Arrival)> {
         let due_ns = self.next_due_ns();
         if now_ns < due_ns || end_ns <= due_ns {
@@ -85,7 +85,7 @@ impl PacedLoad {
         Some((user, Arrival { due_ns, number }))
     }
 
-    /// Lets a due request wait until its connection is free.
+    /// Queues a due request until its connection is free.
     pub fn wait(&mut self, user: usize, arrival: Arrival, noticed_ns: u64) {
         let user = &mut self.users[user];
         if user.pending == 0 {
@@ -113,7 +113,7 @@ impl PacedLoad {
         Some(DueRequest { waited: true, ..DueRequest::noticed(oldest, noticed_ns) })
     }
 
-    /// Whether a due request of this connection waits.
+    /// True if a due request of this connection waits.
     pub fn is_waiting(&self, user: usize) -> bool {
         0 < self.users[user].pending
     }
@@ -125,7 +125,7 @@ impl PacedLoad {
         self.pop_waiting(self.first_waiting)
     }
 
-    /// How many due requests wait.
+    /// The number of waiting requests.
     pub fn waiting_len(&self) -> u64 {
         self.waiting
     }
@@ -135,7 +135,7 @@ impl PacedLoad {
 mod tests {
     use super::*;
 
-    /// What the only user of a period of 100 ns has to send in this round.
+    /// The request that the only user of a 100 ns period has to send in this round.
     fn arrival(round: u64) -> Arrival {
         Arrival { due_ns: round * 100, number: round }
     }
@@ -147,7 +147,7 @@ mod tests {
             for shard in 0..shards {
                 let mut load = PacedLoad::new(1_000_003, 64, &Share::equal(shard, shards));
                 while let Some((user, due)) = load.take_due(5_000_000, 5_000_015) {
-                    // One request waits and the next doesn't: both have the numbers dealt.
+                    // One request waits and the next doesn't; both have the numbers dealt to them.
                     load.wait(user, due, due.due_ns);
                     let waited = load.pop_waiting(user).expect("it waits");
                     assert_eq!((waited.intended_ns, waited.number), (due.due_ns, due.number));
@@ -188,7 +188,7 @@ mod tests {
             let due = load.pop_waiting(0).expect("it waits");
             assert_eq!((due.intended_ns, due.noticed_ns), (round * 100, round * 100 + late_ns));
             if round == most {
-                // There is room again, but those before it in the backlog have no place.
+                // There is room again, but the requests ahead in the backlog aren't in the queue.
                 load.wait(0, arrival(most + 5), (most + 5) * 100 + 7);
             }
         }

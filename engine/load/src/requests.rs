@@ -1,9 +1,9 @@
-//! How long a window is that ends after a number of requests: of a schedule, and of paced users.
+//! The length of a window that ends after a number of requests, for a schedule and for paced users.
 //!
-//! Both follow from the plan alone, so a run with a given number of requests has a window like any
-//! other, and `verify` finds the same moment: the window ends when the request after its last would
-//! be due. Blocks of the schedule before the last are counted without being drawn. If two arrivals
-//! coincide in one nanosecond, no window ends between them, and the plan is refused.
+//! The plan alone determines it, so a run with a given number of requests has an ordinary window,
+//! and `verify` finds the same end: the window ends when the request after its last would be due.
+//! Earlier blocks of the schedule are counted without being drawn. If the last request and the next
+//! coincide in one nanosecond, no window can end between them, and the plan is refused.
 
 use plan::{DURATION_MAX, Plan, PlanError};
 use units::Nanos;
@@ -12,12 +12,12 @@ use super::curve::Curve;
 use super::schedule::{Due, Schedule};
 use super::share::Share;
 
-/// Ends the window of a completed plan after its `requests`, where the plan tells when that is:
-/// when the next one would be due, so that requests over length are the rate, or at its `duration`,
-/// if that comes first.
+/// Ends the window of a completed plan after its `requests`, where the plan determines when that
+/// is: when the next one would be due, so that requests over length are the rate, or at its
+/// `duration`, if that comes first.
 ///
 /// # Errors
-/// No moment lies between the last of them and the next.
+/// The last of them and the next are due in the same ns.
 pub fn end_window(plan: &mut Plan) -> Result<(), PlanError> {
     let Some(requests) = plan.requests else { return Ok(()) };
     let Some(last) = due(plan, requests) else { return Ok(()) };
@@ -31,7 +31,7 @@ pub fn end_window(plan: &mut Plan) -> Result<(), PlanError> {
     }
     let end_ns = match due(plan, requests + 1) {
         Some(next) => next.due_ns,
-        // Nobody gave a length, and the next one is due in more than the longest.
+        // No length was given, and the next request is due after the longest window.
         None if plan.duration == DURATION_MAX => last.due_ns + 1,
         None => return Ok(()),
     };
@@ -39,15 +39,14 @@ pub fn end_window(plan: &mut Plan) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Whether a completed plan's window ends before it has had its `requests`, as far as the plan
-/// tells.
+/// True if the plan alone shows that a completed plan's window ends before its last request.
 pub fn is_cut_short(plan: &Plan) -> bool {
     let has_all = plan.requests.is_none_or(|requests| due(plan, requests).is_some());
     !has_all && !plan.ends_by_count()
 }
 
-/// When request `number` of the window is due; `None` if that is after the window's end, or if
-/// responses decide it.
+/// When request `number` of the window is due; `None` if that is after the window's end, or depends
+/// on responses.
 fn due(plan: &Plan, number: u64) -> Option<Due> {
     let (window_ns, end_ns) = (plan.warmup.0, plan.end_ns());
     match (Curve::of_plan(plan), plan.period) {
@@ -64,8 +63,8 @@ fn due(plan: &Plan, number: u64) -> Option<Due> {
     }
 }
 
-/// When request `number` from `from_ns` on is due, of users who are spread evenly over a period.
-/// No two are due in one ns: a plan's rate has a limit.
+/// When request `number` from `from_ns` on is due, for users spread evenly over a period. No two
+/// are due in the same ns, since a plan's rate is limited.
 fn paced_due_ns(period_ns: u64, users: u64, from_ns: u64, number: u64) -> Option<u64> {
     let due_ns = |k: u128| {
         let (round, user) = (k / u128::from(users), k % u128::from(users));
@@ -74,7 +73,7 @@ fn paced_due_ns(period_ns: u64, users: u64, from_ns: u64, number: u64) -> Option
         )
         .ok()
     };
-    // Request k is due at k·period/users, each round on its own rounded down.
+    // Request k is due at k·period/users, each round rounded down separately.
     let before = u128::from(from_ns) * u128::from(users) / u128::from(period_ns);
     let first = (before..).find(|k| due_ns(*k).is_none_or(|due_ns| from_ns <= due_ns))?;
     due_ns(first + u128::from(number) - 1)
@@ -147,7 +146,7 @@ mod tests {
     #[test]
     fn requests_that_coincide_have_no_end_between_them() {
         let mut seeds = 0..1_000;
-        // At 100 million a second a tenth of all arrivals coincide with the next.
+        // At 100 million per second a tenth of all arrivals coincide with the next.
         let rate = Some("100M".parse().expect("a rate"));
         let refused = seeds.find_map(|seed| {
             let mut plan = Plan { rate, seed, ..plan(50) };

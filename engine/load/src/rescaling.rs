@@ -1,43 +1,42 @@
-//! Time rescaling: the arrivals of any curve as those of one arrival per unit of time.
+//! Time rescaling: the arrivals of any curve as arrivals at rate 1.
 //!
-//! Where time is measured by how many arrivals are expected up to a moment, Λ, a Poisson process of
-//! any rate is one of rate 1 (Brown et al., "The time-rescaling theorem", Neural Computation 14,
-//! 2002). So one set of tests holds for any curve and for any part of the load. A Poisson
-//! schedule's rate is constant within each block, so within a block Λ is a straight line, and the
-//! theorem holds exactly.
+//! If time is measured by Λ, the number of arrivals expected so far, a Poisson process of any rate
+//! becomes one of rate 1 (Brown et al., "The time-rescaling theorem", Neural Computation 14, 2002).
+//! So one set of tests holds for any curve and any part of the load. A Poisson schedule's rate is
+//! constant within each block, so Λ is linear within a block and the theorem holds exactly.
 
 use super::curve::Curve;
 use super::schedule::mix;
 use super::tree::BLOCK_NS;
 
-/// Measures time by the arrivals that a curve expects, block by block.
+/// Measures time by a curve's expected arrivals, block by block.
 pub struct Rescaling {
     curve: Curve,
-    /// The block asked for last, how many arrivals are expected before it, and how many in it.
+    /// The last block asked for, the number of arrivals expected before it, and in it.
     block: u64,
     before: f64,
     within: f64,
-    /// Arrivals rescaled.
+    /// The number of arrivals rescaled.
     arrivals: u64,
 }
 
 impl Rescaling {
-    /// By this curve, from the epoch on.
+    /// Rescales by this curve, from the epoch on.
     pub fn new(curve: Curve) -> Rescaling {
         let mut rescaling = Rescaling { curve, block: 0, before: 0.0, within: 0.0, arrivals: 0 };
         rescaling.look_up(0);
         rescaling
     }
 
-    /// How many arrivals are expected before this moment.
+    /// The number of arrivals expected before this time.
     pub fn at(&mut self, at_ns: u64) -> f64 {
         self.look_up(at_ns / BLOCK_NS);
         self.before + self.within * ((at_ns % BLOCK_NS) as f64 / BLOCK_NS as f64)
     }
 
-    /// When an arrival that is due then comes by that measure. It is due in whole ns and stands for
-    /// any moment of its ns: one is drawn, which undoes the rounding, and leaves arrivals of one ns
-    /// in any order.
+    /// The rescaled time of an arrival that is due at `due_ns`. Its due time is rounded to a ns, so
+    /// a point within that ns is drawn, which undoes the rounding and puts arrivals of the same ns
+    /// in random order.
     pub fn arrival(&mut self, due_ns: u64) -> f64 {
         let within_ns = mix(self.arrivals) as f64 / u64::MAX as f64;
         self.arrivals += 1;

@@ -2,26 +2,26 @@
 //! a completion.
 //!
 //! Constant arrivals: request k is due when k are expected, at a constant rate at `k·10⁹/rate`, in
-//! integers wide enough never to drift; shard s of S takes k ≡ s (mod S). Of several agents, each
-//! takes its units of every `of` requests in a row, and its shards take turns at these.
+//! integers wide enough never to drift; shard s of S takes k ≡ s (mod S). With several agents, each
+//! takes its units out of every `of` consecutive requests, and its shards take turns at these.
 //!
-//! Poisson arrivals: time is cut into blocks of 1 ms, each of which has as many as are expected in
-//! it on average, evenly spread: a rate that changes does so in steps of 1 ms. A tree (`tree.rs`)
+//! Poisson arrivals: time is cut into blocks of 1 ms. A block's mean is the number of arrivals
+//! expected in it, spread evenly, so a changing rate moves in steps of 1 ms. A tree (`tree.rs`)
 //! divides a block's arrivals among the shares. Their union is the same for any number of shards
-//! and any shares, and each share is itself a Poisson process. Of the blocks before it, a block
-//! needs only how many arrivals they have.
+//! and any shares, and each share is itself a Poisson process. A block depends on earlier blocks
+//! only through their number of arrivals.
 //!
-//! Arrivals are numbered 0, 1, 2, … over the whole, whichever shard owns them: constant ones in
-//! order, Poisson ones block by block, and within a block by their rank in its tree. So numbers
-//! follow time from block to block, and not within one. A block that the end cuts short has its
-//! numbers without gaps as well: its arrivals beyond the end are found when the schedule is made.
+//! Arrivals are numbered 0, 1, 2, … over the whole, across all shards: constant ones in order,
+//! Poisson ones block by block, and within a block by their rank in its tree. So numbers follow
+//! time from block to block, but not within one. A block cut short by the end is numbered without
+//! gaps as well: its arrivals beyond the end are found when the schedule is made.
 //!
-//! A shard draws the next block before it waits, after what is queued has left, so that no drawing
-//! lies between noticing an arrival and sending it.
+//! A shard draws the next block before it waits, after its queue has been sent, so that no drawing
+//! comes between noticing an arrival and sending it.
 //!
-//! The schedule has a version, [`VERSION`], which stands in the report beside the schedule's
-//! digest. A change to any arrival of any plan needs a new version, and `verify` refuses a report
-//! of another one. The digest is a sum of hashes, so the shards' digests add up to that of the
+//! The schedule has a version, [`VERSION`], which is in the report beside the schedule's digest.
+//! Changing any arrival of any plan requires a new version, and `verify` refuses a report with
+//! another one. The digest is a sum of hashes, so the shards' digests add up to the digest of the
 //! whole, in any order.
 
 use std::mem;
@@ -35,12 +35,11 @@ use super::curve::{Curve, EvenGaps, Gap};
 use super::share::{Numbers, Share};
 use super::tree::{self, BLOCK_NS, Drawn};
 
-/// Version of the schedule: which arrivals a plan and its seed mean. A change to any arrival of any
-/// plan needs a new one.
+/// Version of the schedule, i.e. of the arrivals that a plan and a seed produce. Changing any
+/// arrival of any plan requires a new one.
 pub const VERSION: u32 = 2;
 
-/// The most blocks that one refill draws: some µs for blocks without arrivals, of which a low rate
-/// has many.
+/// The most blocks that one refill draws: a few µs for empty blocks, of which a low rate has many.
 const REFILL_BLOCKS_MAX: usize = 256;
 
 /// One arrival.
@@ -48,11 +47,11 @@ const REFILL_BLOCKS_MAX: usize = 256;
 pub struct Arrival {
     /// When it is due, ns since the epoch of the run.
     pub due_ns: u64,
-    /// Which of the whole run's it is, from 0, the same for any shares.
+    /// Its number in the whole run, from 0, the same for any shares.
     pub number: u64,
 }
 
-/// The arrivals that one share owns, in order of time.
+/// One share's arrivals, in order of time.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     source: Process,
@@ -67,7 +66,7 @@ enum Process {
 }
 
 impl Schedule {
-    /// The arrivals before `until_ns` that a share owns. All memory is allocated here.
+    /// A share's arrivals before `until_ns`. All memory is allocated here.
     pub fn new(
         curve: Curve,
         arrivals: Arrivals,
@@ -82,7 +81,7 @@ impl Schedule {
         Schedule { source, until_ns, share }
     }
 
-    /// Whether the next arrivals have still to be drawn: then [`Schedule::next`] would do it.
+    /// True if the next arrivals still have to be drawn, which [`Schedule::next`] would then do.
     pub fn wants_refill(&self) -> bool {
         match &self.source {
             Process::Constant(_) => false,
@@ -90,8 +89,8 @@ impl Schedule {
         }
     }
 
-    /// Draws the next arrivals ahead, so that [`Schedule::next`] only reads them. It gives the same
-    /// arrivals without; a very low rate takes several calls.
+    /// Draws the next arrivals in advance, so that [`Schedule::next`] only reads them. The arrivals
+    /// are the same without it; a very low rate takes several calls.
     pub fn refill(&mut self) {
         let Process::Poisson(blocks) = &mut self.source else { return };
         for _ in 0..REFILL_BLOCKS_MAX {
@@ -102,7 +101,7 @@ impl Schedule {
         }
     }
 
-    /// How many arrivals this share owns between the two moments on average.
+    /// The expected number of this share's arrivals between two times.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -114,8 +113,8 @@ impl Schedule {
 }
 
 impl Schedule {
-    /// The middles of so many stretches between two moments, in each of which as many arrivals are
-    /// expected.
+    /// The midpoints of this many stretches between two times, with equal expected arrivals in
+    /// each.
     pub fn middles(&self, within_ns: Range<u64>, stretches: u64) -> Vec<u64> {
         let middle = |at| self.curve().reaches(within_ns.clone(), 2 * at + 1, 2 * stretches);
         (0..stretches).map(middle).collect()
@@ -137,15 +136,15 @@ impl Schedule {
 /// When an arrival is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Due {
-    /// When, ns since the epoch.
+    /// When, in ns since the epoch.
     pub(super) due_ns: u64,
-    /// Whether the next one is due in the same ns.
+    /// True if the next one is due in the same ns.
     pub(super) with_next: bool,
 }
 
 impl Schedule {
     /// When arrival `number` of the whole from `from_ns` on is due, counted from 1; `None` if that
-    /// is after the end. The blocks before its own are counted without being drawn.
+    /// is after the end. Earlier blocks are counted without being drawn.
     pub(super) fn nth_from(mut self, from_ns: u64, number: u64) -> Option<Due> {
         assert!(self.share == Share::whole(), "arrivals are numbered in the whole");
         let until_ns = self.until_ns;
@@ -178,16 +177,16 @@ impl Iterator for Schedule {
     }
 }
 
-/// A share's constant arrivals: each follows from its number, and while the rate stays, from the
-/// one before it without a division.
+/// A share's constant arrivals: each follows from its number and, while the rate is constant, from
+/// the previous arrival without a division.
 #[derive(Clone, Debug)]
 struct Constant {
     curve: Curve,
     numbers: Numbers,
     /// When the next one is due.
     due_ns: u64,
-    /// The gaps to the one after it, by whether others' units lie between; `None` where the rate is
-    /// changing.
+    /// The gaps to the one after it, without and with other agents' units in between; `None` where
+    /// the rate is changing.
     even: Option<(EvenGaps, [Gap; 2])>,
 }
 
@@ -198,7 +197,7 @@ impl Constant {
         arrivals
     }
 
-    /// Finds out when the next one is due, and what gaps follow.
+    /// Computes when the next one is due, and the gaps that follow.
     fn look_up(&mut self) {
         let number = self.numbers.peek();
         self.due_ns = self.curve.due_ns(number);
@@ -230,22 +229,23 @@ struct Blocks {
     counts: Counts,
     coordinates: RangeInclusive<u64>,
     until_ns: u64,
-    /// The block that the end lies in, and its arrivals, of all shares, that would be due from then
-    /// on: their ranks, in order. What is left of the block has numbers without gaps as well.
+    /// The block in which the schedule ends, and below it the ranks, in order, of all shares'
+    /// arrivals in that block that would be due after the end. The rest of the block is numbered
+    /// without gaps.
     last: u64,
     beyond: Vec<u64>,
     /// Number of the first block that hasn't been drawn.
     undrawn: u64,
-    /// Number of its first arrival: how many the blocks before it have, of all shares.
+    /// Number of its first arrival: the total of all shares' arrivals in earlier blocks.
     first: u64,
-    /// The block that is being read, and how far.
+    /// The current block, and the position in it.
     current: Block,
     at: usize,
-    /// The next block with arrivals; without any while it has still to be drawn.
+    /// The next block with arrivals; empty while it still has to be drawn.
     ready: Block,
 }
 
-/// A share's arrivals of a block, in order of time.
+/// A share's arrivals in one block, in order of time.
 #[derive(Clone, Debug)]
 struct Block {
     start_ns: u64,
@@ -302,7 +302,7 @@ impl Blocks {
         }
     }
 
-    /// Goes on to the next block with arrivals; returns whether there is one.
+    /// Moves to the next block with arrivals; returns false if there is none.
     fn turn(&mut self) -> bool {
         while self.want_refill() {
             self.draw();
@@ -317,14 +317,14 @@ impl Blocks {
         self.ready.drawn.is_empty() && self.undrawn * BLOCK_NS < self.until_ns
     }
 
-    /// The key of a block.
+    /// The random key of a block.
     fn key(&self, block: u64) -> u64 {
         mix(mix(self.seed).wrapping_add(block))
     }
 
-    /// Goes on to the block that has arrival `number` of the whole from `from_ns` on, counted from
-    /// 1, or to the end; returns how many the block has before it. Blocks before `from_ns` aren't
-    /// counted, so from now on the arrivals' own numbers are wrong.
+    /// Moves to the block that has arrival `number` of the whole from `from_ns` on, counted from 1,
+    /// or to the end; returns how many arrivals of the block come before it. Blocks before `from_ns`
+    /// aren't counted, so the arrivals' own numbers are wrong from now on.
     fn skip_to(&mut self, from_ns: u64, number: u64) -> u64 {
         self.undrawn = from_ns / BLOCK_NS;
         self.draw();
@@ -367,13 +367,13 @@ impl Blocks {
     }
 }
 
-/// How many arrivals each block has.
+/// The number of arrivals in each block.
 #[derive(Clone, Debug)]
 struct Counts {
     curve: Curve,
-    /// Of the block asked for last; `None` for none at all.
+    /// The distribution for the last block asked for; `None` if it has no arrivals.
     count: Option<Poisson<f64>>,
-    /// Before this block, all from the last one on have the same.
+    /// Blocks before this one have the same distribution as the last one asked for.
     same_until: u64,
 }
 
@@ -382,8 +382,8 @@ impl Counts {
         Counts { curve, count: None, same_until: 0 }
     }
 
-    /// The distribution of this block's number of arrivals, the whole block's even if the schedule
-    /// ends within it. Blocks are asked for in order.
+    /// The distribution of this block's number of arrivals; for the whole block even if the
+    /// schedule ends within it. Blocks must be asked for in order.
     #[inline]
     fn of_block(&mut self, block: u64) -> Option<&Poisson<f64>> {
         if self.same_until <= block {
@@ -400,9 +400,8 @@ impl Counts {
     }
 }
 
-/// Arrivals that a block's memory holds: twelve standard deviations above the mean, which no block
-/// of any run exceeds (the probability is below 10⁻³⁰); a block that did would only make the vector
-/// grow.
+/// Capacity of a block, in arrivals: twelve standard deviations above the mean, which no block of
+/// any run exceeds (the probability is below 10⁻³⁰). If one did, the vector would grow.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -427,7 +426,7 @@ pub fn mix(value: u64) -> u64 {
 pub struct Digest {
     sum: u128,
     arrivals: u64,
-    /// Further arrivals, of which only the number is known.
+    /// Further arrivals, known only by their number.
     estimated: u64,
 }
 
@@ -441,25 +440,25 @@ impl Digest {
         self.arrivals += 1;
     }
 
-    /// Adds another set's digest. No run has so many arrivals that their number is held at its
-    /// highest, but a document may say so.
+    /// Adds another set's digest. No run has enough arrivals to saturate the count, but a document
+    /// may claim so.
     pub fn merge(&mut self, other: Digest) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.arrivals = self.arrivals.saturating_add(other.arrivals);
         self.estimated = self.estimated.saturating_add(other.estimated);
     }
 
-    /// Adds arrivals of which only the number is known; the digest no longer covers the whole set.
+    /// Adds arrivals known only by their number; the digest no longer covers the whole set.
     pub fn add_estimated(&mut self, arrivals: u64) {
         self.estimated += arrivals;
     }
 
-    /// How many arrivals the digest leaves out because only their number is known.
+    /// The number of arrivals that the digest doesn't cover.
     pub fn estimated(&self) -> u64 {
         self.estimated
     }
 
-    /// How many arrivals the set has.
+    /// The number of arrivals in the set.
     pub fn arrivals(&self) -> u64 {
         self.arrivals
     }
@@ -491,7 +490,7 @@ mod tests {
         Curve::constant(text.parse().expect("a rate"))
     }
 
-    /// A ramp up from nothing, a plateau, a ramp down, a pause, and a jump, none of them whole ms.
+    /// A ramp up from zero, a plateau, a ramp down, a pause and a jump, none of them whole ms.
     fn five_segments(unit: u64) -> Curve {
         let rate = |per_second: u64| match per_second {
             0 => Rate::ZERO,
@@ -514,14 +513,14 @@ mod tests {
         (0..shards).map(|shard| Share::equal(shard, shards)).collect()
     }
 
-    /// Neighbouring shares with these borders, the last of which is the number of units.
+    /// Neighbouring shares with these borders; the last border is the number of units.
     fn unequal(borders: &[u32]) -> Vec<Share> {
         let of = borders[borders.len() - 1];
         let share = |pair: &[u32]| Share::units(pair[0]..pair[1], of);
         borders.windows(2).map(share).collect()
     }
 
-    /// The arrivals of all shares by their numbers, which are dense, and their digest.
+    /// The arrivals of all shares by their numbers, which have no gaps, and their digest.
     fn union(
         arrivals: Arrivals,
         curve: &Curve,
@@ -586,7 +585,7 @@ mod tests {
         let golden = GOLDEN_OF_FIVE.map(|(digest, numbered)| (digest.to_owned(), numbered));
         assert_eq!((VERSION, &digests[..]), (2, &golden[..]));
     }
-    /// What this program computes by version 2, constant and Poisson in turn.
+    /// Golden values of version 2, constant and Poisson in turn.
     const GOLDEN_OF_FIVE: [(&str, u64); 6] = [
         ("66c9f327e80eeff9cd89bf6c74b60482", 18_414_623_074_923_290_046),
         ("66cdb92c3a86b63bf74bd6a79ddaf822", 1_270_827_370_016_363_666),
@@ -596,14 +595,14 @@ mod tests {
         ("580906f5e729da00cb8e434db67aed7c", 13_441_441_739_592_396_159),
     ];
 
-    /// One number for which arrival is due when, given the due times in the order of their numbers:
-    /// unlike [`Digest`], it changes if two arrivals have changed numbers.
+    /// A hash of the due times in order of their numbers: unlike [`Digest`], it changes if two
+    /// arrivals swap numbers.
     fn numbered(times_ns: &[u64]) -> u64 {
         times_ns.iter().fold(1, |digest, due_ns| mix(digest ^ due_ns))
     }
 
-    /// All shards and agents together have the same arrivals with the same numbers, however many
-    /// there are: these, and their digest.
+    /// Checks that any shards and agents together have the same arrivals with the same numbers, and
+    /// returns these and their digest.
     fn the_same_for_any_shares(
         arrivals: Arrivals,
         curve: &Curve,
@@ -644,8 +643,8 @@ mod tests {
             GOLDEN_OF_ONE.map(|(.., digest, by_number)| (digest.to_owned(), by_number))
         );
     }
-    /// What this program computes by version 2. A change to one of these needs a new version, since
-    /// old seeds then mean other load.
+    /// Golden values of version 2. A change to any of these needs a new version, since old seeds would
+    /// then produce other load.
     const GOLDEN_ARRIVALS: [u64; 4] = [22_125, 98_714, 115_307, 139_932];
     const GOLDEN_OF_ONE: [(Arrivals, &str, &str, u64); 4] = [
         (Arrivals::Constant, "5k", "5b94d714c1513c886f4051cf11305ff1", 17_946_638_536_479_493_062),
@@ -656,8 +655,8 @@ mod tests {
 
     #[test]
     fn constant_arrivals_never_drift() {
-        // As many requests as the rate has millionths take 10⁶ s, longer than any run, and the due
-        // time is exact.
+        // In 10⁶ s, longer than any run, there are as many requests as the rate has millionths, and
+        // the due time is exact.
         assert_eq!(constant("333.333333").due_ns(333_333_333), 1_000_000 * SECOND_NS);
         let (all, _) = union(Arrivals::Constant, &constant("5k"), 1, SECOND_NS, &equal(1));
         assert_eq!(all.len(), 5_000);

@@ -1,15 +1,16 @@
-//! Which part of the load one shard offers: of a schedule's arrivals, and of the connections.
+//! The part of the load that one shard offers: of a schedule's arrivals, and of the connections.
 
 use std::ops::{Range, RangeInclusive};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What one shard offers of the whole load. The whole is cut into equal units; an agent owns some
-/// of them, and divides them equally among its shards. Agents that hold each unit once offer
-/// together, with all their shards, exactly the whole.
+/// A shard's part of the whole load. The whole is cut into equal units; an agent owns some of them,
+/// and divides them equally among its shards. Agents that together hold each unit once offer, with
+/// all their shards, exactly the whole.
 ///
-/// Only an agent's share can be written; its shards are its own affair.
+/// Only an agent's share can be serialized; how it is divided among shards is the agent's own
+/// affair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Units", into = "Units")]
 pub struct Share {
@@ -19,14 +20,14 @@ pub struct Share {
     shards: u32,
 }
 
-/// An agent's share as it is written, and as it was read: unchecked.
+/// An agent's share as serialized, or as read before it is checked.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Units {
     units: Range<u32>,
     of: u32,
 }
 
-/// Units of a share that aren't part of the whole.
+/// Units of a share that don't lie within the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("units {first} to {end} of {of} aren't a part of the whole")]
 struct NotAPart {
@@ -65,13 +66,13 @@ impl Share {
         Share { units, of, shard: 0, shards: 1 }
     }
 
-    /// What shard `shard` of `shards` offers when nobody else offers anything: item k of what is
-    /// numbered goes to shard k mod S.
+    /// The share of shard `shard` of `shards` when there are no other agents: numbered item k goes
+    /// to shard k mod S.
     pub fn equal(shard: usize, shards: usize) -> Share {
         Share::whole().of_shard(shard, shards)
     }
 
-    /// The part of shard `shard`, of `shards` that divide this share, which is an agent's.
+    /// The part of shard `shard` out of `shards` that divide this agent's share.
     pub fn of_shard(&self, shard: usize, shards: usize) -> Share {
         assert!(self.shards == 1 && shard < shards, "an agent divides its share once");
         let number = |number: usize| u32::try_from(number).expect("shards are numbered in 32 bits");
@@ -83,17 +84,17 @@ impl Share {
         self.units.clone()
     }
 
-    /// Of how many units the whole consists.
+    /// The number of units in the whole.
     pub fn of(&self) -> u32 {
         self.of
     }
 
-    /// How much of the whole it is.
+    /// Its fraction of the whole.
     pub fn fraction(&self) -> f64 {
         self.len() as f64 / f64::from(self.of) / f64::from(self.shards)
     }
 
-    /// Whether the two have a part of the whole in common.
+    /// True if the two have a unit in common.
     pub fn overlaps(&self, other: &Share) -> bool {
         let before = |one: u32, of: u32, two: u32, other_of: u32| {
             u64::from(one) * u64::from(other_of) < u64::from(two) * u64::from(of)
@@ -109,15 +110,15 @@ impl Share {
         u64::try_from(part).expect("a part is at most the whole")
     }
 
-    /// The number of item `n` of this share, of items that are dealt in turn: an agent takes its
-    /// units of every `of` items, and its shards take turns at these.
+    /// The number of this share's item `n` when items are dealt in turn: an agent takes its units
+    /// out of every `of` items, and its shards take turns at these.
     pub(crate) fn nth(&self, n: u64) -> u64 {
         let of_agent = n * u64::from(self.shards) + u64::from(self.shard);
         let (round, unit) = (of_agent / self.len(), of_agent % self.len());
         round * u64::from(self.of) + u64::from(self.units.start) + unit
     }
 
-    /// The numbers of all its items, in order, as [`Share::nth`] gives them.
+    /// The numbers of all its items, in order, as in [`Share::nth`].
     pub(super) fn numbers(&self) -> Numbers {
         let (len, of, shards) = (self.len(), u64::from(self.of), u64::from(self.shards));
         Numbers {
@@ -130,8 +131,7 @@ impl Share {
         }
     }
 
-    /// How many of the first `items` it has, of items that are dealt in turn: an agent takes its
-    /// units of every `of` items, and its shards take turns at these.
+    /// How many of the first `items` it has when items are dealt in turn, as in [`Share::nth`].
     pub fn count(&self, items: usize) -> usize {
         let wide = |number: u32| usize::try_from(number).expect("an address has 64 bits");
         let (start, len, of) =
@@ -141,7 +141,7 @@ impl Share {
         of_agent / shards + usize::from(shard < of_agent % shards)
     }
 
-    /// The same of a number that may be too large for an address.
+    /// The same for a number that may exceed the address range.
     pub fn count_of(&self, items: u64) -> u64 {
         let items = usize::try_from(items).expect("an address has 64 bits");
         self.count(items) as u64
@@ -151,8 +151,8 @@ impl Share {
         (self.units.end - self.units.start).into()
     }
 
-    /// Its owner coordinates, in units of 2⁻⁶⁴. A border is computed as one fraction, so neighbours
-    /// meet exactly, be they shards or agents.
+    /// Its owner coordinates, in units of 2⁻⁶⁴. Each border is computed as one fraction, so
+    /// neighbours meet exactly, whether shards or agents.
     pub(super) fn coordinates(&self) -> RangeInclusive<u64> {
         let parts = u128::from(self.of) * u128::from(self.shards);
         let before = |shard: u32| {
@@ -165,7 +165,7 @@ impl Share {
     }
 }
 
-/// How much of the whole these shares are together, exactly 1 for all of it.
+/// The fraction of the whole that these shares cover, exactly 1 for all of it.
 pub fn together<'a>(shares: impl Iterator<Item = &'a Share> + Clone) -> f64 {
     let of = shares.clone().next().map_or(1, |share| share.of);
     if shares.clone().all(|share| share.of == of && share.shards == 1) {
@@ -175,18 +175,18 @@ pub fn together<'a>(shares: impl Iterator<Item = &'a Share> + Clone) -> f64 {
     shares.map(Share::fraction).sum()
 }
 
-/// The numbers of a share's items, each from the one before it without a division.
+/// The numbers of a share's items, each computed from the previous one without a division.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
     next: u64,
     /// The next item's unit among the agent's.
     unit: u64,
-    /// From one item to the next, as long as that lies in the same units of a later round.
+    /// The step from one item to the next while it stays within the agent's units.
     step: u64,
-    /// By how many units the next item lies further on.
+    /// The number of units by which the next item advances.
     units: u64,
     len: u64,
-    /// Units of other agents, which lie between two of its rounds.
+    /// The number of other agents' units between two rounds.
     others: u64,
 }
 
@@ -197,13 +197,13 @@ impl Numbers {
         self.next
     }
 
-    /// By how much the number after the next one is larger: usually, and where units of others lie
-    /// between.
+    /// The increments of the number after the next one: within the agent's units, and across other
+    /// agents' units.
     pub(super) fn steps(&self) -> [u64; 2] {
         [self.step, self.step + self.others]
     }
 
-    /// Goes on to the one after it; returns whether units of others lie between.
+    /// Moves to the next number; returns true if other agents' units lie in between.
     #[inline]
     pub(super) fn advance(&mut self) -> bool {
         self.next += self.step;

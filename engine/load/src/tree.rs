@@ -1,21 +1,21 @@
-//! Draws a share's Poisson arrivals of one block by a tree, so that a shard pays for its own
-//! arrivals and for the way to them, however many others there are.
+//! Draws a share's Poisson arrivals of one block with a tree, so that a shard's cost grows with its
+//! own arrivals and the path to them, not with the arrivals of others.
 //!
 //! Every arrival has an owner coordinate in [0, 1) and belongs to the share that holds it. A node
-//! of the tree stands for the coordinates that begin with the same bits. The root's number of
-//! arrivals is the block's; of its n arrivals, a node gives Binomial(n, ½) to its left half. A node
-//! with few arrivals is a leaf: it draws the offset of each and the rest of its coordinate. Whether
-//! a node is a leaf depends on its number of arrivals alone, and what it draws comes from a
-//! generator seeded by schedule, block and node, so every share draws the same. A share descends
-//! only to nodes that hold some of its coordinates; where its border cuts through a leaf, both
-//! neighbours draw the whole leaf and each keeps its own arrivals.
+//! of the tree stands for the coordinates that begin with the same bits. The root has all of the
+//! block's arrivals; a node with n arrivals gives Binomial(n, ½) to its left half. A node with few
+//! arrivals is a leaf: it draws the offset of each and the rest of its coordinate. Whether a node
+//! is a leaf depends only on its number of arrivals, and its random numbers come from a generator
+//! seeded by schedule, block and node, so every share draws the same. A share descends only to
+//! nodes that hold some of its coordinates; where its border cuts through a leaf, both neighbours
+//! draw the whole leaf and each keeps its own arrivals.
 //!
-//! A coordinate thus has fair and independent bits, and offset and coordinate don't depend on each
-//! other: each share is a Poisson process of its part of the rate, and shares are independent.
-//! Dealing the arrivals of one process out in turn would give neither.
+//! A coordinate thus has fair and independent bits, and is independent of the offset: each share is
+//! a Poisson process with its part of the rate, and shares are independent. Dealing the arrivals of
+//! one process in turn would give neither.
 //!
-//! An arrival's rank is the number of those to its left: of whole nodes, whose numbers are known
-//! without drawing what is in them, and of its own leaf.
+//! An arrival's rank is the number of arrivals to its left: those of whole nodes, known without
+//! drawing them, and those in its own leaf.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -26,21 +26,20 @@ use rand_xoshiro::SplitMix64;
 /// Length of a block, ns.
 pub(super) const BLOCK_NS: u64 = 1_000_000;
 
-/// The most arrivals of a leaf. With fewer, an arrival costs more, since a node costs more than an
-/// arrival; with more, a border does, since both neighbours draw the whole leaf.
+/// The most arrivals in a leaf. A lower limit makes each arrival dearer, since a node costs more
+/// than an arrival; a higher one makes borders dearer, since both neighbours draw the whole leaf.
 const LEAF_MAX: u64 = 16;
-/// The most fair bits that are counted; beyond, one draw from their distribution is faster.
+/// The most fair bits to count; beyond, one draw from their distribution is faster.
 const BITS_MAX: u64 = 1_024;
-/// Depth of the smallest nodes, which are leaves however many arrivals they have. Their numbers
-/// just fit into 64 bits.
+/// Depth of the smallest nodes, which are always leaves. Their numbers just fit into 64 bits.
 const DEPTH_MAX: u32 = 63;
 /// The root's number. The halves of node k are 2k and 2k + 1.
 const ROOT: u64 = 1;
-/// The number by which the block draws how many arrivals it has; no node has it.
+/// The number for drawing the block's number of arrivals; no node has it.
 const BLOCK: u64 = 0;
 
-/// An arrival of a block: when it is due, counted from the block's start, and its rank in the tree.
-/// Arrivals sort by time.
+/// An arrival of a block: its due time from the block's start, and its rank in the tree. Arrivals
+/// sort by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Drawn(u64);
 
@@ -64,9 +63,9 @@ impl Drawn {
     }
 }
 
-/// Draws the arrivals of the block of this key whose coordinates are in the share, added to `drawn`
-/// in no order. The block's number of arrivals is distributed as `count`, which may differ from
-/// block to block. Returns how many it has of all shares.
+/// Draws the arrivals of the block with this key whose coordinates are in the share, and appends
+/// them to `drawn` in no particular order. The block's number of arrivals has the distribution
+/// `count`, which may differ from block to block. Returns that number, for all shares.
 pub(super) fn draw(
     drawn: &mut Vec<Drawn>,
     key: u64,
@@ -78,7 +77,7 @@ pub(super) fn draw(
     arrivals
 }
 
-/// How many arrivals the block of this key has, of all shares.
+/// The number of arrivals, of all shares, in the block with this key.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -88,14 +87,14 @@ pub(super) fn arrivals(key: u64, count: &Poisson<f64>) -> u64 {
     count.sample(&mut generator(key, BLOCK)) as u64
 }
 
-/// What a node draws from. A seed is mixed once more than the generator mixes its numbers, since
-/// nodes have numbers in a row.
+/// The random generator of a node. The seed is mixed once more than the generator mixes its
+/// numbers, since node numbers are consecutive.
 fn generator(key: u64, node: u64) -> SplitMix64 {
     let mut seed = SplitMix64::seed_from_u64(key.wrapping_add(node));
     SplitMix64::seed_from_u64(seed.next_u64())
 }
 
-/// The tree of one block, as one share sees it.
+/// The tree of one block, as seen by one share.
 struct Tree<'a> {
     key: u64,
     share: &'a RangeInclusive<u64>,
@@ -103,7 +102,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// Draws what the share has of a node, whose arrivals have these ranks.
+    /// Draws the share's part of a node whose arrivals have these ranks.
     fn descend(&mut self, node: u64, ranks: Range<u64>) {
         let depth = node.ilog2();
         let (first, last) = coordinates(node, depth);
@@ -135,8 +134,8 @@ impl Tree<'_> {
     }
 }
 
-/// The first and the last coordinate of a node: its number without the leading one, then zeros or
-/// ones.
+/// The first and the last coordinate of a node: its number without the leading one, followed by
+/// zeros or ones.
 fn coordinates(node: u64, depth: u32) -> (u64, u64) {
     let first = (node << (DEPTH_MAX - depth)) << 1;
     (first, first | (u64::MAX >> depth))
@@ -163,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// What a share has of a node.
+    /// The share's part of a node.
     fn drawn(share: RangeInclusive<u64>, node: u64, arrivals: u64) -> Vec<Drawn> {
         let mut drawn = Vec::new();
         Tree { key: 11, share: &share, drawn: &mut drawn }.descend(node, 0..arrivals);

@@ -1,8 +1,8 @@
 //! Where a target listens: on a port of an address, or on a socket in the file system.
 //!
-//! A Unix-domain socket is only another kind of address, not another request path: connects, sends
-//! and receives are the same operations of the ring. What such a socket lacks (stamps, ports, a
-//! route) is absent because its address has no IP, and is refused where a flag asks for it.
+//! A Unix-domain socket is another kind of address, not another request path: connects, sends and
+//! receives are the same ring operations. It has no IP address and therefore no stamps, ports or
+//! route; flags that ask for these are refused.
 
 use std::fmt;
 use std::io;
@@ -23,7 +23,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// The IP address and the port; a Unix-domain socket has none.
+    /// The IP address and port; `None` for a Unix-domain socket.
     pub fn ip(&self) -> Option<SocketAddr> {
         match self {
             Address::Ip(address) => Some(*address),
@@ -31,7 +31,7 @@ impl Address {
         }
     }
 
-    /// The address as the kernel takes it.
+    /// The address in the form the kernel takes.
     ///
     /// # Errors
     /// The path is longer than the kernel's 107 bytes.

@@ -1,7 +1,7 @@
 //! The request's body: literal text, or the content of a file.
 //!
 //! A large file isn't kept in memory: it is read once, for its hash, and mapped when it is sent.
-//! Nothing is read twice, even for several runs: a pipe can't be, and a file may change.
+//! Nothing is read twice, even for several runs: a pipe can't be reread, and a file may change.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,11 +13,11 @@ use sha2::{Digest as _, Sha256};
 use super::error::PlanError;
 use super::plan::Plan;
 
-/// The largest body, bytes: a file.
+/// The largest body, in bytes: that of a regular file.
 pub const BODY_MAX: u64 = 1 << 30;
-/// The largest body, bytes, that isn't a regular file: it is kept in memory.
+/// The largest body, in bytes, that isn't a regular file; it is kept in memory.
 const COPIED_MAX: u64 = 256 << 20;
-/// The size, bytes, from which on a file is mapped instead of copied.
+/// Files of at least this size, in bytes, are mapped instead of copied.
 const MAPPED_MIN: u64 = 1 << 20;
 
 /// A request's body.
@@ -28,7 +28,7 @@ pub struct Body {
     sha256: [u8; 32],
 }
 
-/// Where a body's bytes are.
+/// Where a body is stored.
 #[derive(Debug)]
 pub enum Content {
     /// In memory.
@@ -38,7 +38,7 @@ pub enum Content {
 }
 
 impl Body {
-    /// The body of a plan: its text, or the content of its file.
+    /// The body of a plan: its text, or the contents of its file.
     ///
     /// # Errors
     /// The file can't be read, or the body is too large.
@@ -78,7 +78,7 @@ impl Body {
         })?
     }
 
-    /// A body that is in memory.
+    /// A body in memory.
     pub fn of_bytes(bytes: Vec<u8>) -> Body {
         Body {
             length: bytes.len() as u64,
@@ -88,16 +88,16 @@ impl Body {
     }
 
     /// The first `length` bytes of a file. They are read, not mapped: if the file is truncated, a
-    /// read returns an error, and access to a mapping raises a signal.
+    /// read returns an error, but access to a mapping raises a signal.
     fn of_file(mut file: File, length: u64) -> io::Result<Body> {
         let mut hasher = Hasher(Sha256::new());
         if io::copy(&mut (&mut file).take(length), &mut hasher)? < length {
-            return Err(io::Error::other("it was truncated meanwhile"));
+            return Err(io::Error::other("it was truncated while it was read"));
         }
         Ok(Body { content: Content::File(file), length, sha256: hasher.0.finalize().into() })
     }
 
-    /// Where its bytes are.
+    /// Where its bytes are stored.
     pub fn content(&self) -> &Content {
         &self.content
     }
@@ -107,22 +107,22 @@ impl Body {
         self.length
     }
 
-    /// Its SHA-256, when it was read.
+    /// Its SHA-256, computed when it was read.
     pub fn sha256(&self) -> &[u8; 32] {
         &self.sha256
     }
 }
 
-/// The bodies of one plan, or of several plans with the same bodies, each read when it is first
-/// needed. Clones share them.
+/// The bodies of one plan, or of several plans with the same bodies, each read on first use. Clones
+/// share them.
 #[derive(Clone, Debug, Default)]
 pub struct SharedBody(Arc<Mutex<BTreeMap<Option<String>, Arc<Body>>>>);
 
 impl SharedBody {
-    /// The body of this plan, read unless it was read before.
+    /// This plan's body, read unless it has been read before.
     ///
     /// # Errors
-    /// Those of [`Body::read`]; then the next call tries again.
+    /// Those of [`Body::read`]; the next call tries again.
     pub fn read(&self, plan: &Plan) -> Result<Arc<Body>, PlanError> {
         let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(body) = read.get(&plan.body) {

@@ -1,5 +1,5 @@
 //! Completes a plan: fills in defaults and refuses every contradiction before anything runs. It
-//! also decides which keys of a plan file a flag drops.
+//! also decides which keys of a plan file a flag overrides.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -19,29 +19,29 @@ pub const CONNS_OPEN_DEFAULT: usize = 1_000;
 pub const CONNS_CLOSED_DEFAULT: usize = 64;
 /// The most connections of one plan.
 pub const CONNS_MAX: usize = 1_000_000;
-/// Default sends per system call of an open model. Below the ceiling few arrivals coincide, so
-/// this only bounds the error of the stamps in a burst: the fourth of four requests leaves about
-/// 10 µs after its stamp.
+/// Default sends per system call of an open model. Below the ceiling few arrivals coincide, so this
+/// only bounds the stamp error in a burst: the fourth of four requests leaves about 10 µs after its
+/// stamp.
 pub const FLUSH_OPEN_DEFAULT: usize = 4;
 /// Default sends per system call of a closed model. At 64 connections against the null target,
 /// 1, 4, 8, 16 and 32 cost 3.72, 3.54, 3.51, 3.49 and 3.60 µs of CPU per request (medians of three
 /// runs of 2 s, Linux 6.18): beyond 8 nothing is gained, and the stamps get worse.
 pub const FLUSH_CLOSED_DEFAULT: usize = 8;
-/// Default sample of the requests that the kernel stamps as they leave: too few to show in the CPU
-/// time of a request.
+/// Default sample of requests that the kernel stamps as they leave: small enough not to show in the
+/// CPU time per request.
 pub const STAMP_SENDS_DEFAULT: OneIn = OneIn::new(NonZeroU32::new(1_000).expect("not zero"));
 /// The most requests that one connection may have in flight at once.
 pub const PIPELINE_MAX: usize = 64;
 /// The most sends that one system call may submit.
 pub const FLUSH_MAX: usize = 64;
-/// Setup load ends after this many settling times, settled or not: with a target that closes its
-/// connections, new ones would be added forever.
+/// Setup load ends after this many settling times even if it hasn't settled: with a target that
+/// closes its connections, new ones would be added forever.
 pub const SETTLE_TIMES_MAX: u64 = 5;
 /// The longest duration that a plan may name.
 pub const DURATION_MAX: Nanos = Nanos::from_secs(7 * 24 * 3_600);
 
 impl Plan {
-    /// Drops the values that contradict flags before these override the plan; `flags` is the plan
+    /// Drops the values that contradict flags before the flags override the plan; `flags` is a plan
     /// of the flags alone. Otherwise the user would get an error about a flag that was never given.
     pub fn drop_conflicts(&mut self, flags: &Plan) {
         let Plan { model, rate, stage, requests, duration, period, .. } = self;
@@ -81,7 +81,7 @@ impl Plan {
     }
 
     /// Fills in the defaults, given the cores that this process may use, and refuses
-    /// contradictions. Nothing more is known about these cores, so by default it takes all but the
+    /// contradictions. Nothing else is known about these cores, so the default is all but the
     /// first, and at least one.
     ///
     /// # Errors
@@ -221,12 +221,12 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether the setup of a completed plan offers load until its pool of connections has settled.
+    /// True if the setup of a completed plan offers load until its connection pool has settled.
     pub fn settles(&self) -> bool {
         self.model() == Model::Open && 0 < self.warmup.0 && self.keepalive == Switch::On
     }
 
-    /// How long this setup load takes, ns: at least and at most; 0 without any.
+    /// The shortest and longest time this setup load takes, ns; 0 without setup load.
     pub fn setup_ns(&self) -> (u64, u64) {
         if !self.settles() {
             return (0, 0);
@@ -331,8 +331,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Makes each connection carry one request, for a plan with a `Connection: close` header of its
-    /// own: the client sends nothing after that request (RFC 9112, section 9.6).
+    /// Limits each connection to one request, for a plan with its own `Connection: close` header:
+    /// the client sends nothing after that request (RFC 9112, section 9.6).
     ///
     /// # Errors
     /// The plan has several requests on one connection.
@@ -423,7 +423,7 @@ impl Plan {
             return Err(PlanError::new(
                 "--slo",
                 slo,
-                "a closed loop requests no rate of which `rate` could be a share",
+                "a closed loop has no requested rate, so `rate` has nothing to compare with",
                 "omit it, or give --rate or --period",
             ));
         }
@@ -431,7 +431,7 @@ impl Plan {
     }
 
     /// Places this completed plan's shards on these cores, at most one for each of the `conns`
-    /// connections here: a shard without a connection could send nothing.
+    /// connections here: a shard without a connection couldn't send anything.
     pub fn place(&mut self, cores: &[usize], conns: usize) {
         let last = &cores[cores.len().saturating_sub(conns)..];
         self.cores = Some(CoreList::new(last.to_vec()));
@@ -441,7 +441,7 @@ impl Plan {
         match &self.cores {
             None => {
                 // The first core is left to the target and the rest of the machine. The run, which
-                // knows the machine, chooses among the others.
+                // knows the topology, chooses among the others.
                 let others = allowed_cores.get(1..).filter(|others| !others.is_empty());
                 self.place(others.unwrap_or(allowed_cores), conns);
             }

@@ -1,6 +1,6 @@
 //! The parts of the plan's URL, and where to connect to.
 //!
-//! No error shows what may be a secret: a URL's credentials or its query.
+//! Errors don't show potential secrets: a URL's credentials or its query.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::{Plan, PlanError};
 pub struct Endpoint {
     /// Host and, unless it is the scheme's own, port: the value of the Host field.
     pub authority: String,
-    /// The URL's host, without brackets: the name that a certificate must have.
+    /// The URL's host without brackets: the name that the certificate must match.
     pub name: String,
     /// The name or the address of the host to connect to, without brackets.
     pub host: String,
@@ -30,11 +30,11 @@ const PORT_DEFAULT: u16 = 80;
 const TLS_PORT_DEFAULT: u16 = 443;
 
 impl Endpoint {
-    /// The parts of the plan's URL, with the host and the port that the plan connects to.
+    /// The parts of the plan's URL, with the host and port that the plan connects to.
     ///
     /// # Errors
-    /// Those of [`Endpoint::parse`], and a place to connect to that is malformed or isn't the
-    /// URL's.
+    /// Those of [`Endpoint::parse`], and a malformed `connect_to` or `resolve`, or a `resolve` for
+    /// another host than the URL's.
     pub fn of(plan: &Plan) -> Result<Endpoint, PlanError> {
         let endpoint = Endpoint::parse(&plan.target)?;
         let others = [("--connect-to", &plan.connect_to), ("--resolve", &plan.resolve)];
@@ -143,7 +143,7 @@ impl Endpoint {
     }
 }
 
-/// A host, without brackets, and its port.
+/// Parses a host and its port; the host loses its brackets.
 fn parse_place(text: &str) -> Option<(String, u16)> {
     let authority: Authority = text.parse().ok()?;
     let port = authority.port_u16().filter(|port| *port != 0)?;
@@ -162,8 +162,8 @@ pub fn named(plan: &Plan) -> (&'static str, String) {
     }
 }
 
-/// The part of a text, maybe not even a URL, that an error may show: anything before the last `@`
-/// may be credentials, and anything after the first `?` or `#` may be a secret.
+/// The part of a text, which may not even be a URL, that an error may show: anything before the
+/// last `@` may be credentials, and anything after the first `?` or `#` may be a secret.
 pub(crate) fn shown(url: &str) -> String {
     let (before, query) = url.find(['?', '#']).map_or((url, ""), |at| url.split_at(at));
     let cut = if query.is_empty() { "" } else { "?…" };

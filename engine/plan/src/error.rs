@@ -10,7 +10,7 @@ use thiserror::Error;
 pub struct PlanError {
     /// The flag, with its dashes: `--rate`.
     pub flag: &'static str,
-    /// The value as given or chosen; if it may hold a secret, the part that can be shown.
+    /// The value as given or chosen; only the part that can be shown if it may hold a secret.
     pub value: String,
     /// What is wrong with it.
     pub problem: String,
@@ -19,7 +19,7 @@ pub struct PlanError {
 }
 
 impl PlanError {
-    /// An error about `flag`'s `value`; an empty one shows as quotes.
+    /// An error about `flag`'s `value`; an empty value is shown as quotes.
     pub fn new(
         flag: &'static str,
         value: impl fmt::Display,
@@ -33,7 +33,7 @@ impl PlanError {
         PlanError { flag, value, problem: problem.into(), cure: cure.into() }
     }
 
-    /// The same error about a value of the scenario with this name.
+    /// The same error, attributed to the scenario with this name.
     pub fn of_scenario(self, name: &str) -> PlanError {
         PlanError { problem: format!("in scenario {name:?}: {}", self.problem), ..self }
     }

@@ -1,4 +1,4 @@
-//! Flattens a document: each value that holds no others, with the path that leads to it.
+//! Flattens a document into its leaf values, each with its path.
 //!
 //! It works on anything that serialises, so a new field of a document appears without further work.
 
@@ -7,9 +7,8 @@ use std::fmt::Display;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The values of a document that hold no others, in its order. A path joins the names of fields,
-/// and the positions of list elements from 0, by points. A number that isn't finite is null, as in
-/// JSON.
+/// The leaf values of a document, in document order. A path joins field names and list positions,
+/// from 0, with dots. A number that isn't finite is null, as in JSON.
 pub fn flatten(document: &impl Serialize) -> Vec<(String, Value)> {
     let mut values = Vec::new();
     let document = serde_json::to_value(document).expect("a document is made of names and values");
@@ -32,7 +31,7 @@ fn walk(path: String, value: Value, values: &mut Vec<(String, Value)>) {
     }
 }
 
-/// Such a value as text: numbers with the fewest digits that read back the same, without an
+/// A leaf value as text: numbers with the fewest digits that read back the same, without an
 /// exponent, and without a point when whole; `n/a` for null.
 pub fn value_text(value: &Value) -> String {
     match value {
@@ -42,7 +41,7 @@ pub fn value_text(value: &Value) -> String {
     }
 }
 
-/// The value of a number, unless its type is an integer.
+/// The number, unless its type is an integer.
 pub fn fraction(value: &Value) -> Option<f64> {
     value.as_f64().filter(|_| value.is_f64())
 }

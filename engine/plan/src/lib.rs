@@ -3,8 +3,7 @@
 //! Start at [`Plan`], whose fields are named like the flags. [`Plan::complete`] fills in its
 //! defaults and refuses every contradiction before anything runs.
 //!
-//! This room reads no clock and opens no socket. The only file it reads is that of a request's
-//! body.
+//! This room reads no clock and opens no socket. The only file it reads is a request's body.
 
 pub mod address;
 pub mod body;

@@ -1,7 +1,7 @@
-//! The plan of one run, as flags, plan file and report write it.
+//! The plan of one run, as it appears in flags, plan files and reports.
 //!
 //! A plan is plain data. [`Plan::complete`] fills in its defaults and refuses what can't be run;
-//! after it, the accessors below have a value to return.
+//! only then do the accessors below have values to return.
 
 use std::net::IpAddr;
 use std::ops::Not;
@@ -31,7 +31,7 @@ pub struct Plan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Open model: rates that change over time, instead of one rate. The window is as long as all
-    /// stages together; the warm-up runs at the rate with which the first stage begins.
+    /// stages together; the warm-up runs at the initial rate of the first stage.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stage: Vec<Stage>,
     /// Open model: how arrivals are spaced.
@@ -42,23 +42,23 @@ pub struct Plan {
     /// Default: [`super::CONNS_OPEN_DEFAULT`] and [`super::CONNS_CLOSED_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conns: Option<usize>,
-    /// The most requests that one connection has in flight at once. A closed model keeps that many
-    /// in flight on each.
+    /// The most requests in flight on one connection. A closed model keeps that many in flight on
+    /// each.
     pub pipeline: usize,
-    /// Closed model: each connection starts a request once a period. Default: as soon as the last
+    /// Closed model: each connection starts one request per period. Default: as soon as the last
     /// one has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<Nanos>,
-    /// Intended requests of the window, which ends after them, or after `duration`. Default: as
-    /// many as `duration` allows.
+    /// Number of intended requests in the window, which ends after them or after `duration`,
+    /// whichever comes first. Default: as many as `duration` allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
     /// Length of the recorded (steady) window.
     pub duration: Nanos,
     /// Length of the load before the window, which isn't recorded.
     pub warmup: Nanos,
-    /// Longest time from sending a request to the end of its response; one that takes longer has
-    /// timed out. It also bounds the final drain.
+    /// Longest time from sending a request to the end of its response; a request that takes longer
+    /// has timed out. It also bounds the final drain.
     pub timeout: Nanos,
     /// The request's method.
     pub method: String,
@@ -67,8 +67,8 @@ pub struct Plan {
     /// The request's body: literal text, or `@FILE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// Scenarios, one of which each arrival picks by their weights. Default: the one request that
-    /// the fields above make.
+    /// Scenarios; each arrival picks one by weight. Default: the single request described by the
+    /// fields above.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scenario: Vec<Scenario>,
     /// The cores to run on, one shard each. Default: those of
@@ -77,18 +77,18 @@ pub struct Plan {
     pub cores: Option<CoreList>,
     /// How a shard waits for the next arrival.
     pub wait: Wait,
-    /// Who stamps the arrival of a response. Default: the kernel, or the program where the kernel
+    /// What stamps the arrival of a response. Default: the kernel, or the program where the kernel
     /// has no stamps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamps: Option<StampSource>,
     /// The sample of requests that the kernel stamps as they leave the host. Default:
-    /// [`super::STAMP_SENDS_DEFAULT`] with the kernel's stamps, where it stamps what leaves and a
+    /// [`super::STAMP_SENDS_DEFAULT`] if the kernel stamps responses and outgoing packets and a
     /// send leaves as a whole; else none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp_sends: Option<OneIn>,
-    /// The most sends that one system call may submit, each of one connection's requests: more are
-    /// cheaper, fewer keep the `sent` stamps exact.
-    /// Default: [`super::FLUSH_OPEN_DEFAULT`] and [`super::FLUSH_CLOSED_DEFAULT`].
+    /// The most sends that one system call may submit, each with one connection's requests: more
+    /// are cheaper, fewer keep the `sent` stamps exact. Default: [`super::FLUSH_OPEN_DEFAULT`] and
+    /// [`super::FLUSH_CLOSED_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush: Option<usize>,
     /// What happens to an arrival that finds no free connection.
@@ -97,8 +97,8 @@ pub struct Plan {
     /// Default: [`super::QUEUE_MAX_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_max: Option<Nanos>,
-    /// Longest time from when a request was due to the end of its response; one that takes longer
-    /// has expired. Default: none.
+    /// Longest time from a request's due time to the end of its response; a request that takes
+    /// longer has expired. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Nanos>,
     /// Whether connections are reused.
@@ -115,34 +115,34 @@ pub struct Plan {
     /// The Unix-domain socket of this machine to connect to, instead of the URL's host and port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unix: Option<PathBuf>,
-    /// A file with certificates of issuers, PEM, that are trusted besides the system's.
+    /// A PEM file with certificates of issuers to trust besides the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cacert: Option<PathBuf>,
-    /// A file with the client's certificate and those of its issuers, PEM. Default: none.
+    /// A PEM file with the client's certificate and those of its issuers. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<PathBuf>,
-    /// The file with its key, PEM.
+    /// The PEM file with the key of `cert`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// Whether any certificate of the target is accepted.
+    /// Whether to accept any certificate of the target.
     #[serde(skip_serializing_if = "Not::not")]
     pub insecure: bool,
-    /// What a connection's handshake begins with.
+    /// Whether a connection's handshake is full or resumes a session.
     #[serde(skip_serializing_if = "TlsSession::is_full")]
     pub tls_session: TlsSession,
     /// Local addresses to connect from, in turn. Default: the kernel chooses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<IpAddr>,
-    /// Open model with a warm-up: setup load is offered until no connection has been added for
-    /// this long.
+    /// Open model with a warm-up: setup load is offered until no connection has been added for this
+    /// long.
     pub settle: Nanos,
-    /// The shortest time for which that load is offered.
+    /// The shortest time for which setup load is offered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle_min: Option<Nanos>,
     /// Open model: connections to open before the first request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prewarm: Option<usize>,
-    /// Open model: idle connections to add after setup, beyond those that its load needed.
+    /// Open model: idle connections to add after setup, beyond those that the setup load needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spare: Option<usize>,
     /// The status codes that count as success.
@@ -177,7 +177,8 @@ pub enum Arrivals {
     Constant,
 }
 
-/// [`Wait::Hybrid`] polls for this long before an arrival, ns: kernel wake-ups are 5 to 30 µs late.
+/// How long before an arrival [`Wait::Hybrid`] starts polling, ns: kernel wake-ups are 5 to 30 µs
+/// late.
 pub const HYBRID_SPIN_NS: u64 = 50_000;
 
 /// How a shard waits for the next arrival.
@@ -188,17 +189,17 @@ pub enum Wait {
     Sleep,
     /// Sleep until shortly before it is due, then poll.
     Hybrid,
-    /// Poll all the time: takes a whole core.
+    /// Poll all the time: uses a whole core.
     Spin,
 }
 
-/// Who stamps the arrival of a response.
+/// What stamps the arrival of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StampSource {
     /// The kernel, at the response's last segment: latencies exclude the generator.
     Kernel,
-    /// The program, when it handles the response: latencies include its wake-up and its queue.
+    /// The program, when it handles the response: latencies include wake-up and queueing.
     User,
 }
 
@@ -206,9 +207,9 @@ pub enum StampSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Overload {
-    /// It waits and is sent late, which its corrected latency includes.
+    /// It waits and is sent late; its corrected latency includes the wait.
     Queue,
-    /// It waits for `queue_max` at most, then counts as unsent.
+    /// It waits for at most `queue_max`, then counts as unsent.
     Drop,
 }
 
@@ -222,25 +223,25 @@ pub enum Switch {
     Off,
 }
 
-/// What the TLS handshake of a connection begins with.
+/// How the TLS handshake of a connection begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TlsSession {
-    /// Nothing: each handshake is a full one, as of a new client.
+    /// With nothing: each handshake is full, like a new client's.
     Full,
-    /// The session of an earlier connection, if the target offered one.
+    /// With the session of an earlier connection, if the target offered one.
     Resume,
 }
 
 impl TlsSession {
-    /// Whether each handshake is a full one.
+    /// True if each handshake is full.
     pub fn is_full(&self) -> bool {
         *self == TlsSession::Full
     }
 }
 
 impl Switch {
-    /// Whether it is off.
+    /// True if it is off.
     pub fn is_off(&self) -> bool {
         *self == Switch::Off
     }
@@ -298,7 +299,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Whether its URL asks for TLS.
+    /// True if its URL is https.
     pub fn is_https(&self) -> bool {
         is_https(&self.target)
     }
@@ -313,15 +314,15 @@ impl Plan {
         self.conns.expect("the plan was completed")
     }
 
-    /// Users of a completed plan that is a closed loop without a period: each sends as soon as its
-    /// response has arrived.
+    /// The number of users if a completed plan is a closed loop without a period, in which each
+    /// user sends as soon as its response has arrived.
     pub fn unpaced_users(&self) -> Option<usize> {
         let is_unpaced = self.model() == Model::Closed && self.period.is_none();
         is_unpaced.then(|| self.conns() * self.pipeline)
     }
 
-    /// Whether the window ends after a number of requests of users who wait only for their
-    /// responses, so that its end isn't known in advance.
+    /// True if the window of a closed loop without a period ends after a number of requests, so
+    /// that its end isn't known in advance.
     pub fn ends_by_count(&self) -> bool {
         self.requests.is_some()
             && self.rate.is_none()
@@ -334,7 +335,7 @@ impl Plan {
         self.cores.as_ref().expect("the plan was completed").as_slice()
     }
 
-    /// Who stamps the responses of a completed plan.
+    /// What stamps the responses of a completed plan.
     pub fn stamps(&self) -> StampSource {
         self.stamps.expect("the plan was completed")
     }
@@ -344,13 +345,13 @@ impl Plan {
         self.flush.expect("the plan was completed")
     }
 
-    /// The end of the recorded window, which follows the warm-up; ns since the run's epoch.
+    /// The end of the recorded window, which follows the warm-up, ns since the run's epoch.
     pub fn end_ns(&self) -> u64 {
         self.warmup.0 + self.duration.0
     }
 }
 
-/// Whether a URL asks for TLS.
+/// True if a URL is https.
 pub(super) fn is_https(url: &str) -> bool {
     url.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"))
 }

@@ -1,9 +1,9 @@
-//! The plan as a report may show it: values that may be secret are replaced by their hashes.
+//! The plan as a report may show it: potentially secret values are replaced by their hashes.
 //!
-//! Reports get passed on, and a request may carry a password. No list knows every name that secrets
-//! go by, so only headers that can't hold one are shown. The hashes still show whether two runs
-//! sent the same request. For that they are unsalted, so they don't hide a value that can be
-//! guessed. The path is shown: without it, a report would be of little use.
+//! Reports get passed on, and a request may carry a password. No list covers every name that
+//! secrets go by, so only headers that can't hold one are shown. The hashes still show whether two
+//! runs sent the same request. That requires them to be unsalted, so they don't hide a value that
+//! can be guessed. The path is shown: without it, a report would be of little use.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::Plan;
 use crate::body::Body;
 use crate::scenario::{Scenario, Step};
 
-/// A plan without secrets, the only kind that gets into a report. A plan that is read from a report
-/// is trusted to be one.
+/// A plan without secrets, the only kind that a report contains. A plan read from a report is
+/// trusted to be one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Redacted(Plan);
 
@@ -49,7 +49,7 @@ const SHOWN: [&str; 25] = [
     "user-agent",
 ];
 
-/// Bytes of a SHA-256 digest that are shown, as two hexadecimal digits each.
+/// Bytes of a SHA-256 digest to show, as two hexadecimal digits each.
 const HASH_SHOWN: usize = 8;
 
 impl Redacted {
@@ -59,8 +59,8 @@ impl Redacted {
     }
 
     /// The plan with bodies, query values and the values of all headers but those in `SHOWN`
-    /// replaced by their hashes; `body` is the plan's own body, and `of_scenarios` has that of each
-    /// scenario. Names stay, also that of a body's file.
+    /// replaced by their hashes; `body` is the plan's own body, and `of_scenarios` has one for each
+    /// scenario. Names stay, including the name of a body's file.
     pub fn with_bodies(plan: &Plan, body: &Body, of_scenarios: &[Arc<Body>]) -> Redacted {
         assert_eq!(plan.scenario.len(), of_scenarios.len(), "a body for each scenario");
         let headers = |lines: &[String]| lines.iter().map(|line| redacted_header(line)).collect();
@@ -106,7 +106,7 @@ fn redacted_header(line: &str) -> String {
     match line.split_once(':') {
         Some((name, _)) if is_shown(name) => line.to_owned(),
         Some((name, value)) => format!("{name}: {}", hash(value.trim().as_bytes())),
-        // A line without a name may hold anything.
+        // A line without a name may contain anything.
         None => hash(line.as_bytes()),
     }
 }
@@ -165,7 +165,7 @@ fn shown_hash(sha256: &[u8; 32]) -> String {
 mod tests {
     use super::*;
 
-    // First digits of the test vectors for "abc" and for nothing (FIPS 180-4 examples).
+    // The first digits of the test vectors for "abc" and for the empty text (FIPS 180-4 examples).
     const ABC: &str = "sha256:ba7816bf8f01cfea";
     const EMPTY: &str = "sha256:e3b0c44298fc1c14";
 

@@ -1,7 +1,7 @@
-//! The request that a plan makes, as the bytes of its head.
+//! Renders the head of a plan's request.
 //!
-//! No error shows what may be a secret: it has the position of a header, and a URL without its
-//! credentials and its query.
+//! Errors don't show potential secrets: they give a header's position, and a URL without
+//! credentials and query.
 
 use http1::request::{Request, RequestError, RequestSpec};
 
@@ -9,7 +9,7 @@ use super::endpoint::{Endpoint, shown};
 use super::error::PlanError;
 use super::plan::Plan;
 
-/// Renders the head of the plan's request, which has a body of `body_bytes` bytes.
+/// Renders the head of the plan's request; the body has `body_bytes` bytes.
 ///
 /// # Errors
 /// The flag whose value can't be sent; for a header, its position.

@@ -1,4 +1,4 @@
-//! Scenarios: the requests of a plan that makes more than one, and how often each is made.
+//! Scenarios: the requests of a plan that makes more than one, and how often it makes each.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,21 +8,21 @@ pub const SCENARIOS_MAX: usize = 1_000;
 /// The largest weight of a scenario.
 pub const WEIGHT_MAX: u32 = 1_000_000;
 
-/// One of the things that users do, of which each arrival takes one.
+/// One of the things that users do; each arrival picks one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// The name of its results. Default: the method and the path of its step.
+    /// The name of its results. Default: the method and path of its step.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// How often it is taken, relative to the others' weights.
+    /// How often it is picked, relative to the others' weights.
     #[serde(default = "Scenario::weight_default")]
     pub weight: u32,
     /// Its step.
     pub step: [Step; 1],
 }
 
-/// A request of a scenario. Fields that it leaves out are the plan's.
+/// A scenario's request. Fields left out are the plan's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Step {
@@ -32,7 +32,7 @@ pub struct Step {
     /// The URL, or path and query on the host of the plan's URL, which all scenarios share.
     #[serde(alias = "path", skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Headers, each `Name: value`; one of the plan's with the same name isn't sent.
+    /// Headers, each `Name: value`; they replace the plan's headers of the same name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
     /// The body: literal text, or `@FILE`.

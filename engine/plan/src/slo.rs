@@ -14,24 +14,24 @@ use units::{Nanos, Scalar};
 #[schemars(into = "String", from = "String")]
 pub struct Objectives(Vec<Objective>);
 
-/// One objective: a figure, and the bound that it must stay below or reach.
+/// One objective: a metric and its bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Objective {
-    /// A figure of the corrected latencies, and its bound.
+    /// A metric of the corrected latencies, and its bound.
     Latency(LatencyMetric, Nanos),
     /// Requests without a good answer, as a percentage of all intended.
     Errors {
         /// The bound, percent.
         percent: f64,
     },
-    /// Answers per second of the window, of whatever status, as a share of the requests due in it.
+    /// Answers per second of the window, of any status, as a share of the requests due in it.
     Rate {
         /// The share to reach, above 0 and up to 1.
         share: f64,
     },
 }
 
-/// A figure of the corrected latencies.
+/// A metric of the corrected latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LatencyMetric {
     /// A percentile.
@@ -63,7 +63,7 @@ impl Objectives {
 }
 
 impl Objective {
-    /// The name of the figure, as it was written: `p99.9`, `errors`.
+    /// The metric's name, as written: `p99.9`, `errors`.
     pub fn metric(&self) -> String {
         match self {
             Objective::Latency(metric, _) => metric.to_string(),
@@ -117,7 +117,7 @@ pub struct InvalidObjectives {
     problem: Problem,
 }
 
-/// What is wrong with one of the objectives, and the cure.
+/// The problem with one of the objectives, and the cure.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 enum Problem {
     #[error("`{0}` has no bound; give METRIC<BOUND, e.g. p99<20ms,errors<0.1%")]
@@ -183,7 +183,7 @@ fn objective(text: &str) -> Result<Objective, Problem> {
             LatencyMetric::Percentile(percentile.ok_or_else(|| Problem::Metric(name.to_owned()))?)
         }
     };
-    // A bound without a unit is hardly meant in seconds.
+    // A bound without a unit is unlikely to mean seconds.
     let has_unit = bound.ends_with(|last: char| last.is_ascii_alphabetic());
     match bound.parse() {
         Ok(Nanos(ns)) if 0 < ns && has_unit => Ok(Objective::Latency(latency, Nanos(ns))),

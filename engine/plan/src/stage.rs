@@ -7,9 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use thiserror::Error;
 use units::{InvalidDuration, InvalidRate, Nanos, Rate, Scalar};
 
-/// A part of the window in which the rate is constant or changes evenly. As text
-/// `RATE:DURATION` or `FROM..TO:DURATION`; in documents a table of `rate`, or `from` and `to`, and
-/// `duration`.
+/// A part of the window in which the rate is constant or changes evenly. As text `RATE:DURATION` or
+/// `FROM..TO:DURATION`; in documents a table of `rate`, or `from` and `to`, and `duration`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Table", into = "Table")]
 pub struct Stage {
@@ -17,12 +16,12 @@ pub struct Stage {
     pub from: Rate,
     /// The rate at its end; may be zero.
     pub to: Rate,
-    /// How long it is.
+    /// Its length.
     pub duration: Nanos,
 }
 
 impl Stage {
-    /// Whether its rate changes.
+    /// True if its rate changes.
     pub fn is_ramp(&self) -> bool {
         self.from != self.to
     }
@@ -87,7 +86,7 @@ struct Table {
     /// Of a ramp: the rate at its end.
     #[serde(default, deserialize_with = "some_rate", skip_serializing_if = "Option::is_none")]
     to: Option<Rate>,
-    /// How long it is.
+    /// Its length.
     duration: Nanos,
 }
 

@@ -9,8 +9,8 @@ use super::error::PlanError;
 use super::plan::{Model, Plan};
 use super::stage::Stage;
 
-/// The most parts of a plan, each of which is a step in a stage and has results of its own: a shard
-/// keeps up to 0.7 MB for each.
+/// The most parts of a plan: steps in stages, each with its own results, for which a shard keeps up
+/// to 0.7 MB.
 pub const PARTS_MAX: usize = 1_000;
 
 impl Plan {
@@ -24,18 +24,18 @@ impl Plan {
         })
     }
 
-    /// Whether the rate isn't the same throughout the window: percentiles of all of it mix rates.
+    /// True if the rate changes within the window, so that its percentiles mix rates.
     pub fn rate_changes(&self) -> bool {
         let first = self.stage.first().map(|stage| stage.from);
         self.stage.iter().any(|stage| [stage.from, stage.to].map(Some) != [first; 2])
     }
 
-    /// The stages as `--stages` takes them.
+    /// The stages in the notation of `--stages`.
     pub fn stages_text(&self) -> String {
         self.stage.iter().map(ToString::to_string).collect::<Vec<String>>().join(",")
     }
 
-    /// Makes the window as long as its stages together, and refuses flags that contradict them.
+    /// Makes the window as long as all stages together, and refuses flags that contradict them.
     pub(super) fn complete_stages(&mut self) -> Result<(), PlanError> {
         if self.stage.is_empty() {
             return Ok(());

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 use units::Scalar;
 
-/// Status codes have three digits.
+/// Upper bound of status codes, which have three digits.
 pub const STATUS_MAX: usize = 1_000;
 
 /// A set of status codes, written as codes and classes: `200,404` or `2xx`.
@@ -20,7 +20,7 @@ pub struct StatusSet {
 }
 
 impl StatusSet {
-    /// Whether the set has this code; no set has one of more than three digits.
+    /// True if the set has this code; no set has a code of more than three digits.
     #[inline]
     pub fn holds(&self, status: u16) -> bool {
         self.holds.get(usize::from(status)).is_some_and(|holds| *holds)
@@ -28,14 +28,14 @@ impl StatusSet {
 }
 
 impl Default for StatusSet {
-    /// HTTP's own class of success, and the good answer to a conditional request. A redirect isn't
-    /// followed, so the requested content hasn't arrived.
+    /// HTTP's success class, and the good answer to a conditional request. Redirects aren't
+    /// followed, so a redirected request hasn't got its content.
     fn default() -> StatusSet {
         "2xx,304".parse().expect("the default is well-formed")
     }
 }
 
-/// A word that is neither a status code nor a class of them.
+/// A word that is neither a status code nor a class.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("invalid status `{0}`: give codes and classes, e.g. 200,404 or 2xx,3xx")]
 pub struct InvalidStatus(String);

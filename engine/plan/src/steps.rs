@@ -1,4 +1,4 @@
-//! The requests that a plan makes: one, or one for the step of each scenario.
+//! The requests that a plan makes: one, or one for each scenario's step.
 
 use super::endpoint::{Endpoint, shown};
 use super::error::PlanError;
@@ -6,7 +6,7 @@ use super::plan::{Plan, is_https};
 use super::scenario::{SCENARIOS_MAX, Scenario, Step, WEIGHT_MAX};
 
 impl Plan {
-    /// One plan for each request that this plan makes, with that request's values.
+    /// One plan per request that this plan makes, with that request's values.
     pub fn requests(&self) -> Vec<Plan> {
         if self.scenario.is_empty() {
             return vec![self.clone()];
@@ -37,14 +37,14 @@ impl Plan {
         self.scenario.iter().map(|scenario| scenario.weight).collect()
     }
 
-    /// The name of the results of the plan's one request.
+    /// The name under which the results of the plan's only request appear.
     pub fn request_name(&self) -> String {
         let endpoint = Endpoint::parse(&self.target).ok();
         let path = endpoint.map_or_else(String::new, |endpoint| endpoint.path);
         named_by(&self.method, &path)
     }
 
-    /// A step's URL: a whole one, a path on the plan's host, or else the plan's own URL.
+    /// A step's URL: a complete URL, a path on the plan's host, or by default the plan's URL.
     fn url_of(&self, url: Option<&str>) -> String {
         let url = match url {
             None => return self.target.clone(),
@@ -57,7 +57,7 @@ impl Plan {
         format!("{}{url}", &self.target[..scheme_end + host_end])
     }
 
-    /// Names the scenarios that have no name, and refuses those that can't be run.
+    /// Names the unnamed scenarios, and refuses those that can't be run.
     pub(super) fn complete_scenarios(&mut self) -> Result<(), PlanError> {
         let refuse = |at: usize, problem: String, cure: &str| {
             Err(PlanError::new("--targets", format!("#{}", at + 1), problem, cure))
@@ -108,7 +108,7 @@ impl Plan {
         Ok(())
     }
 
-    /// This name, followed by a number if a scenario already has it.
+    /// This name, with a number appended if a scenario already has it.
     fn unused_name(&self, name: &str) -> String {
         let numbered = (2..).map(|number| format!("{name} #{number}"));
         let mut names = std::iter::once(name.to_owned()).chain(numbered);
@@ -117,7 +117,7 @@ impl Plan {
     }
 }
 
-/// The name of a request that has no name: its method and its path without the query.
+/// The name for an unnamed request: its method and its path without the query.
 fn named_by(method: &str, path: &str) -> String {
     format!("{method} {}", path.split('?').next().unwrap_or_default())
 }

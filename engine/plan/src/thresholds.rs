@@ -10,28 +10,28 @@ use crate::PlanError;
 use crate::flatten::flatten;
 
 /// The thresholds beyond which a run is suspect or invalid, as far as a plan may change them.
-/// Shares are fractions of 1. Bounds that no plan needs to change stand beside their rules.
+/// Shares are fractions of 1. Bounds that no plan needs to change are defined with their rules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thresholds {
-    /// Share of the intended requests that may be missing among the sent ones.
+    /// Share of intended requests that may remain unsent.
     pub unsent: f64,
-    /// What the generator may add to the requests at p90 and above, whatever their latency, µs. The
-    /// sends may be as much burstier than planned as this explains.
+    /// What the generator may add to requests at p90 and above, whatever their latency, µs. Sends
+    /// may be burstier than planned by as much as this explains.
     pub lateness_floor_us: f64,
-    /// What the generator added to the requests at corrected p50, or at p90, p99 or p99.9 if it is
-    /// above [`Thresholds::lateness_floor_us`], as a share of their latency; and receive lateness
-    /// against naive at p50 and p99, where latencies contain it.
+    /// What the generator may add to requests at corrected p50, and at p90, p99 and p99.9 if it
+    /// exceeds [`Thresholds::lateness_floor_us`], as a share of their latency. The same bound
+    /// applies to receive lateness against naive p50 and p99 where latencies include it.
     pub client_share: f64,
-    /// Busy share of a shard; of a closed loop only if its users wait for the generator.
+    /// Busy share of a shard; in a closed loop, only if its users wait for the generator.
     pub busy: f64,
-    /// Share of the latencies that may differ by more than 5 % between the window's first and last
+    /// Share of latencies that may differ by more than 5 % between the window's first and last
     /// quarter, beyond chance.
     pub drift: f64,
-    /// The percentile for which a run must have enough samples.
+    /// The percentile for which a run needs enough samples.
     pub percentile: f64,
-    /// Share of a shard's time that others may take: stolen by the hypervisor, waiting for its
-    /// core, or while its core served the interface's interrupts.
+    /// Share of a shard's time that may be lost to others: stolen by the hypervisor, spent waiting
+    /// for its core, or spent on the interface's interrupts on its core.
     pub stolen: f64,
     /// Share of the intended requests without a good answer.
     pub errors: f64,
@@ -60,7 +60,7 @@ impl Thresholds {
         entries.map(|(name, value)| (name, value.as_f64().unwrap_or(f64::NAN))).collect()
     }
 
-    /// Changes one bound.
+    /// Sets one bound.
     pub fn set(&mut self, bound: &Bound) {
         let mut fields = serde_json::to_value(&*self).expect("bounds are numbers");
         fields[&bound.name] = bound.value.into();
@@ -91,7 +91,7 @@ impl Thresholds {
     }
 }
 
-/// One bound by its name: `busy=0.9`.
+/// A bound by name: `busy=0.9`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     name: String,
@@ -114,7 +114,7 @@ fn shown(text: &str) -> String {
 /// A text that isn't a bound.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidBound {
-    /// Name or value is missing, or the value isn't a number.
+    /// The name or the value is missing, or the value isn't a number.
     #[error("invalid threshold `{}`: give NAME=VALUE, e.g. busy=0.9", shown(.0))]
     Malformed(String),
     /// No bound has this name.

@@ -1,33 +1,33 @@
-//! What the generator added to corrected latencies, by how long these were.
+//! The latency that the generator added, by corrected latency.
 //!
-//! The quantile of a lateness belongs to other requests than the same quantile of a latency: those
-//! that were late may be the fastest, and then a p99 caused by the target's queue would count as
-//! the generator's. So the lateness is summed up by corrected latency, in buckets of a sixteenth of
-//! an octave, and the mean is taken of the requests at a latency. A request that was given up
-//! before the generator noticed it adds its whole age.
+//! The quantile of a lateness belongs to other requests than the same quantile of a latency: the
+//! late ones may be the fastest, and then a p99 caused by the target's queue would be blamed on the
+//! generator. So lateness is summed by corrected latency, in buckets of a sixteenth of an octave,
+//! and averaged over the requests at a given latency. A request that was given up before the
+//! generator noticed it adds its whole age.
 //!
-//! Requests that a connection was added to the pool for are counted in the same buckets: their
-//! share, times what opening one takes here, is added too, without what a lost segment or a
-//! stalling target takes. The verdict counts no more of it than a percentile is above naive's,
-//! since other causes may have taken as long.
+//! Requests for which a connection was added to the pool are counted in the same buckets: their
+//! share, times the usual cost of opening one on this machine, is added too, excluding lost
+//! segments and stalling targets. The verdict counts at most the difference between a percentile
+//! and naive's, since other causes may have taken as long.
 //!
 //! A request's wait on a busy connection isn't counted here, although the response ahead of it may
-//! have arrived and not been handled yet: how much earlier it would have left otherwise can't be
-//! known. The last response's lateness alone would be exact for the first in the queue, and next to
-//! nothing for those behind it; passed on from each to the next, it would assume that the target
-//! answers as fast as it is asked. What is measured instead is for what share of their time in
-//! flight responses waited for the generator; the verdict reports it if requests did wait
+//! have arrived and not been handled yet: how much earlier the request would have left can't be
+//! known. The last response's lateness alone would be exact for the first request in the queue, and
+//! next to nothing for those behind it; passing it down the queue would assume that the target
+//! answers as fast as it is asked. What is measured instead is the share of their time in flight
+//! for which responses waited for the generator; the verdict reports it if requests did wait
 //! (`report/rules/client.rs`).
 
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// Buckets of an octave, as a power of two.
+/// Buckets per octave, as a power of two.
 const OCTAVE_BITS: u32 = 4;
 /// Buckets for every latency that 64 bits can hold, ns.
 const BUCKETS: usize = ((u64::BITS - OCTAVE_BITS + 1) << OCTAVE_BITS) as usize;
-/// A mean is taken of at least so many requests, from neighbouring buckets if need be.
+/// A mean is taken over at least this many requests, from neighbouring buckets if need be.
 const REQUESTS_MIN: u64 = 10;
 
 /// The requests of one bucket.
@@ -35,7 +35,7 @@ const REQUESTS_MIN: u64 = 10;
 struct Bucket {
     requests: u64,
     added_ns: u128,
-    /// Those that a connection was added to the pool for.
+    /// Those for which a connection was added to the pool.
     opened: u64,
 }
 
@@ -64,7 +64,7 @@ impl Bucket {
     }
 }
 
-/// The generator's part of latencies, by latency.
+/// The generator's part of the latency, by latency.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "Vec<Bucket>", try_from = "Vec<Bucket>")]
 pub struct Added {
@@ -94,13 +94,13 @@ impl Default for Added {
 }
 
 impl Added {
-    /// A request took `latency_ns`, of which the generator added `added_ns`.
+    /// Adds a request that took `latency_ns`, `added_ns` of which the generator added.
     #[inline]
     pub fn record(&mut self, latency_ns: u64, added_ns: u64) {
         self.record_n(latency_ns, added_ns, 1);
     }
 
-    /// The same of `requests` requests.
+    /// The same for `requests` requests.
     #[inline]
     pub fn record_n(&mut self, latency_ns: u64, added_ns: u64, requests: u64) {
         let bucket = &mut self.buckets[bucket(latency_ns)];
@@ -108,23 +108,24 @@ impl Added {
         bucket.added_ns += u128::from(added_ns) * u128::from(requests);
     }
 
-    /// A connection was added to the pool for a request that took `latency_ns`, and was recorded.
+    /// Counts a recorded request that took `latency_ns` and for which a connection was added to the
+    /// pool.
     pub fn opened(&mut self, latency_ns: u64) {
         self.buckets[bucket(latency_ns)].opened += 1;
     }
 
-    /// What was added on average, ns; `None` of no request.
+    /// The mean added, ns; `None` without requests.
     pub fn mean_ns(&self) -> Option<f64> {
         Bucket::sum(&self.buckets[..]).mean_ns()
     }
 
-    /// What was added on average to the requests that took about this long, ns: those of its
-    /// bucket, or of as many buckets around it as hold ten requests.
+    /// The mean added to requests that took about this long, ns: those in its bucket, or in as many
+    /// buckets around it as hold ten requests.
     pub fn mean_at_ns(&self, latency_ns: u64) -> Option<f64> {
         self.around(latency_ns).mean_ns()
     }
 
-    /// The share of these requests that a connection was added to the pool for.
+    /// The share of these requests for which a connection was added to the pool.
     pub fn opened_at(&self, latency_ns: u64) -> f64 {
         self.around(latency_ns).opened()
     }
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn the_mean_is_that_of_the_requests_at_a_latency() {
         let mut added = Added::default();
-        // The fast ones were late and the slow ones weren't: quantiles of the lateness would say
+        // The fast ones were late and the slow ones weren't: quantiles of the lateness would show
         // the opposite.
         added.record_n(50_000, 20_000, 900);
         added.record_n(10_000_000, 100, 100);
@@ -199,14 +200,14 @@ mod tests {
         let mut added = Added::default();
         assert_eq!((added.mean_ns(), added.mean_at_ns(1_000)), (None, None));
         added.record(1_000_000, 7);
-        assert_eq!(added.mean_at_ns(1), Some(7.0), "it is all that there is");
+        assert_eq!(added.mean_at_ns(1), Some(7.0), "there are no others");
         added.record_n(1_100_000, 18, 10);
         assert_eq!(added.mean_at_ns(1_000_000), Some(17.0));
         assert_eq!(added.mean_at_ns(1_100_000), Some(18.0), "these are enough");
     }
 
     #[test]
-    fn connections_are_told_of_the_requests_that_they_were_opened_for() {
+    fn opened_connections_are_counted_at_the_latency_of_their_requests() {
         let mut added = Added::default();
         added.record_n(50_000, 0, 900);
         added.record_n(10_000_000, 0, 100);

@@ -1,33 +1,33 @@
-//! What a recorder needs to know of the plan.
+//! A recorder's settings, taken from the plan.
 //!
-//! A request's stage is that of its intended time, so it is a function of the plan, as its step is
-//! one of its number: neither a connection nor a raw sample keeps it, and `verify` derives it.
+//! A request's stage follows from its intended time, as its step follows from its number: neither a
+//! connection nor a raw sample stores it, and `verify` derives it.
 
 use plan::status::StatusSet;
 use plan::{Model, Plan};
 use serde::{Deserialize, Serialize};
 
-/// What a recorder takes from the plan.
+/// A recorder's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecorderConfig {
     /// Start of the window, ns since the epoch.
     pub window_ns: u64,
-    /// End of the window as planned, ns since the epoch; its start where only the run shows when it
-    /// ends, whose series then begins with the shortest intervals.
+    /// Planned end of the window, ns since the epoch; the window's start if the end isn't known in
+    /// advance: the series then begins with the shortest intervals.
     pub end_ns: u64,
-    /// Whether requests follow a schedule, in order: then their arrivals are kept as evidence.
+    /// True if requests follow a schedule, in order: their arrivals are then kept as evidence.
     pub scheduled: bool,
-    /// Which statuses are successes.
+    /// The statuses that are successes.
     pub success: StatusSet,
-    /// How many steps there are.
+    /// The number of steps.
     pub steps: usize,
-    /// Where each stage but the first begins, ns since the epoch.
+    /// The start of each stage but the first, ns since the epoch.
     pub stage_starts_ns: Vec<u64>,
 }
 
 impl RecorderConfig {
-    /// How many parts are recorded beside the whole, each of a step in a stage: none where there is
-    /// one of both, which is the whole.
+    /// The number of parts recorded beside the whole, one for each step in each stage; none if
+    /// there is only one step and one stage, which is the whole.
     pub fn parts(&self) -> usize {
         let parts = self.steps.max(1) * self.stages();
         if parts < 2 { 0 } else { parts }
@@ -37,7 +37,7 @@ impl RecorderConfig {
         self.stage_starts_ns.len() + 1
     }
 
-    /// The part of a request of this step that was due then.
+    /// The part that a request of this step belongs to if it was due at this time.
     pub fn part(&self, step: u16, intended_ns: u64) -> usize {
         let stage = self.stage_starts_ns.partition_point(|start_ns| *start_ns <= intended_ns);
         usize::from(step) * self.stages() + stage

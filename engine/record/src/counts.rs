@@ -1,8 +1,8 @@
-//! How many requests ended how: every counter of a shard, a report and an interval, spelled once.
+//! How many requests ended how: every counter of a shard, a report and an interval, defined once.
 //!
-//! To add a counter, add a field here and count it. Shards and agents add up field by field, and
-//! the report shows the fields as they are. Counting is a plain addition: the maps of the document
-//! are built when it is written.
+//! To add a counter, add a field here and count it. Shards and agents are added field by field, and
+//! the report shows the fields as they are. Counting is a plain addition: the document's maps are
+//! built when it is written.
 
 use std::collections::BTreeMap;
 
@@ -23,14 +23,14 @@ pub struct Counts {
     pub sent: u64,
     /// Of these, handed to the kernel before the end of the window.
     pub sent_in_window: u64,
-    /// Of the sent, those that never had a connection: failed, under the cause of the failed
+    /// Of the sent, those that never had a connection: failed, with the cause of the failed
     /// connect.
     pub unconnected: u64,
     /// Never sent.
     pub unsent: u64,
     /// The unsent by reason.
     pub unsent_reasons: CountsBy<UnsentReason>,
-    /// Ended by a complete response, whatever its status.
+    /// Ended by a complete response, with any status.
     pub answered: u64,
     /// Not answered within the timeout or the deadline.
     pub timed_out: u64,
@@ -45,12 +45,12 @@ pub struct Counts {
     /// Answered requests whose response was stamped by the kernel when it arrived; the others have
     /// the time at which the program handled it.
     pub stamped_by_kernel: u64,
-    /// Of the answered, those whose stamp said that the response had come before its request left,
-    /// or after it was handled, and was taken for that moment.
+    /// Of the answered, those whose stamp was earlier than the sending of the request or later than
+    /// the handling of the response, and was moved to that time.
     pub stamps_clamped: u64,
-    /// Of the sent, those of the sample for which the kernel was asked when they left the host.
+    /// Of the sent, the sampled ones for which a kernel stamp of leaving the host was requested.
     pub sends_sampled: u64,
-    /// Of these, those for which it said so.
+    /// Of these, those that the kernel stamped.
     pub sends_stamped: u64,
     /// Answered requests whose status is not a success.
     pub unexpected_status: u64,
@@ -62,50 +62,49 @@ pub struct Counts {
     pub connection_errors: CountsBy<Cause>,
     /// Connections opened, from setup to drain.
     pub connects: u64,
-    /// Of these, in the window: by how much the pool had to grow, or to be replaced, under
-    /// measurement.
+    /// Of these, in the window: pool growth and replacements under measurement.
     pub connects_in_window: u64,
-    /// Of these, those that replaced no other connection: by how much the pool grew under
-    /// measurement. Without keep-alive every request opens its own, and none counts.
+    /// Of these, those that replaced no other connection: pool growth under measurement. 0 without
+    /// keep-alive, where every request opens its own.
     pub pool_grew: u64,
-    /// Users: of a closed model its users, of an open one the connections that were open, or were
-    /// being opened, in the window.
+    /// Users: in a closed model its users, in an open one the connections that were open, or being
+    /// opened, in the window.
     pub users: u64,
-    /// Of these, those that spent half of the window or more on what brought no answer: waiting for
-    /// a response or a connection, or on requests that failed.
+    /// Of these, those that spent half of the window or more without result: waiting for a response
+    /// or a connection, or on requests that failed.
     pub users_blocked: u64,
-    /// How often bytes arrived that no request was waiting for.
+    /// How often bytes arrived while no request was waiting for any.
     pub unsolicited: u64,
     /// Responses that were followed by further bytes.
     pub trailing: u64,
     /// Of the sent, those that left in one send with others of their connection.
     pub shared_sends: u64,
     /// Of the answered, those whose response came in one receive with others of their connection,
-    /// and shares the stamp of its arrival with them.
+    /// and so shares their arrival stamp.
     pub shared_receives: u64,
     /// Of the answered, those that may have the latency of another request of their connection:
-    /// pipelined ones since it was last empty, where it ended by a timeout or with a response too
-    /// many.
+    /// pipelined requests since the connection was last empty, if it ended by a timeout or with a
+    /// surplus response.
     pub doubtful: u64,
     /// Of the answered, those whose response came before the request was completely sent.
     pub incomplete_uploads: u64,
-    /// Setup load, recorded nowhere else.
+    /// Counts of the setup load, which is recorded nowhere else.
     pub setup: SetupCounts,
-    /// Load of the warm-up, recorded nowhere else.
+    /// Counts of the warm-up's load, which is recorded nowhere else.
     pub warmup: WarmupCounts,
 }
 
-/// Counts of a run under way: see [`Counts::so_far`].
+/// Counts of a run in progress: see [`Counts::so_far`].
 pub type CountsSoFar = [u64; 10];
 
-/// What became of the requests that were due in the warm-up.
+/// The outcomes of the requests due in the warm-up.
 #[derive(AddAssign, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WarmupCounts {
     /// Handed to the kernel, or failed because no connection could be opened.
     pub sent: u64,
-    /// Of these, handed to the kernel in the window: what the load before it had left over.
+    /// Of these, handed to the kernel in the window: the backlog of the load before it.
     pub sent_in_window: u64,
-    /// Of the sent, those ended by a whole response.
+    /// Of the sent, those ended by a complete response.
     pub answered: u64,
     /// Of these, those whose response came in the window.
     pub answered_in_window: u64,
@@ -118,7 +117,7 @@ pub struct WarmupCounts {
 }
 
 impl WarmupCounts {
-    /// Counts how a request ended; `in_window`: within the window.
+    /// Counts a request's outcome; `in_window`: within the window.
     pub fn ended(&mut self, outcome: Outcome, in_window: bool) {
         match outcome {
             Outcome::Answered(_) => {
@@ -133,24 +132,24 @@ impl WarmupCounts {
     }
 }
 
-/// What was done before the epoch of the run.
+/// Counts from before the epoch of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetupCounts {
     /// Handed to the kernel, or failed because no connection could be opened.
     pub sent: u64,
-    /// Of these, those ended by a whole response.
+    /// Of these, those ended by a complete response.
     pub answered: u64,
     /// Of the sent, those that failed or timed out, by cause.
     pub errors: CountsBy<Cause>,
     /// Of the sent, those given up in flight when setup ended.
     pub abandoned: u64,
-    /// Whether the pool of connections had settled when setup ended, on all shards; `None` for a
-    /// setup that doesn't wait for that. Without one that could be opened, it hadn't.
+    /// True if the connection pool had settled on all shards when setup ended; `None` for a setup
+    /// that doesn't wait for that. A pool without a connection hasn't settled.
     pub settled: Option<bool>,
 }
 
 impl SetupCounts {
-    /// Counts how a request ended. What was never sent is planned for no later time.
+    /// Counts a request's outcome. Unsent requests aren't counted: setup load has no plan to keep.
     pub fn ended(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Answered(_) => self.answered += 1,
@@ -175,8 +174,8 @@ impl std::ops::AddAssign for SetupCounts {
     }
 }
 
-/// What happened in one interval of the run: first to the requests that were due in it, then what
-/// happened in it to requests of the window whenever they were due.
+/// Counts of one interval of the run: first of the requests that were due in it, then of what
+/// happened in it to requests of the window, whenever they were due.
 #[derive(
     AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
 )]
@@ -193,21 +192,21 @@ pub struct IntervalCounts {
     pub unexpected_status: u64,
     /// Of those sent, timed out, failed or abandoned.
     pub errors: u64,
-    /// Requests due in the window that were sent in this interval. Those sent after the window's
-    /// end are in none, and so are those of the warm-up.
+    /// Requests due in the window that were sent in this interval. Requests sent after the window's
+    /// end are in no interval, and neither are the warm-up's.
     pub sends: u64,
-    /// Requests due in the window whose whole response came in this interval, of any status. Those
-    /// answered after the window's end are in none, and so are those of the warm-up.
+    /// Requests due in the window whose complete response, of any status, came in this interval.
+    /// Requests answered after the window's end are in no interval, and neither are the warm-up's.
     pub answers: u64,
 }
 
-/// Whether a status leads elsewhere: 304 doesn't.
+/// True if a status redirects; 304 doesn't.
 pub fn leads_elsewhere(status: u16) -> bool {
     (300..400).contains(&status) && status != 304
 }
 
 impl Counts {
-    /// No request yet, with all the memory that counting takes.
+    /// No requests, with all memory for counting allocated.
     pub fn preallocated() -> Counts {
         Counts {
             unsent_reasons: CountsBy::preallocated(),
@@ -225,34 +224,34 @@ impl Counts {
         self.intended.saturating_sub(self.answered.saturating_sub(self.unexpected_status))
     }
 
-    /// Answers whose status isn't one of `expected`.
+    /// Answers whose status isn't in `expected`.
     pub fn unexpected(&self, expected: &StatusSet) -> u64 {
         let unexpected = self.status.iter().filter(|(status, _)| !expected.holds(*status));
         unexpected.fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
-    /// Requests that have a corrected latency: those that failed or were dropped have none.
+    /// Requests with a corrected latency: all but failed and dropped ones.
     pub fn with_latency(&self) -> u64 {
         let dropped = self.unsent_reasons.of(UnsentReason::Dropped);
         self.intended.saturating_sub(self.failed).saturating_sub(dropped)
     }
 
-    /// Requests that failed for lack of something on the generator's machine: ports, files, memory,
-    /// the body to be sent.
+    /// Requests that failed because the generator's machine lacked something: ports, files, memory,
+    /// or the body to send.
     pub fn failed_here(&self) -> u64 {
         let here = Cause::LOCAL.into_iter().chain([Cause::BodyUnreadable]);
         here.fold(0, |sum, cause| sum.saturating_add(self.errors.of(cause)))
     }
 
-    /// Requests that were never sent and say nothing of the target by that: all of the unsent but
-    /// those dropped while the target kept every connection busy, which have no latency either.
+    /// Unsent requests that aren't the target's fault: all but those dropped while the target kept
+    /// every connection busy, which have no latency either.
     pub fn unsent_here(&self) -> u64 {
         let dropped = self.unsent_reasons.of(UnsentReason::Dropped);
         self.unsent.saturating_sub(dropped.min(self.capped))
     }
 
-    /// Requests without a good answer, and all of which they are, as far as they speak of the
-    /// target: what failed here, or was never sent here ([`Counts::unsent_here`]), is in neither.
+    /// The requests without a good answer, and all requests, as far as they reflect on the target:
+    /// neither includes requests that failed here or were unsent here ([`Counts::unsent_here`]).
     pub fn of_target(&self) -> (u64, u64) {
         let own = self.unsent_here().saturating_add(self.failed_here());
         (self.bad().saturating_sub(own), self.intended.saturating_sub(own))
@@ -263,8 +262,8 @@ impl Counts {
         self.timed_out + self.failed + self.abandoned
     }
 
-    /// Answers that led elsewhere, where the client didn't follow; those with a status of
-    /// `expected` are successes.
+    /// Redirects, which the client didn't follow, except those with a status in `expected`, which
+    /// are successes.
     pub fn redirects(&self, expected: &StatusSet) -> u64 {
         let redirects = self
             .status
@@ -273,14 +272,14 @@ impl Counts {
         redirects.fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
-    /// Counts so many requests as intended and given up unsent.
+    /// Counts this many requests as intended and given up unsent.
     pub fn unsent_n(&mut self, reason: UnsentReason, count: u64) {
         self.intended += count;
         self.unsent += count;
         self.unsent_reasons.add_n(reason, count);
     }
 
-    /// Counts how a request ended. That it was intended, and sent, is counted when it happens.
+    /// Counts a request's outcome. That it was intended and sent is counted when it happens.
     #[inline]
     pub fn ended(&mut self, outcome: Outcome) {
         match outcome {
@@ -304,8 +303,8 @@ impl Counts {
         }
     }
 
-    /// The requests and how they ended: intended, sent, unsent, answered, timed out, failed,
-    /// abandoned.
+    /// The number of requests and of each outcome: intended, sent, unsent, answered, timed out,
+    /// failed, abandoned.
     pub fn outcomes(&self) -> [u64; 7] {
         [
             self.intended,
@@ -318,9 +317,8 @@ impl Counts {
         ]
     }
 
-    /// What can be followed while the run goes on: [`Counts::outcomes`], answers of a status that
-    /// isn't a success, and what the warm-up sent and what was answered of it. None of them ever
-    /// falls.
+    /// The counts shown during the run: [`Counts::outcomes`], answers whose status isn't a success,
+    /// and the warm-up's sent and answered requests. None of them ever decreases.
     pub fn so_far(&self) -> CountsSoFar {
         let [intended, sent, unsent, answered, timed_out, failed, abandoned] = self.outcomes();
         let WarmupCounts { sent: warmup_sent, answered: warmup_answered, .. } = self.warmup;
@@ -338,7 +336,7 @@ impl Counts {
         ]
     }
 
-    /// Counts of which only these are known, in the order of [`Counts::outcomes`].
+    /// Counts with only these known, in the order of [`Counts::outcomes`].
     pub fn of_outcomes(outcomes: [u64; 7]) -> Counts {
         let [intended, sent, unsent, answered, timed_out, failed, abandoned] = outcomes;
         Counts {
@@ -353,7 +351,7 @@ impl Counts {
         }
     }
 
-    /// Whether each intended request was sent or not, and each sent one ended: `intended = sent +
+    /// True if each intended request was sent or not, and each sent one ended: `intended = sent +
     /// unsent` and `sent = answered + timed_out + failed + abandoned`.
     pub fn every_request_ended(&self) -> bool {
         let ended = [self.answered, self.timed_out, self.failed, self.abandoned]
@@ -367,14 +365,14 @@ impl Counts {
         self.sent_in_window.saturating_add(self.warmup.sent_in_window)
     }
 
-    /// Responses of the whole run: in the window, in warm-up and in setup.
+    /// Responses of the whole run: in setup, the warm-up and the window.
     pub fn answered_ever(&self) -> u64 {
         let before = self.warmup.answered.saturating_add(self.setup.answered);
         self.answered.saturating_add(before)
     }
 
-    /// How many requests were sent before the window and how they ended, which is the same number:
-    /// in setup, and in the warm-up.
+    /// Requests sent before the window and their outcomes, which must be equal: in setup, and in
+    /// the warm-up.
     pub fn before_the_window(&self) -> [(u64, u64); 2] {
         let SetupCounts { sent, answered, errors, abandoned, .. } = &self.setup;
         let warmup = &self.warmup;
@@ -385,7 +383,7 @@ impl Counts {
         .map(|(sent, ended)| (sent, ended.into_iter().fold(0, u64::saturating_add)))
     }
 
-    /// Whether all sums add up.
+    /// True if all sums add up.
     pub fn adds_up(&self) -> bool {
         self.every_request_ended()
             && self.before_the_window().iter().all(|(sent, ended)| sent == ended)
@@ -418,17 +416,17 @@ impl Counts {
     }
 }
 
-/// What a count can be kept by.
+/// A key that counts are kept by.
 pub trait Key: Copy + PartialEq {
-    /// What the keys are, in words.
+    /// The kind of key, in words.
     const WHAT: &'static str;
-    /// How many there are at most.
+    /// The maximum number of different keys.
     const MAX: usize;
 
     /// The key's name in a document.
     fn name(&self) -> String;
 
-    /// The key of this name.
+    /// The key with this name.
     fn from_name(name: &str) -> Option<Self>;
 }
 
@@ -473,18 +471,18 @@ impl Key for u16 {
     }
 }
 
-/// Counts by name as a document has them; what never occurred is left out.
+/// Counts by name, as in documents; zeros are left out.
 type ByName = BTreeMap<String, u64>;
 
-/// How often each of several things occurred. It is searched from its start, in the order in which
-/// they occurred first: a run has one status, or a few.
+/// Counts by key. It is searched from the start, in order of first occurrence: a run has one
+/// status, or a few.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "ByName", try_from = "ByName", bound = "K: Key")]
 #[schemars(bound = "")]
 pub struct CountsBy<K>(Vec<(K, u64)>);
 
 impl<K: Key> CountsBy<K> {
-    /// None yet, with room for all that there are, so that counting doesn't allocate.
+    /// Empty, with room for all keys, so that counting doesn't allocate.
     pub(super) fn preallocated() -> CountsBy<K> {
         CountsBy(Vec::with_capacity(K::MAX))
     }
@@ -495,7 +493,7 @@ impl<K: Key> CountsBy<K> {
         self.add_n(key, 1);
     }
 
-    /// Counts `count` of one kind.
+    /// Counts `count` of this key.
     #[inline]
     pub fn add_n(&mut self, key: K, count: u64) {
         match self.0.iter_mut().find(|(known, _)| *known == key) {
@@ -504,22 +502,22 @@ impl<K: Key> CountsBy<K> {
         }
     }
 
-    /// How many there were of this kind.
+    /// The count of this key.
     pub fn of(&self, key: K) -> u64 {
         self.0.iter().find(|(known, _)| *known == key).map_or(0, |(_, count)| *count)
     }
 
-    /// What occurred, and how often, in the order of the first of each.
+    /// The keys and their counts, in order of first occurrence.
     pub fn iter(&self) -> impl Iterator<Item = (K, u64)> {
         self.0.iter().copied()
     }
 
-    /// How many there were in all; saturates, since the numbers of a document may be any.
+    /// The sum of all counts; saturates, since a document may hold any numbers.
     pub fn total(&self) -> u64 {
         self.iter().fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
-    /// The counts by the names of what occurred.
+    /// The counts by name.
     pub fn by_name(&self) -> BTreeMap<String, u64> {
         self.iter().map(|(key, count)| (key.name(), count)).collect()
     }
@@ -559,7 +557,7 @@ impl<K: Key> From<CountsBy<K>> for ByName {
     }
 }
 
-/// A name in a document that stands for nothing known here.
+/// A name in a document that isn't known here.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown {what} `{name}`")]
 pub struct UnknownName {
@@ -606,7 +604,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_outcome_is_counted_once_and_by_its_cause() {
+    fn every_outcome_is_counted_once_by_its_cause() {
         let counts = counted(&OUTCOMES);
         assert_eq!(counts.outcomes(), [7, 6, 1, 2, 2, 1, 1]);
         assert_eq!((counts.status.of(200), counts.status.of(404)), (1, 0));
@@ -630,7 +628,8 @@ mod tests {
         assert_eq!((counts.bad(), counts.failed_here(), counts.of_target()), (6, 0, (5, 6)));
         counts += counted(&own);
         assert_eq!((counts.bad(), counts.failed_here(), counts.of_target()), (11, 4, (5, 6)));
-        // Dropped while all connections were busy: the target's, as far as the cap was reached.
+        // Dropped while all connections were busy: the target's fault, as far as the cap was
+        // reached.
         counts.capped = 9;
         assert_eq!((counts.unsent_here(), counts.of_target()), (1, (6, 7)));
     }
@@ -661,7 +660,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_that_do_not_add_up_are_seen() {
+    fn sums_that_do_not_add_up_are_detected() {
         let counts = counted(&OUTCOMES);
         assert!(counts.every_request_ended());
         assert!(!Counts { answered: 3, ..counts.clone() }.every_request_ended());

@@ -1,19 +1,18 @@
-//! Where outcomes become numbers: the counters and distributions of one shard, and what the shard
-//! used itself.
+//! Where outcomes become numbers: one shard's counters and distributions, and its own resource use.
 //!
 //! [`recorder::Recorder`] takes each request of the window exactly once, with its stamps and its
 //! outcome, and decides nothing. What counts where:
 //!
 //! - **Naive latency**, received − sent: every request that was sent and didn't fail.
 //! - **Corrected latency**, received − intended: every intended request that neither failed nor was
-//!   dropped. One that is abandoned in the drain, or never sent, counts with its age.
+//!   dropped. A request abandoned in the drain, or never sent, counts with its age.
 //! - **Failed and dropped requests have no latency**, because a fast failure would improve the
 //!   percentiles. They are counted by cause.
 //! - **A request for which no connection could be opened has failed.** It counts as `sent`, so that
 //!   the sums close, but neither as `sent_in_window` nor among the sends whose pattern is tested:
 //!   it never reached the target.
-//! - `waited` counts the arrivals that found no idle connection, `capped` those for which none
-//!   could be opened.
+//! - `waited` counts arrivals that found no idle connection, `capped` those for which none could be
+//!   opened.
 
 pub mod added;
 pub mod config;

@@ -2,23 +2,23 @@
 //! times latency.
 //!
 //! L = λ·W (Little, "A proof for the queuing formula L = λW", 1961). Over a finite window it is
-//! exact when each stay counts with the part of it inside the window (Little and Graves, "Little's
-//! Law", 2008). The two sides come from different places: the shard's live count of requests on the
-//! wire, read each time it changes, and the stamps that the requests were recorded with. So it
-//! checks the bookkeeping: a request that was lost or counted twice shows as a residual, and so
-//! does one that was recorded as sent or handled at another time than the count knew.
+//! exact if each stay counts with its part inside the window (Little and Graves, "Little's Law",
+//! 2008). The two sides come from different sources: the shard's live count of requests on the
+//! wire, read each time it changes, and the recorded stamps. So it checks the bookkeeping: a lost
+//! or doubly counted request shows as a residual, and so does one recorded as sent or handled at
+//! another time than the live count saw.
 //!
 //! For this check a stay lasts until the program has handled the response, so a wrong stamp of the
-//! response's arrival leaves no residual. A stamp that can't be right, before the sending or after
-//! the handling, is replaced by the nearest moment that can be, and counted (`stamps_clamped`).
+//! response's arrival leaves no residual. An impossible stamp, before the sending or after the
+//! handling, is moved to the nearest possible time and counted (`stamps_clamped`).
 //!
-//! Beside it stands the mean number at the target, whose stays end when the response arrived. In a
-//! closed loop, what is between the two is users who wait for the generator, and so are those whose
-//! next request is ready and not sent.
+//! The mean number at the target is kept as well; its stays end when the response arrived. In a
+//! closed loop, the difference is users who wait for the generator, and so are users whose next
+//! request is ready but not sent.
 
 use serde::{Deserialize, Serialize};
 
-/// The number of requests in flight, integrated over the window, and the same by the requests'
+/// The number of requests in flight, integrated over the window, and the same from the requests'
 /// stamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InFlightIntegral {
@@ -30,20 +30,20 @@ pub struct InFlightIntegral {
     counted_ns: u128,
     /// The sum of all stays by their stamps, ns.
     stayed_ns: u128,
-    /// The part of them before the response arrived, ns.
+    /// Their part before the response arrived, ns.
     at_target_ns: u128,
-    /// The sum of the times for which requests were ready to be sent, ns.
+    /// The sum of the times that requests were ready to be sent, ns.
     queued_ns: u128,
 }
 
 impl InFlightIntegral {
-    /// Nothing seen yet of the window from `begin_ns` to `end_ns`.
+    /// An empty integral over the window from `begin_ns` to `end_ns`.
     pub fn new(begin_ns: u64, end_ns: u64) -> InFlightIntegral {
         InFlightIntegral { begin_ns, end_ns: end_ns.max(begin_ns), ..InFlightIntegral::default() }
     }
 
-    /// `in_flight` requests have been on the wire since the last call, until `at_ns`. Called before
-    /// the number changes.
+    /// `in_flight` requests have been on the wire from the last call until `at_ns`. Must be called
+    /// before the number changes.
     #[inline]
     pub fn pass(&mut self, at_ns: u64, in_flight: usize) {
         self.counted_ns += in_flight as u128 * u128::from(self.within(self.since_ns, at_ns));
@@ -58,26 +58,26 @@ impl InFlightIntegral {
         self.at_target_ns += u128::from(self.within(sent_ns, received_ns));
     }
 
-    /// A request was ready to be sent at `ready_ns`, since the response before it had been handled,
-    /// and was sent at `sent_ns`.
+    /// A request was ready at `ready_ns`, when the previous response had been handled, and was sent
+    /// at `sent_ns`.
     #[inline]
     pub fn queued(&mut self, ready_ns: u64, sent_ns: u64) {
         self.queued_ns += u128::from(self.within(ready_ns, sent_ns));
     }
 
-    /// How much of this stretch lies in the window, ns.
+    /// The part of this stretch that lies in the window, ns.
     fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns.min(self.end_ns).saturating_sub(from_ns.max(self.begin_ns))
     }
 
-    /// Ends the window early: at `end_ns`, or where the integral is by now if that is later.
+    /// Ends the window early: at `end_ns`, or where the integral already is if that is later.
     pub fn stop_at(&mut self, end_ns: u64) {
         self.end_ns = self.end_ns.min(end_ns.max(self.since_ns)).max(self.begin_ns);
     }
 
-    /// Adds another shard's.
+    /// Adds another shard's integral.
     pub fn merge(&mut self, other: &InFlightIntegral) {
-        // Shards see a stop within a yield of each other; the window of the run is the longest.
+        // Shards see a stop within a yield of each other; the run's window is the longest.
         self.end_ns = self.end_ns.max(other.end_ns);
         self.counted_ns += other.counted_ns;
         self.stayed_ns += other.stayed_ns;
@@ -95,13 +95,13 @@ impl InFlightIntegral {
         self.over_window(self.stayed_ns)
     }
 
-    /// The mean number of requests at the target, on the wire included: sent, and the response not
-    /// yet arrived. 0 for an empty window.
+    /// The mean number of requests at the target or on the wire: sent, with the response not yet
+    /// arrived. 0 for an empty window.
     pub fn at_target_mean(&self) -> f64 {
         self.over_window(self.at_target_ns)
     }
 
-    /// The mean number of requests that were ready and not sent; 0 for an empty window.
+    /// The mean number of requests that were ready but not sent; 0 for an empty window.
     pub fn queued_mean(&self) -> f64 {
         self.over_window(self.queued_ns)
     }
@@ -124,7 +124,7 @@ mod tests {
             in_flight.pass(at_ns, live);
         }
         for (sent_ns, ended_ns) in [(50, 120), (110, 160), (150, 260), (10, 90), (210, 220)] {
-            // Half of it passes before the response arrives.
+            // Half of each stay passes before the response arrives.
             in_flight.stay(sent_ns, sent_ns.midpoint(ended_ns), ended_ns);
         }
         assert_eq!((in_flight.in_flight_mean(), in_flight.throughput_times_latency()), (1.2, 1.2));

@@ -2,12 +2,12 @@
 
 use http1::response::Violation;
 
-/// How one intended request ended: each ends in exactly one of these.
+/// How one intended request ended; each has exactly one outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A whole response came, with this status.
+    /// A complete response came, with this status.
     Answered(u16),
-    /// No whole response within the timeout or the deadline.
+    /// No complete response within the timeout or the deadline.
     TimedOut(TimeoutKind),
     /// The connection or the protocol failed.
     Failed(Cause),
@@ -18,24 +18,24 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the time it took counts as a latency. That of a failure doesn't, nor that of a
-    /// dropped arrival: short ones would make the percentiles look better than they were.
+    /// True if the time it took counts as a latency. The time of a failed request or a dropped
+    /// arrival doesn't: short ones would improve the percentiles.
     pub fn has_latency(self) -> bool {
         !matches!(self, Outcome::Failed(_) | Outcome::Unsent(UnsentReason::Dropped))
     }
 }
 
-/// Which limit a request ran into.
+/// The limit that a request exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutKind {
-    /// The timeout, counted from sent.
+    /// The timeout, counted from the sending.
     Timeout,
-    /// The deadline, counted from intended.
+    /// The deadline, counted from the intended time.
     Deadline,
 }
 
 impl TimeoutKind {
-    /// The cause that such a request is counted under.
+    /// The cause under which such a request is counted.
     pub fn cause(self) -> Cause {
         match self {
             TimeoutKind::Timeout => Cause::TimedOut,
@@ -56,7 +56,7 @@ pub enum UnsentReason {
 }
 
 impl UnsentReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [UnsentReason; 3] =
         [UnsentReason::Dropped, UnsentReason::Deadline, UnsentReason::End];
 
@@ -85,14 +85,14 @@ macro_rules! causes {
                 #[doc = concat!("`", $name, "` in reports, ", $number, " in samples.")]
                 $cause,
             )*
-            /// The response broke a rule of the protocol.
+            /// The response broke a protocol rule.
             ///
             /// `protocol:` with the rule in reports, from 256 on in samples.
             Protocol(Violation),
         }
 
         impl Cause {
-            /// All causes but the rules of the protocol.
+            /// All causes but the protocol rules.
             pub const PLAIN: &[Cause] = &[$(Cause::$cause),*];
 
             /// The cause's name in a report.
@@ -117,7 +117,7 @@ macro_rules! causes {
 
 // Each with its name in a report and its number in samples, which never changes its meaning.
 causes! {
-    /// The target's host answered that nothing listens on the port.
+    /// The target's host reported that nothing listens on the port.
     ConnectRefused, "connect_refused", 1;
     /// The connection wasn't established within the timeout.
     ConnectTimedOut, "connect_timed_out", 2;
@@ -142,41 +142,41 @@ causes! {
     ReadFailed, "read_failed", 9;
     /// Sending failed.
     WriteFailed, "write_failed", 10;
-    /// No whole response within the timeout, counted from sent.
+    /// No complete response within the timeout, counted from the sending.
     TimedOut, "timed_out", 11;
-    /// No whole response within the deadline, counted from intended.
+    /// No complete response within the deadline, counted from the intended time.
     Deadline, "deadline", 13;
-    /// Bytes came that no request asked for.
+    /// Bytes came that no request had asked for.
     Unsolicited, "unsolicited_bytes", 12;
-    /// A response was there before its request was sent, so it can't be the answer.
+    /// A response arrived before its request was sent, so it can't be the answer.
     EarlyResponse, "early_response", 14;
-    /// Its connection ended with the answer to a request before it, or with that one's failure.
+    /// Its connection ended with the answer to an earlier request, or with that request's failure.
     BehindFailed, "behind_failed", 15;
-    /// The file of the request's body was cut short during the run: always the generator's side.
+    /// The file of the request's body was truncated during the run: always the generator's fault.
     BodyUnreadable, "body_unreadable", 16;
-    /// The target's certificate is signed by nobody who is trusted.
+    /// No trusted issuer signed the target's certificate.
     TlsUnknownIssuer, "tls_unknown_issuer", 19;
     /// The target's certificate is for other names.
     TlsWrongName, "tls_wrong_name", 20;
     /// The target's certificate has expired.
     TlsExpired, "tls_expired", 21;
-    /// The target's certificate can't be used for another reason.
+    /// The target's certificate is unusable for another reason.
     TlsCertificate, "tls_certificate", 22;
-    /// The target speaks no version of TLS that is spoken here.
+    /// The target and the client have no TLS version in common.
     TlsVersion, "tls_version", 23;
-    /// No cipher, key exchange or protocol inside TLS that both sides know.
+    /// The two sides have no cipher, key exchange or inner protocol in common.
     TlsNoAgreement, "tls_no_agreement", 24;
-    /// The target refused the client's certificate, or wanted one.
+    /// The target refused the client's certificate, or required one.
     TlsClientCertificate, "tls_client_certificate", 25;
-    /// The target answered the handshake with something else than TLS.
+    /// The target answered the handshake with something other than TLS.
     TlsNotTls, "tls_not_tls", 26;
     /// The peer closed or reset the connection during the handshake.
     TlsClosed, "tls_closed", 27;
-    /// The handshake wasn't done within the timeout, counted from the connect.
+    /// The handshake didn't finish within the timeout, counted from the connect.
     TlsTimedOut, "tls_timed_out", 28;
-    /// The target ended the connection with an alert that stands under no other cause.
+    /// The target ended the connection with an alert that has no cause of its own.
     TlsAlert, "tls_alert", 29;
-    /// What the target sent broke TLS: its form, its order or its encryption.
+    /// The target's bytes broke TLS: its form, order or encryption.
     TlsBroken, "tls_broken", 30;
 }
 
@@ -188,15 +188,15 @@ impl Cause {
         Cause::PLAIN.iter().copied().chain(broken)
     }
 
-    /// Those of what this machine ran out of.
+    /// The causes for a lack of resources on this machine.
     pub const LOCAL: [Cause; 3] = [Cause::NoLocalPort, Cause::NoFile, Cause::LocalResource];
 
-    /// The cause that has this name in a report.
+    /// The cause with this name in a report.
     pub fn from_name(name: &str) -> Option<Cause> {
         Cause::all().find(|cause| cause.name() == name)
     }
 
-    /// The cause that has this number in samples.
+    /// The cause with this number in samples.
     pub fn from_number(number: u16) -> Option<Cause> {
         Cause::all().find(|cause| cause.number() == number)
     }
@@ -224,7 +224,7 @@ impl Cause {
     pub fn of_send(errno: i32) -> Cause {
         match errno {
             libc::ECONNRESET => Cause::Reset,
-            // Of a mapped file, the pages beyond its end can't be read.
+            // Pages beyond the end of a mapped file can't be read.
             libc::EFAULT => Cause::BodyUnreadable,
             errno => of_here(errno).unwrap_or(Cause::WriteFailed),
         }
@@ -240,7 +240,7 @@ impl Cause {
     }
 }
 
-/// What this machine, not the target, ran out of, if an errno says that.
+/// The cause if an errno means that this machine, not the target, ran out of something.
 fn of_here(errno: i32) -> Option<Cause> {
     match errno {
         libc::EADDRNOTAVAIL => Some(Cause::NoLocalPort),
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ran_out_here_is_told_apart() {
+    fn local_exhaustion_has_its_own_causes() {
         for (errno, cause) in [
             (libc::EADDRNOTAVAIL, Cause::NoLocalPort),
             (libc::EMFILE, Cause::NoFile),

@@ -1,8 +1,8 @@
-//! What became of the requests of one step in one stage.
+//! The outcomes and latencies of the requests of one step in one stage.
 //!
-//! Such a part is recorded beside the whole, and only where there are several, so one request on
-//! one route at one rate costs nothing for it. In every report the sum of the parts is held against
-//! the whole. A part takes up to 0.7 MB a shard, so a plan has at most 1,000.
+//! Parts are recorded beside the whole, and only if there are several, so one request on one route
+//! at one rate pays nothing for them. Every report checks the sum of the parts against the whole. A
+//! part takes up to 0.7 MB per shard, so a plan has at most 1,000.
 
 use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
@@ -11,25 +11,25 @@ use crate::counts::Counts;
 use crate::outcome::{Outcome, UnsentReason};
 use crate::times::Latencies;
 
-/// The requests of one step that were due in one stage of the window, beside the whole, which has
-/// them too.
+/// The requests of one step that were due in one stage of the window; the whole contains them too.
 #[derive(AddAssign, Clone, Debug, Serialize, Deserialize)]
 pub struct Part {
-    /// How many ended how; what isn't of single requests, such as connects, only the whole counts.
+    /// Counts of outcomes; what doesn't belong to single requests, such as connects, is counted
+    /// only in the whole.
     pub counts: Counts,
     /// The latencies of those that have one.
     pub latencies: Latencies,
 }
 
 impl Default for Part {
-    /// No request yet, with all the memory that recording takes.
+    /// No requests, with all memory for recording allocated.
     fn default() -> Part {
         Part { counts: Counts::preallocated(), latencies: Latencies::default() }
     }
 }
 
 impl Part {
-    /// A request ended. That it was intended, and sent, follows from that.
+    /// Records a request's end, which implies that it was intended, and sent.
     #[inline]
     pub(super) fn ended(
         &mut self,
@@ -57,7 +57,7 @@ impl Part {
         }
     }
 
-    /// `count` requests were given up unsent, at this age if that counts as a latency.
+    /// Records `count` requests given up unsent, with this age if it counts as a latency.
     pub(super) fn unsent(&mut self, age_ns: Option<u64>, reason: UnsentReason, count: u64) {
         self.counts.unsent_n(reason, count);
         if let Some(age_ns) = age_ns {

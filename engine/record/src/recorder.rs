@@ -1,7 +1,7 @@
 //! Where outcomes become numbers: the times and counters of one shard.
 //!
-//! The recorder decides nothing and reads no clock: for each request of the window the shard hands
-//! it the stamps and the outcome, exactly once each.
+//! The recorder decides nothing and reads no clock: the shard passes the stamps and the outcome of
+//! each request of the window, exactly once each.
 
 use serde::{Deserialize, Serialize};
 use stats::arrivals::ArrivalStats;
@@ -24,16 +24,16 @@ pub struct Recorder {
     pub times: Times,
     /// The run over time.
     pub series: Series,
-    /// Requests in flight over the window, those of the warm-up that reached into it included.
+    /// Requests in flight over the window, including those of the warm-up that reached into it.
     pub in_flight: InFlightIntegral,
     /// When requests of an open model were due and sent.
     pub arrivals: Option<ArrivalStats>,
     /// How many requests ended how.
     pub counts: Counts,
-    /// What TLS did; nothing where it isn't spoken.
+    /// What TLS did; empty without TLS.
     pub tls: TlsCounts,
-    /// What became of the requests of each step in each stage, the stages of the first step first;
-    /// none where there is only one of both, of whom all the rest speaks.
+    /// The requests of each step in each stage, first all stages of the first step; empty if there
+    /// is only one step and one stage, which the rest of the recorder describes.
     pub parts: Vec<Part>,
 }
 
@@ -76,8 +76,8 @@ impl Recorder {
         }
     }
 
-    /// A request of the window had no connection, because none could be opened: it fails at
-    /// `stamps.sent_ns` and never arrives at the target.
+    /// A request of the window got no connection, because none could be opened: it fails at
+    /// `stamps.sent_ns` and never reaches the target.
     pub fn unconnected(&mut self, stamps: &Stamps) {
         self.tried(stamps);
         self.counts.unconnected += 1;
@@ -134,7 +134,7 @@ impl Recorder {
         self.times.added.record(corrected_ns, stamps.added_ns());
     }
 
-    // One request on one route at one rate doesn't pay for a longer function.
+    // One request on one route at one rate shouldn't pay for a longer function.
     #[inline(never)]
     fn part_ended(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
         let is_success =
@@ -144,8 +144,8 @@ impl Recorder {
         part.ended(naive_ns, ended_ns - stamps.intended_ns, outcome, is_success);
     }
 
-    /// A request of the window and of the sample ended, which left the host `path_ns` after it was
-    /// sent, if the kernel said when.
+    /// A sampled request of the window ended; it left the host `path_ns` after it was sent, if the
+    /// kernel stamped that.
     pub fn left(&mut self, path_ns: Option<u64>) {
         self.counts.sends_sampled += 1;
         if let Some(path_ns) = path_ns {
@@ -174,8 +174,8 @@ impl Recorder {
         }
     }
 
-    /// A connection begun at `since_ns` is open at `at_ns`; with `in_window` the load needed it
-    /// while it was measured.
+    /// A connection begun at `since_ns` is open at `at_ns`; `in_window`: the load needed it during
+    /// the measurement.
     pub fn connected(&mut self, since_ns: u64, at_ns: u64, in_window: bool) {
         self.counts.connects += 1;
         if in_window {
@@ -184,8 +184,7 @@ impl Recorder {
         }
     }
 
-    /// Whether these are numbers of the window and by the rules of a plan: those of another can't
-    /// be added to them.
+    /// True if these numbers were recorded with this config; others can't be added to them.
     pub fn is_of(&self, config: &RecorderConfig) -> bool {
         let window_ns = config.window_ns..config.end_ns;
         let arrivals = self.arrivals.as_ref().map(ArrivalStats::window_ns);
@@ -194,7 +193,7 @@ impl Recorder {
             && self.parts.len() == config.parts()
     }
 
-    /// Adds another shard's numbers: exact, in any order.
+    /// Adds another shard's numbers; exact, in any order.
     pub fn merge(&mut self, other: &Recorder) {
         self.times += other.times.clone();
         self.series.merge(&other.series);

@@ -1,48 +1,48 @@
-//! What became of the raw samples: how many a shard handed over, and why they could not be written.
+//! Raw samples as a shard counts them: how many it handed over, and why they couldn't be written.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What one shard handed over.
+/// One shard's raw samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
     /// Samples handed to the writer.
     pub taken: u64,
-    /// Samples lost because no block was empty.
+    /// Samples lost because no block was free.
     pub lost: u64,
 }
 
 /// Why samples could not be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileError {
-    /// What failed.
+    /// The kind of failure.
     pub kind: FileErrorKind,
-    /// The step that failed, with its file, and why.
+    /// The step that failed, with its file and the reason.
     pub text: String,
     /// Where the file was.
     #[serde(default)]
     pub folder: SampleFolder,
 }
 
-/// Where a file of samples is, by the flag that says so.
+/// The place of a sample file, by the flag that sets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SampleFolder {
-    /// Where `--raw` says, on the machine where the report is made.
+    /// The path given to `--raw`, on the machine where the report is made.
     #[default]
     Raw,
-    /// An agent's `--state-dir`, from which the controller collects it.
+    /// An agent's `--state-dir`, from which the controller collects the file.
     StateDir,
 }
 
-/// What was wrong when samples could not be written.
+/// The kind of failure that prevented samples from being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileErrorKind {
-    /// The disk or the user's quota of it was full, or the file as large as it may be.
+    /// The disk or the user's quota was full, or the file had reached its maximum size.
     NoRoom,
     /// The disk failed.
     Disk,
-    /// The file or its folder was changed, moved or removed by another program during the run.
+    /// Another program changed, moved or removed the file or its folder during the run.
     Place,
 }

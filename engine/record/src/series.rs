@@ -1,9 +1,9 @@
 //! The run over time: counts and latencies per interval, in fixed memory for any length of run.
 //!
 //! There are at most [`SLOTS_MAX`] intervals. When a run outlasts them the interval doubles and
-//! neighbours merge, which is exact: counts and histograms add. A request belongs to the interval
-//! of its intended time, so that the intervals add up to the run. Sends and answers are counted by
-//! their own stamps as well, where a target that stops shows as a gap. The histograms have two
+//! neighbours merge, which is exact: counts and histograms add up. A request belongs to the
+//! interval of its intended time, so that the intervals add up to the run. Sends and answers are
+//! also counted by their own stamps, where a stopped target shows as a gap. The histograms have two
 //! significant digits, those of lateness one, so that 512 of them stay small; the run's own
 //! distributions have three.
 
@@ -21,21 +21,21 @@ use crate::outcome::Outcome;
 
 /// The most intervals that a series holds.
 pub const SLOTS_MAX: usize = 512;
-/// Length of an interval at first, ns: an eighth of a second, so that whole seconds hold whole
-/// intervals until it has doubled to one.
+/// Initial length of an interval, ns: an eighth of a second, so that after three doublings it is a
+/// whole second.
 pub const INTERVAL_FIRST_NS: u64 = 125_000_000;
 
-/// How many times as long an interval may be by the end: 512 such intervals are 35 years.
+/// The largest factor by which an interval may grow: 512 such intervals are 35 years.
 const DOUBLINGS_MAX: u64 = 1 << 24;
 
-/// What happened in one interval.
+/// One interval's numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesInterval {
-    /// What became of the requests that were due in it, and what happened in it.
+    /// The outcomes of the requests due in it, and the events in it.
     pub counts: IntervalCounts,
-    /// Requests in flight when they were last counted in the interval, whenever they were due.
+    /// Requests in flight at the interval's last count, whenever they were due.
     pub in_flight: u64,
-    /// Corrected latencies of the requests that were due, without failures and dropped arrivals.
+    /// Corrected latencies of the requests due in it, without failures and dropped arrivals.
     pub latency: Histogram<u64>,
     /// Receive lateness of their responses.
     pub receive_lateness: Histogram<u64>,
@@ -58,7 +58,7 @@ impl SeriesInterval {
         self.receive_lateness.reset();
     }
 
-    /// Adds all but the number in flight.
+    /// Adds everything but the number in flight.
     fn add(&mut self, other: &SeriesInterval) {
         self.counts += other.counts;
         for (mine, theirs) in [
@@ -70,7 +70,7 @@ impl SeriesInterval {
     }
 }
 
-/// The length that an interval has by the end of a window of this length, ns.
+/// The length of an interval at the end of a window of this length, ns.
 pub fn interval_ns_of(window_ns: u64) -> u64 {
     let mut interval_ns = INTERVAL_FIRST_NS;
     while interval_ns * (SLOTS_MAX as u64) < window_ns {
@@ -84,16 +84,16 @@ pub fn interval_ns_of(window_ns: u64) -> u64 {
 #[serde(into = "State", try_from = "State")]
 pub struct Series {
     interval_ns: u64,
-    /// Those in use, and empty ones that need no memory when they come into use.
+    /// The intervals in use, and empty ones with their memory allocated.
     slots: Vec<SeriesInterval>,
-    /// The interval that was counted in last, and its bounds, ns: most moments lie in it.
+    /// The interval last counted in, and its bounds, ns: most times lie in it.
     last: usize,
     last_ns: Range<u64>,
-    /// Intervals in use: all up to the last that anything fell into.
+    /// The number of intervals in use: all up to the last one with an event.
     len: usize,
 }
 
-/// A series outside of a recorder: its intervals in use.
+/// A serialized series: its intervals in use.
 #[derive(Serialize, Deserialize)]
 struct State {
     interval_ns: u64,
@@ -108,7 +108,7 @@ struct SlotState {
     receive_lateness: Encoded,
 }
 
-/// What a series outside of a recorder can be wrong about.
+/// A serialized series whose length or number of intervals is invalid.
 #[derive(Debug, thiserror::Error)]
 enum NotASeries {
     #[error("{0} intervals of {1} ns")]
@@ -171,12 +171,12 @@ impl Series {
         Series::with_intervals(INTERVAL_FIRST_NS, SLOTS_MAX)
     }
 
-    /// An empty series with the intervals that a window of this length ends with: doubling takes
-    /// milliseconds, and a shard would stall for them. Of a length of 0, it isn't known.
+    /// An empty series with the interval length that a window of this length ends with: doubling
+    /// takes milliseconds, for which a shard would stall. A length of 0 means unknown.
     pub fn for_window(window_ns: u64) -> Series {
         let interval_ns = interval_ns_of(window_ns);
         let intervals = usize::try_from(window_ns.div_ceil(interval_ns)).expect("at most 512");
-        // A user without a pace may be a little late for the window's end.
+        // An unpaced user may run slightly past the window's end.
         let intervals = if intervals == 0 { SLOTS_MAX } else { SLOTS_MAX.min(intervals + 1) };
         Series::with_intervals(interval_ns, intervals)
     }
@@ -220,7 +220,7 @@ impl Series {
             }
         }
         if outcome.has_latency() {
-            // The run's own distributions count what lies beyond the range.
+            // The run's own distributions count values beyond the range.
             let _ = slot.latency.record(latency_ns.min(VALUE_MAX_NS));
         }
     }
@@ -234,7 +234,7 @@ impl Series {
     /// The response to a request that was due at `at_ns` was handled `late_ns` after it arrived.
     #[inline]
     pub fn handled(&mut self, at_ns: u64, late_ns: u64) {
-        // The run's own distribution counts what lies beyond the range.
+        // The run's own distribution counts values beyond the range.
         let _ = self.slot(at_ns).receive_lateness.record(late_ns.min(VALUE_MAX_NS));
     }
 
@@ -245,7 +245,7 @@ impl Series {
         slot.counts.intended += count;
         slot.counts.unsent += count;
         if let Some(latency_ns) = latency_ns {
-            // The run's own distributions count what lies beyond the range.
+            // The run's own distributions count values beyond the range.
             let _ = slot.latency.record_n(latency_ns.min(VALUE_MAX_NS), count);
         }
     }
@@ -256,20 +256,20 @@ impl Series {
         self.happening(at_ns).counts.sends += 1;
     }
 
-    /// A whole response came at `at_ns`, within the window.
+    /// A complete response came at `at_ns`, within the window.
     #[inline]
     pub fn answer(&mut self, at_ns: u64) {
         self.happening(at_ns).counts.answers += 1;
     }
 
-    /// The interval in which something happened. The moment between two belongs to the earlier one,
-    /// as the window's end belongs to the window.
+    /// The interval of an event. A time on a border belongs to the earlier one, as the window's end
+    /// belongs to the window.
     #[inline]
     fn happening(&mut self, at_ns: u64) -> &mut SeriesInterval {
         self.slot(at_ns.saturating_sub(1))
     }
 
-    /// `in_flight` requests were in flight at `at_ns`; the last count of an interval stands.
+    /// `in_flight` requests were in flight at `at_ns`; an interval keeps its last count.
     pub fn in_flight(&mut self, at_ns: u64, in_flight: u64) {
         self.slot(at_ns).in_flight = in_flight;
     }
@@ -282,7 +282,7 @@ impl Series {
         &mut self.slots[self.last]
     }
 
-    /// Finds the interval of another moment, and makes it one in use.
+    /// Finds the interval of another time, and brings it into use.
     fn find(&mut self, at_ns: u64) {
         while self.interval_ns * SLOTS_MAX as u64 <= at_ns {
             self.double();
@@ -295,7 +295,7 @@ impl Series {
         }
     }
 
-    /// Starts using intervals. Until counted again, the number in flight stays as it was.
+    /// Brings intervals into use. Until the next count, the number in flight stays the same.
     fn reach(&mut self, len: usize) {
         let in_flight = self.slots().last().map_or(0, |slot| slot.in_flight);
         self.slots.resize_with(len.max(self.slots.len()), SeriesInterval::new);
@@ -305,11 +305,11 @@ impl Series {
         self.len = len;
     }
 
-    /// Makes each interval twice as long.
+    /// Doubles the length of the intervals.
     fn double(&mut self) {
         let len = self.len.div_ceil(2);
         for at in 0..len {
-            // The last interval in use may have none behind it.
+            // The last interval in use may have no partner.
             if 2 * at + 1 < self.len {
                 let (before, after) = self.slots.split_at_mut(2 * at + 1);
                 let (slot, later) = (&mut before[2 * at], &after[0]);
@@ -326,7 +326,7 @@ impl Series {
         self.last_ns = 0..0;
     }
 
-    /// Adds another shard's or agent's series: exact, in any order.
+    /// Adds another shard's or agent's series; exact, in any order.
     pub fn merge(&mut self, other: &Series) {
         while self.interval_ns < other.interval_ns {
             self.double();
@@ -362,8 +362,8 @@ mod tests {
 
     use super::*;
 
-    /// Requests that were due at these times, sent 70 ms later and answered after 200 ms more, all
-    /// in order of time.
+    /// Requests due at these times, sent 70 ms later and answered after another 200 ms, all in
+    /// order of time.
     fn filled(times_ns: &[u64]) -> Series {
         let mut series = Series::new();
         let later = |delay_ns: u64| times_ns.iter().map(move |at_ns| (at_ns + delay_ns, delay_ns));
@@ -387,12 +387,12 @@ mod tests {
         series
     }
 
-    /// The number in flight that [`filled`] says was seen; not each time it is looked at.
+    /// The number in flight that [`filled`] counts at this time; not every call counts.
     fn seen_in_flight(at_ns: u64) -> Option<u64> {
         (!at_ns.is_multiple_of(3)).then_some(at_ns % 7)
     }
 
-    /// What was last seen in flight before `end_ns`.
+    /// The last count of requests in flight before `end_ns`.
     fn last_in_flight(times_ns: &[u64], end_ns: u64) -> u64 {
         let before = times_ns.iter().filter(|at_ns| **at_ns < end_ns);
         before.rev().find_map(|at_ns| seen_in_flight(*at_ns)).unwrap_or(0)
@@ -418,7 +418,7 @@ mod tests {
             series.intended(0);
             series.sent(0);
         }
-        // A send at the start, one on the edge, one past it; answers come in the third interval.
+        // A send at the start, one on the border, one past it; answers come in the third interval.
         let length_ns = series.interval_ns();
         [0, length_ns, length_ns + 1].into_iter().for_each(|at_ns| series.send(at_ns));
         [2 * length_ns + 1, 3 * length_ns].into_iter().for_each(|at_ns| series.answer(at_ns));
@@ -445,7 +445,7 @@ mod tests {
             series.in_flight(last * INTERVAL_FIRST_NS, in_flight);
             series
         };
-        // The first part has doubled, the second one does so when they meet.
+        // The first series has doubled; the second one does so when they are merged.
         let mut merged = series(512, 3);
         merged.in_flight(510 * INTERVAL_FIRST_NS, 3);
         merged.merge(&series(510, 5));
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_nobody_looked_at_has_what_was_in_flight_before() {
+    fn an_interval_without_a_count_keeps_the_number_in_flight_before_it() {
         let mut series = Series::new();
         series.in_flight(0, 3);
         series.intended(2 * INTERVAL_FIRST_NS);
@@ -489,13 +489,14 @@ mod tests {
             let both: Vec<u64> = left.iter().chain(&right).copied().collect();
             let mut whole = filled(&both);
             prop_assert_eq!(merged.interval_ns(), whole.interval_ns());
-            // What is in flight adds up over shards, so one that saw it all in turn says less.
+            // Numbers in flight add up over shards, so a single shard that saw them all in turn has
+            // fewer.
             let len = whole.len;
             for (at, slot) in whole.slots[..len].iter_mut().enumerate() {
                 let end_ns = (at as u64 + 1) * merged.interval_ns();
                 slot.in_flight = last_in_flight(&left, end_ns) + last_in_flight(&right, end_ns);
             }
-            // Not shown when they differ, for they are long.
+            // Not shown when they differ, because they are long.
             prop_assert!(merged.slots() == whole.slots());
         }
     }

@@ -1,28 +1,28 @@
 //! The stamps of one request, ns since the epoch of the run.
 
-/// What is known of a request once it is sent.
+/// The stamps and flags of a request that has been sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
     /// When it was due.
     pub intended_ns: u64,
-    /// When the shard saw that it was due.
+    /// When the shard noticed that it was due.
     pub noticed_ns: u64,
-    /// Just before the system call that carried it.
+    /// When it was sent: just before the system call that carried it.
     pub sent_ns: u64,
-    /// Whether it had to wait for a connection: then the generator isn't to blame for the time from
-    /// `noticed_ns` to `sent_ns`.
+    /// True if it had to wait for a connection: the generator isn't to blame for the time from
+    /// `noticed_ns` to `sent_ns` then.
     pub waited: bool,
-    /// What it asks for: which of the plan's steps.
+    /// Its step among the plan's.
     pub step: u16,
 }
 
 impl Stamps {
-    /// Those of a request that is never sent.
+    /// The stamps of a request that is never sent.
     pub fn unsent(intended_ns: u64, noticed_ns: u64, step: u16) -> Stamps {
         Stamps { intended_ns, noticed_ns, sent_ns: intended_ns, waited: true, step }
     }
 
-    /// The part of the corrected latency that the generator added before the request was sent, or
+    /// The part of the corrected latency that the generator added before the request was sent or
     /// given up, ns.
     #[inline]
     pub fn added_ns(&self) -> u64 {
@@ -30,15 +30,15 @@ impl Stamps {
     }
 }
 
-/// Whose stamp a response's arrival has.
+/// The source of a response's arrival stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampedBy {
-    /// The program's: it arrived at some time before it was handled.
+    /// The program: the response arrived at some time before it was handled.
     Program,
-    /// The kernel's.
+    /// The kernel.
     Kernel,
-    /// The kernel's too, but the plan asked for the program's: a control, which shows how far off
-    /// those are.
+    /// The kernel, although the plan asked for the program's stamps: a control, which shows how far
+    /// off these are.
     Control,
 }
 
@@ -56,21 +56,21 @@ impl StampedBy {
 /// The end of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// When the last segment of its response arrived, or when its time was over.
+    /// When the last segment of its response arrived, or when its time ran out.
     pub received_ns: u64,
-    /// When the program saw that: it may notice a timeout late, too.
+    /// When the program noticed that; it may notice a timeout late, too.
     pub handled_ns: u64,
-    /// Whose stamp `received_ns` is.
+    /// The source of `received_ns`.
     pub stamped_by: StampedBy,
 }
 
 impl Ending {
-    /// What the program saw at this time, with no stamp of the kernel's.
+    /// An event that the program noticed at this time, without a kernel stamp.
     pub fn at(ns: u64) -> Ending {
         Ending { received_ns: ns, handled_ns: ns, stamped_by: StampedBy::Program }
     }
 
-    /// Where its latencies end, ns.
+    /// The end of its latencies, ns.
     #[inline]
     pub fn ended_ns(&self) -> u64 {
         match self.stamped_by {
@@ -79,7 +79,7 @@ impl Ending {
         }
     }
 
-    /// Received → handled, ns, where the kernel's stamp tells it.
+    /// Received → handled, ns; only known with a kernel stamp.
     #[inline]
     pub fn receive_lateness_ns(&self) -> Option<u64> {
         match self.stamped_by {

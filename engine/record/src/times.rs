@@ -1,6 +1,6 @@
 //! How long things took: the distributions of one shard.
 //!
-//! Each value is recorded once. What several distributions of the report have in common is added to
+//! Each value is recorded once. Values that several distributions of the report share are added to
 //! them at the end, which is exact.
 
 use derive_more::AddAssign;
@@ -15,10 +15,10 @@ use crate::stamps::Stamps;
 /// The distributions of the report that share values.
 #[derive(Clone, Debug)]
 pub struct Distributions {
-    /// `received − sent`; timed-out and abandoned requests with the time that they lasted.
+    /// `received − sent`; timed-out and abandoned requests count with the time they lasted.
     pub naive: Distribution,
-    /// `received − intended`; unsent requests too, with their age when they were given up, except
-    /// those that were dropped.
+    /// `received − intended`; unsent requests count with their age when they were given up, except
+    /// dropped ones.
     pub corrected: Distribution,
     /// Intended → noticed.
     pub pacer_lateness: Distribution,
@@ -29,7 +29,7 @@ pub struct Distributions {
 /// The latencies of a part of the requests.
 #[derive(AddAssign, Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latencies {
-    /// Of requests sent at their intended moment: naive and corrected are one.
+    /// Of requests sent at their intended time: naive and corrected are equal.
     on_time: Distribution,
     /// `received − sent`, of the others.
     naive: Distribution,
@@ -49,7 +49,7 @@ impl Latencies {
         }
     }
 
-    /// So many requests were given up unsent, at this age.
+    /// This many requests were given up unsent, at this age.
     pub(super) fn record_unsent(&mut self, age_ns: u64, requests: u64) {
         self.corrected.record_n(age_ns, requests);
     }
@@ -64,8 +64,8 @@ impl Latencies {
         self.with_on_time(&self.corrected)
     }
 
-    /// About the naive quantile `q`, without an allocation: that of those sent on time, or of the
-    /// others if they are more.
+    /// The approximate naive quantile `q`, without an allocation: that of the requests sent on
+    /// time, or of the others if they are more.
     pub fn naive_about_ns(&self, q: f64) -> Option<u64> {
         let is_more = self.naive.count() <= self.on_time.count();
         (if is_more { &self.on_time } else { &self.naive }).quantile_ns(q)
@@ -83,17 +83,17 @@ impl Latencies {
 pub struct Times {
     /// The latencies of successes.
     pub successes: Latencies,
-    /// Those of all other requests that have one.
+    /// The latencies of all other requests that have one.
     pub others: Latencies,
-    /// Requests sent at their intended moment: each stands for a zero in each of the next two.
+    /// Requests sent at their intended time: each stands for a zero in both of the next two.
     on_time: u64,
     /// Intended → noticed, of the others.
     pacer_lateness: Distribution,
     /// Noticed → sent, of the others.
     connection_wait: Distribution,
-    /// What the generator added to `corrected` before the request was sent or given up.
+    /// The generator's part of `corrected` before the request was sent or given up.
     pub added: Added,
-    /// Sent → left the host, of the requests of a sample.
+    /// Sent → left the host, of the sampled requests.
     pub send_path: Distribution,
     /// Received → handled, of responses that the kernel stamped.
     pub receive_lateness: Distribution,
@@ -101,7 +101,7 @@ pub struct Times {
     pub corrected_when_handled: Distribution,
     /// Connect → connected, of connections opened during the window.
     pub connect_time: Distribution,
-    /// Connected → the TLS handshake done, of the same.
+    /// TCP connection established → TLS handshake done, of the same.
     pub handshake_time: Distribution,
 }
 
@@ -117,7 +117,8 @@ impl Times {
         }
     }
 
-    /// Whether these are the times of so many requests: each has those that its outcome gives it.
+    /// True if these are the times of this many requests, each with the values that its outcome
+    /// implies.
     pub fn are_of(&self, counts: &Counts) -> bool {
         let sum = |of: fn(&Latencies) -> &Distribution| {
             [&self.successes, &self.others].into_iter().fold(0_u64, |sum, latencies| {

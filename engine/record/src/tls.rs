@@ -1,4 +1,4 @@
-//! What TLS did on a shard's connections: handshakes, what they agreed on, and silent closes.
+//! TLS on a shard's connections: handshakes, what they agreed on, and silent closes.
 
 use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
@@ -10,40 +10,40 @@ use crate::counts::{CountsBy, Key};
 pub struct TlsCounts {
     /// Handshakes with a new key exchange and the target's certificate.
     pub full: u64,
-    /// Those that resumed the session of an earlier connection.
+    /// Handshakes that resumed the session of an earlier connection.
     pub resumed: u64,
-    /// Connections that the target closed without saying so (close_notify).
+    /// Connections that the target closed without a close_notify.
     pub truncated: u64,
     /// Of the answered in the window, those whose response came in one receive with the target's
-    /// close_notify: they have the stamp of that.
+    /// close_notify and so has the stamp of that.
     pub ended_together: u64,
-    /// What shards spent on handshakes in the window, outside of the kernel, ns.
+    /// Time the shards spent on handshakes in the window, outside the kernel, ns.
     pub handshake_work_ns: u64,
-    /// What the handshakes agreed on.
+    /// The parameters that handshakes agreed on.
     pub agreed: CountsBy<Agreed>,
 }
 
 impl TlsCounts {
-    /// None yet, with all the memory that counting takes.
+    /// Empty, with all memory for counting allocated.
     pub fn preallocated() -> TlsCounts {
         TlsCounts { agreed: CountsBy::preallocated(), ..TlsCounts::default() }
     }
 
-    /// A handshake is done, and resumed a session or didn't.
+    /// A handshake is done; `resumed` if it resumed a session.
     pub fn shook_hands(&mut self, agreed: Agreed, resumed: bool) {
         *(if resumed { &mut self.resumed } else { &mut self.full }) += 1;
         self.agreed.add(agreed);
     }
 }
 
-/// What a handshake agreed on, by the numbers of IANA's registries.
+/// The parameters of a handshake, by the numbers of IANA's registries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Agreed {
-    /// The version of TLS.
+    /// The TLS version.
     pub version: u16,
     /// The cipher suite.
     pub cipher: u16,
-    /// The group of the key exchange; 0 for none, of a resumed TLS 1.2 session.
+    /// The key exchange group; 0 for none, in a resumed TLS 1.2 session.
     pub group: u16,
 }
 

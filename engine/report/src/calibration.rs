@@ -1,17 +1,16 @@
-//! What a calibration of this machine shows about a run: how near it came to the generator's own
-//! capacity, and how much of its latency is the generator's own floor.
+//! Compares a run with the last calibration of its machine: how close it came to the generator's
+//! own capacity, and how much of its latency is the generator's own floor.
 //!
-//! The command line finds the calibration and hands over what it knows as [`Calibrated`], which is
-//! added to the report after the run, as a profile is. So the engine reads no calibration files,
-//! and `verify` computes what follows for the run from the report alone. A calibration is no part
-//! of the plan: it changes nothing that is offered.
+//! The command line finds the calibration and passes its figures as [`Calibrated`], which is added
+//! to the report after the run, like a profile. So the engine reads no calibration files, and
+//! `verify` recomputes the comparison from the report alone. A calibration isn't part of the plan:
+//! it changes nothing about the load.
 //!
-//! A run at several rates isn't held against a calibration, since its mean rate was never offered.
-//! The calibrated capacity is for small responses over the loopback, where a send does the
-//! receiver's work as well; over an interface a core may get further, so a run near its capacity is
-//! one only if a core was busy too. A floor is taken between the rates that were measured: on a
-//! virtual machine, cores that sleep between requests triple it from 20,000 to 1,000 requests per
-//! second.
+//! A run at several rates isn't compared, since its mean rate was never offered. The calibrated
+//! capacity is for small responses over the loopback, where a send does the receiver's work as
+//! well; over an interface a core may get further, so a run only counts as near its capacity if a
+//! core was busy too. A floor is interpolated between the measured rates: on a virtual machine,
+//! cores that sleep between requests triple it from 20,000 to 1,000 requests per second.
 
 use plan::{Model, Plan, StampSource, Wait};
 use schemars::JsonSchema;
@@ -19,30 +18,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
 
-/// What the generator can do at most and at best, as it was measured on this machine against a
-/// target that costs nothing. It is of one version of truetail, on these cores, waiting like this.
+/// The generator's limits, measured on this machine against a target that costs nothing. They hold
+/// for one version of truetail, these cores and this way of waiting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibrated {
     /// When it was measured, seconds since 1970.
     pub began_s: u64,
-    /// What it is of.
+    /// What it was measured with.
     #[serde(flatten)]
     pub of: CalibratedOf,
-    /// Whose stamps the responses had.
+    /// The source of the responses' stamps.
     pub stamps: StampSource,
-    /// The limit of open loops, the highest rate that one kept up with, requests per second; `None`
-    /// if none did, or if others were in its way.
+    /// The limit of open loops, requests per second: the highest rate that one kept up with; `None`
+    /// if none did, or if other processes interfered.
     #[serde(rename = "ceiling_open_per_s")]
     pub ceiling_open: Option<f64>,
-    /// The peak of closed loops, what the best of them reached, requests per second; `None` if the
-    /// generator's core wasn't the bound.
+    /// The peak of closed loops, requests per second: the best that one of them reached; `None` if
+    /// the generator's core wasn't the bottleneck.
     #[serde(rename = "ceiling_closed_per_s")]
     pub ceiling_closed: Option<f64>,
-    /// The latency of a target that costs nothing, at rates that rise.
+    /// The latency of a target that costs nothing, at ascending rates.
     pub floors: Vec<FloorAt>,
 }
 
-/// What a calibration is of. It says nothing of a run that differs.
+/// What a calibration was measured with. It doesn't apply to a run that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibratedOf {
     /// The version of truetail.
@@ -68,25 +67,25 @@ pub struct FloorAt {
     pub p50: f64,
 }
 
-/// A run held against the last calibration of its machine.
+/// A run compared with the last calibration of its machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldAgainst {
     /// The calibration.
     #[serde(flatten)]
     pub calibrated: Calibrated,
-    /// What the run sent per second, as a share of the calibrated capacity: of the limit for an
-    /// open model, of the peak for a closed one. `None` where that isn't known or, with pipelining,
-    /// means something else.
+    /// The rate that the run sent, as a share of the calibrated capacity: of the limit for an open
+    /// model, of the peak for a closed one. `None` if that is unknown or, with pipelining, not
+    /// comparable.
     pub rate_of_ceiling: Option<f64>,
-    /// The floor at the run's rate, µs; `None` where it isn't known, or of other stamps.
+    /// The floor at the run's rate, µs; `None` if it is unknown, or was measured with other stamps.
     #[serde(rename = "floor_us")]
     pub floor: Option<f64>,
-    /// The same as a share of the run's corrected median.
+    /// The floor as a share of the run's corrected median.
     pub floor_of_p50: Option<f64>,
 }
 
 impl CalibratedOf {
-    /// What a run of this completed plan, in this environment, needs a calibration of.
+    /// What a calibration for a run of this completed plan, in this environment, has to match.
     pub fn of_run(plan: &Plan, environment: &Environment) -> CalibratedOf {
         CalibratedOf {
             tool_version: environment.tool_version.clone(),
@@ -98,23 +97,23 @@ impl CalibratedOf {
     }
 }
 
-/// How far above the highest rate that was measured its floor holds, as a factor.
+/// The factor above the highest measured rate up to which its floor still holds.
 const HIGHER_MAX: f64 = 1.25;
-/// How far apart two rates may be for the floor between them to be known, as a factor: a decade,
-/// which is the widest step of a calibration, and what their rounding adds. Where the one between
-/// them is missing the floor is no line, even in logarithms.
+/// The widest step, as a factor, between two rates for interpolating the floor: a decade, the
+/// widest step of a calibration, plus rounding. If the rate between them is missing, the floor
+/// isn't linear even in logarithms.
 const STEP_MAX: f64 = 11.0;
 
 impl Calibrated {
-    /// Whether it knows no figure that a run can be held against.
+    /// True if it has no figure to compare a run with.
     pub fn is_empty(&self) -> bool {
         self.ceiling_open.is_none() && self.ceiling_closed.is_none() && self.floors.is_empty()
     }
 
-    /// The latency of a target that costs nothing at this rate, µs: between two rates that were
-    /// measured by their logarithms, unless these are far apart, and beyond them that of the
-    /// nearest. Below the lowest the floor is no lower, since cores fall asleep; above the highest
-    /// it may be, so that one holds for rates a little higher alone.
+    /// The latency of a target that costs nothing at this rate, µs: interpolated by logarithm
+    /// between two measured rates, unless these are far apart, and otherwise that of the nearest.
+    /// Below the lowest rate the floor is no lower, since cores fall asleep; above the highest it
+    /// may be, so that one only holds for slightly higher rates.
     fn floor_at(&self, rate: f64) -> Option<f64> {
         let above = self.floors.iter().position(|floor| rate <= floor.rate);
         let Some(above) = above else {
@@ -132,7 +131,7 @@ impl Calibrated {
         Some(low.p50 * (high.p50 / low.p50).powf(part))
     }
 
-    /// The nearest rate at which a floor was measured, of a rate that lies beyond all of them.
+    /// The nearest rate with a measured floor, if this rate lies outside all of them.
     pub fn nearest_to(&self, rate: f64) -> Option<f64> {
         let (first, last) = (self.floors.first()?.rate, self.floors.last()?.rate);
         (rate < first).then_some(first).or_else(|| (last < rate).then_some(last))
@@ -140,18 +139,18 @@ impl Calibrated {
 }
 
 impl HeldAgainst {
-    /// A run of this completed plan that sent so many requests per second and has this corrected
-    /// median, µs, against this calibration.
+    /// Compares a run of this completed plan, which sent at this rate and has this corrected
+    /// median, µs, with this calibration.
     pub fn new(calibrated: Calibrated, plan: &Plan, sent: f64, p50_us: Option<f64>) -> HeldAgainst {
         let ceiling = match plan.model() {
             _ if plan.pipeline != 1 || plan.rate_changes() => None,
             Model::Open => calibrated.ceiling_open,
             Model::Closed => calibrated.ceiling_closed,
         };
-        // A file that a user names may say anything.
+        // A file named by the user may contain anything.
         let known = |figure: &f64| 0.0 < *figure && figure.is_finite();
         let ceiling = ceiling.filter(known);
-        // Of rates that change, the mean is none at which the machine was asked for anything.
+        // The mean of changing rates was never offered to the machine.
         let is_alike = plan.stamps() == calibrated.stamps && 0.0 < sent && !plan.rate_changes();
         let floor = calibrated.floor_at(sent).filter(|_| is_alike).filter(known);
         let p50 = p50_us.filter(known);
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_nothing_can_have_are_not_compared_with() {
+    fn impossible_figures_are_not_compared_with() {
         let plan = Plan { target: "http://x/".to_owned(), conns: Some(1), ..Plan::default() };
         let plan = plan.complete(&[0]).expect("a plan that runs");
         let at = |rate, p50| FloorAt { rate, p50 };

@@ -1,4 +1,4 @@
-//! What a run on one agent brings home, and what a report of several agents is made from.
+//! The results of a run on one agent, and the facts for a report of several agents.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -19,16 +19,16 @@ use crate::{AgentReported, Samples};
 
 pub use crate::{LOCAL, Synchronization};
 
-/// What a run on one agent brings home: everything that a report needs of it.
+/// The results of a run on one agent: everything that its report needs.
 #[derive(Clone, Debug)]
 pub struct Collected {
-    /// All but what the shards measured.
+    /// Everything but the shards' measurements.
     pub head: CollectedHead,
-    /// What each shard measured.
+    /// Each shard's measurements.
     pub shards: Vec<ShardReport>,
 }
 
-/// What a run brings home beside its shards' numbers.
+/// The results of a run besides its shards' numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CollectedHead {
     /// The completed plan, as a report may show it.
@@ -37,7 +37,7 @@ pub struct CollectedHead {
     pub address: Address,
     /// Where it ran.
     pub environment: Environment,
-    /// What the machine did meanwhile.
+    /// What the machine did during the run.
     pub machine: Machine,
     /// Whether it was interrupted, in its window or its drain.
     pub interrupted: bool,
@@ -45,42 +45,43 @@ pub struct CollectedHead {
     pub until_ns: u64,
     /// Time zero of the run's stamps, ns of the agent's CLOCK_MONOTONIC.
     pub epoch_ns: u64,
-    /// What became of the raw samples.
+    /// The raw samples.
     pub samples: Option<Samples>,
 }
 
-/// A run on one agent, as a report is made from it: its shards' numbers are added up.
+/// A run on one agent, with its shards' numbers added up, ready for a report.
 #[derive(Clone, Debug)]
 pub struct AgentRun {
     /// The agent's name.
     pub name: String,
-    /// What it offered of the whole load.
+    /// Its share of the whole load.
     pub share: Share,
-    /// What it brought home beside its shards' numbers.
+    /// Its results besides the shards' numbers.
     pub head: CollectedHead,
-    /// Each shard's own figures.
+    /// Each shard's own statistics.
     pub shards: Vec<ShardStats>,
-    /// How its clock was held against the controller's; `None` of a run without agents.
+    /// How its clock compared with the controller's; `None` for a run without agents.
     pub synchronization: Option<Synchronization>,
-    /// What `truetail doctor` finds amiss there, each in one line; empty of a run without agents.
+    /// The problems that `truetail doctor` finds there, one line each; empty for a run without
+    /// agents.
     pub findings: Vec<String>,
-    /// What its shards recorded.
+    /// Its shards' recordings.
     pub(super) recorder: Recorder,
-    /// What they took of the schedule.
+    /// The arrivals they took from the schedule.
     pub(super) digest: Digest,
 }
 
-/// What an agent's shards measured isn't of its plan, or not of all its shards.
+/// An agent's measurements don't match its plan, or don't cover all its shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("what it brought home isn't of its plan")]
+#[error("its results don't match its plan")]
 pub struct NotOfPlan;
 
 impl AgentRun {
-    /// Adds up what an agent's shards measured. Each is dropped before the next one is asked for,
+    /// Adds up the measurements of an agent's shards. Each is dropped before the next one is taken,
     /// since a shard's numbers take megabytes.
     ///
     /// # Errors
-    /// A shard that can't be had, or that isn't of the agent's plan; shards that are missing.
+    /// A shard that can't be read or doesn't match the agent's plan; missing shards.
     pub fn new<E: From<NotOfPlan>>(
         name: String,
         share: Share,
@@ -126,43 +127,43 @@ impl AgentRun {
         }
     }
 
-    /// The same of an agent that is this process.
+    /// The same for this process as the agent.
     ///
     /// # Panics
-    /// If its shards' numbers aren't of their plan.
+    /// If its shards' numbers don't match their plan.
     pub fn of(name: &str, share: Share, collected: Collected) -> AgentRun {
         let Collected { head, shards } = collected;
         let shards = shards.into_iter().map(Ok::<ShardReport, NotOfPlan>);
         AgentRun::new(name.to_owned(), share, head, shards)
-            .expect("what shards of this process measure is of their plan")
+            .expect("this process's shards match their plan")
     }
 }
 
-/// What a report of several agents needs beside what they brought home; the default is that of a
-/// run without agents.
+/// What a report of several agents needs besides their results; the default is for a run without
+/// agents.
 #[derive(Clone, Debug, Default)]
 pub struct RunFacts {
-    /// Agents that brought nothing home.
+    /// Agents without results.
     pub lost: Vec<LostAgent>,
-    /// Whether somebody stopped the run.
+    /// True if the run was stopped.
     pub stopped: bool,
-    /// The controller's machine; `None` of a run without agents.
+    /// The controller's machine; `None` for a run without agents.
     pub controller: Option<Environment>,
     /// The folder of the agents' raw samples.
     pub raw: Option<PathBuf>,
-    /// When the load began; `None` of a run that was made up, which began in 1970.
+    /// When the load began; `None` for a made-up run, which began in 1970.
     pub began: Option<SystemTime>,
 }
 
-/// An agent that was lost during the run. What it measured is in no number of the report.
+/// An agent that was lost during the run. Its measurements are in no number of the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LostAgent {
     /// Its name.
     pub name: String,
-    /// When nothing more was heard of it, seconds since the epoch of the run.
+    /// When it was last heard from, seconds since the epoch of the run.
     pub at_s: f64,
-    /// What it was to offer of the whole load.
+    /// Its planned share of the whole load.
     pub share: Share,
-    /// What it had reported of its run; `None` if it reported nothing.
+    /// Its last progress report; `None` if there was none.
     pub reported: Option<AgentReported>,
 }

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The environment when the report was made. What the kernel doesn't say is `None`.
+/// The environment when the report was made. What the kernel doesn't report is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
-    /// The machine's own name.
+    /// The machine's host name.
     pub host: String,
     /// This program's version.
     pub tool_version: String,
     /// Kernel name and release.
     pub kernel: String,
-    /// The parameters that the kernel was booted with: the values of those that can hold a secret
-    /// are replaced by their hashes, and those for init are left out.
+    /// The parameters that the kernel was booted with: values that may be secret are replaced by
+    /// their hashes, and those for init are left out.
     pub kernel_command_line: Option<String>,
     /// The kernel's mitigation of each CPU vulnerability it knows, by the vulnerability's name.
     pub mitigations: BTreeMap<String, String>,
@@ -27,9 +27,9 @@ pub struct Environment {
     pub cores_allowed: Vec<usize>,
     /// Cores that ran a shard.
     pub cores_used: Vec<usize>,
-    /// Each of these in detail.
+    /// Details of each of these.
     pub cores: Vec<Core>,
-    /// The kernel's word for simultaneous multithreading.
+    /// The kernel's setting of simultaneous multithreading.
     pub smt: Option<String>,
     /// Whether this is a virtual machine.
     pub virtualisation: Virtualisation,
@@ -45,10 +45,10 @@ pub struct Environment {
     pub locked_memory_bytes: Limit<u64>,
     /// The io_uring features in use.
     pub ring_features: Vec<String>,
-    /// Why the kernel stamped no response of a run that didn't name `--stamps`; `None` if it did.
+    /// Why the kernel stamped no response of a run without `--stamps`; `None` if it did.
     #[serde(default)]
     pub unstamped: Option<String>,
-    /// The core of an agent's control plane; `None` of a run without agents.
+    /// The core of an agent's control plane; `None` for a run without agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_core: Option<ControlCore>,
 }
@@ -62,15 +62,15 @@ pub struct ControlCore {
     pub shared: bool,
 }
 
-/// A core that ran a shard; `None` where the kernel doesn't say.
+/// A core that ran a shard; `None` where the kernel doesn't report a value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Core {
     /// Its number.
     pub core: usize,
-    /// The hardware threads of the same physical core, this one among them.
+    /// The hardware threads of the same physical core, including this one.
     pub siblings: Option<Vec<usize>>,
-    /// Its memory node. The shard's memory is there too: the shard allocates it and touches it
-    /// first, when it is already pinned.
+    /// Its memory node. The shard's memory is there too: the pinned shard allocates and first
+    /// touches it.
     pub node: Option<usize>,
     /// Its frequency governor.
     pub governor: Option<String>,
@@ -78,22 +78,21 @@ pub struct Core {
     pub frequency_mhz: Option<f64>,
 }
 
-/// Whether this is a virtual machine, and who made it; `None` where the kernel doesn't say.
+/// Whether this is a virtual machine, and its vendor; `None` where the kernel doesn't report it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Virtualisation {
-    /// Whether the processor says that a hypervisor is below it.
+    /// True if the processor reports a hypervisor.
     pub virtual_machine: Option<bool>,
-    /// The hypervisor's name, where it tells the kernel.
+    /// The hypervisor's name, if the kernel knows it.
     pub hypervisor: Option<String>,
     /// The machine's vendor; for a virtual machine its hypervisor or cloud.
     pub system_vendor: Option<String>,
 }
 
-/// Limits of a control group; `None` where the kernel doesn't say.
+/// Limits of a control group; `None` where the kernel doesn't report one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ControlGroup {
-    /// Processor time, in cores: the quota over its period (`cpu.max`; `cpu.cfs_quota_us` of
-    /// version 1).
+    /// CPU time, in cores: the quota over its period (`cpu.max`; `cpu.cfs_quota_us` of version 1).
     pub cpu: Option<Limit<f64>>,
     /// Cores that its processes may run on (`cpuset.cpus.effective`; `cpuset.effective_cpus` of
     /// version 1).
@@ -102,16 +101,16 @@ pub struct ControlGroup {
     pub memory_bytes: Option<Limit<u64>>,
 }
 
-/// The route to the target; `None` where the kernel doesn't say.
+/// The route to the target; `None` where the kernel doesn't report a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Network {
-    /// Whether the target's address is one of this machine's, so that both share its cores. A
-    /// tunnel or a proxy that listens here counts as here; a target in another network namespace of
-    /// this machine doesn't.
+    /// True if the target's address belongs to this machine, so that both share its cores. A tunnel
+    /// or a proxy that listens here counts as here; a target in another network namespace of this
+    /// machine doesn't.
     pub target_on_this_host: Option<bool>,
-    /// The interface that packets to it leave by.
+    /// The interface for packets to it.
     pub interface: Option<String>,
-    /// Whether that is the loopback interface: no cable, no card and no driver.
+    /// True if that is the loopback interface: no cable, no card and no driver.
     pub loopback: Option<bool>,
     /// The interface's driver; interfaces without a device have none.
     pub driver: Option<String>,
@@ -123,16 +122,15 @@ pub struct Network {
     pub node: Option<usize>,
     /// The cores that serve its device's interrupts.
     pub interrupt_cores: Option<Vec<usize>>,
-    /// Congestion control of new connections.
+    /// Congestion control algorithm of new connections.
     pub congestion_control: Option<String>,
     /// The first and last ephemeral port.
     pub port_range: Option<[u64; 2]>,
-    /// Whether a port in TIME_WAIT may be used again by a new connection: 0 no, 1 yes, 2 on
-    /// loopback only.
+    /// Whether a new connection may reuse a port in TIME_WAIT: 0 no, 1 yes, 2 on loopback only.
     pub tcp_tw_reuse: Option<u64>,
 }
 
-/// The most of something that may be used.
+/// A limit on a resource.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
 )]
@@ -140,7 +138,7 @@ pub struct Network {
 pub enum Limit<T> {
     /// No more than this.
     AtMost(T),
-    /// As much as there is.
+    /// Unlimited.
     #[default]
     Unlimited,
 }

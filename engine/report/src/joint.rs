@@ -1,9 +1,8 @@
-//! A report of several agents: what follows of it for all of them, and each agent's part as a
-//! report of its own.
+//! A report of several agents: what follows for the whole, and each agent's part as a report of its
+//! own.
 //!
-//! Nothing is scaled up for a lost agent. The planned rate stays in the report as it was, and the
-//! run is invalid: no number includes what the agent sent, and the target saw less load from then
-//! on.
+//! Nothing is scaled up for a lost agent. The planned rate stays in the report, and the run is
+//! invalid: no number includes what the agent sent, and the target saw less load from then on.
 
 use std::collections::BTreeMap;
 
@@ -31,24 +30,24 @@ impl<'de> Deserialize<'de> for Report {
 }
 
 impl Report {
-    /// Whether it is of several agents, if only because all but one were lost. Else the one agent's
+    /// True if it covers several agents, even if all but one were lost. Otherwise the one agent's
     /// part is the whole report.
     pub fn is_joint(&self) -> bool {
         1 < self.per_agent.len() || !self.agent_lost.is_empty()
     }
 
-    /// Connections of the agents in the report.
+    /// The number of connections of the agents in the report.
     pub fn conns(&self) -> usize {
         self.shares().map(|share| share.count(self.config.plan.conns())).sum()
     }
 
-    /// Users of these agents, of a closed loop without a period.
+    /// The number of users of these agents, for a closed loop without a period.
     pub fn unpaced_users(&self) -> Option<usize> {
         self.config.plan.unpaced_users()?;
         Some(self.conns() * self.config.plan.pipeline)
     }
 
-    /// How much of the whole load these agents were to offer; exactly 1 for all of it.
+    /// The planned share of the whole load of these agents; exactly 1 for all of it.
     pub(crate) fn offered(&self) -> f64 {
         share::together(self.shares())
     }
@@ -57,8 +56,8 @@ impl Report {
         self.per_agent.iter().map(|agent| &agent.config.share)
     }
 
-    /// The report of one of its agents alone, not judged. What only the whole run has, such as the
-    /// run over time, is not in it.
+    /// The report of one agent alone, not judged. It lacks what only the whole run has, such as the
+    /// run over time.
     pub fn of_agent(&self, agent: &AgentPart) -> Report {
         let AgentConfig { share: _, target_address, .. } = &agent.config;
         Report {
@@ -98,7 +97,7 @@ impl Report {
         }
     }
 
-    /// The one agent that a run without agents is.
+    /// The only agent of a run without agents.
     pub fn local_agent(&self) -> AgentPart {
         let config = &self.config;
         AgentPart {
@@ -132,7 +131,7 @@ impl Report {
 }
 
 impl AgentConfig {
-    /// The plan of all agents as this one placed it.
+    /// The plan of all agents with this agent's own placement.
     pub fn placed(&self, plan: &Plan) -> Plan {
         Plan {
             cores: Some(self.cores.clone()),
@@ -145,8 +144,8 @@ impl AgentConfig {
 }
 
 impl AgentPart {
-    /// How late its first request was sent, µs: over its shards, from when the first was due to
-    /// when the first was sent.
+    /// How late its first request was sent, µs: from the earliest due time to the earliest sending,
+    /// over its shards.
     pub fn skew_us(&self) -> Option<f64> {
         first_skew_us(&self.generator)
     }

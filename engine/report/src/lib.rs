@@ -1,15 +1,15 @@
 //! The report of a run: the shards' numbers merged, laid out as a document and judged.
 //!
-//! Start at [`Report`], whose structure is the document's. [`merge`] makes it from what shards and
-//! agents recorded, `rules` judges it, and [`verdict`] has what a judgement consists of. A reason
-//! of the verdict is one row of `rules/table.rs`.
+//! Start at [`Report`], whose structure is the document's. [`merge`] makes it from the recordings
+//! of shards and agents, `rules` judges it, and [`verdict`] defines what a judgement consists of.
+//! Each reason of the verdict is one row of `rules/table.rs`.
 //!
 //! All of it is pure: the same numbers give the same report and the same verdict anywhere, so
 //! `verify` can recompute both.
 //!
-//! **Agents are merged as shards are.** An agent brings its shards' recorders home, and the report
-//! is made where all of them are; a local run is a run on one agent named `local`. Each agent's
-//! part is judged as a report of its own, without what only the whole run can show, such as whether
+//! **Agents are merged as shards are.** An agent returns its shards' recorders, and the report is
+//! made where all of them are; a local run is a run on one agent named `local`. Each agent's part
+//! is judged as a report of its own, without what only the whole run can show, such as whether
 //! there are enough samples. The run's verdict is the worst of all.
 
 pub mod calibration;

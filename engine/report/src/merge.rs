@@ -1,10 +1,10 @@
-//! From shards' numbers to the report: adds them up, asserts that the sums add up, and lays out the
+//! From shards' numbers to the report: adds them up, asserts that the sums match, and lays out the
 //! document.
 //!
-//! Results are added up shard by shard. A shard's results take 24 MB when decoded, nearly all of it
-//! for histograms over time. So each shard's are decoded, added to the agent's sum and dropped
-//! before the next; then the agent's part of the report is made, and its sum is added to the total
-//! and dropped as well.
+//! Results are added up shard by shard. A shard's decoded results take 24 MB, nearly all of it for
+//! histograms over time. So each shard's are decoded, added to the agent's sum and dropped before
+//! the next; then the agent's part of the report is made, and its sum is added to the total and
+//! dropped as well.
 
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
@@ -47,14 +47,14 @@ use crate::{
     Samples, SeriesPart, Successes,
 };
 
-/// The distributions of a whole run, not yet laid out.
+/// The distributions of a whole run, not laid out yet.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// `received − sent`.
     pub naive: Distribution,
     /// `received − intended`.
     pub corrected: Distribution,
-    /// Sent → left the host, of the requests of a sample.
+    /// Sent → left the host, of the sampled requests.
     pub send_path: Distribution,
     /// Received → handled, of responses that the kernel stamped.
     pub receive_lateness: Distribution,
@@ -64,20 +64,20 @@ pub struct Measured {
 
 /// The runs of agents, added up one after the other.
 ///
-/// Whatever was measured adds up, as it does over shards: counts, histograms, the run over time,
-/// the evidence of the arrivals. Of each agent there remain the figures that the report states of
-/// it; its histograms over time, which take megabytes, only as part of the sum.
+/// All measurements add up, as they do over shards: counts, histograms, the run over time, the
+/// evidence of the arrivals. Each agent keeps the figures that the report states for it; its
+/// histograms over time, which take megabytes, survive only in the sum.
 #[derive(Default)]
 pub struct Joined {
     sum: Option<Sum>,
     per_agent: Vec<AgentPart>,
 }
 
-/// What all agents measured together.
+/// The sum of all agents' measurements.
 struct Sum {
     /// The plan as the first agent placed it.
     plan: Plan,
-    /// Where the last window ended, ns since the epoch.
+    /// The latest end of a window, ns since the epoch.
     until_ns: u64,
     recorder: Recorder,
     digest: Digest,
@@ -87,13 +87,13 @@ impl Joined {
     /// Adds an agent's run.
     ///
     /// # Panics
-    /// It was of another plan than the first: see [`CollectedHead::is_of`].
+    /// It has another plan than the first: see [`CollectedHead::is_of`].
     ///
     /// [`CollectedHead::is_of`]: crate::collected::CollectedHead::is_of
     pub fn add(&mut self, agent: AgentRun) {
         let own = agent.head.plan.plan();
         let is_of_one = self.sum.as_ref().is_none_or(|sum| unplaced(&sum.plan) == unplaced(own));
-        assert!(is_of_one, "agents of one run had one plan, and {} another", agent.name);
+        assert!(is_of_one, "agents of one run have the same plan, but {} has another", agent.name);
         self.per_agent.push(agent_part(&agent));
         let AgentRun { head, recorder, digest, .. } = agent;
         match &mut self.sum {
@@ -109,7 +109,7 @@ impl Joined {
         }
     }
 
-    /// What is known of a run of this plan all of whose agents were lost: nothing was measured.
+    /// A run of this plan that lost all its agents: nothing was measured.
     pub fn none_left(plan: &Redacted) -> Joined {
         let plan = plan.plan().clone();
         let recorder = Recorder::new(RecorderConfig::of_plan(&plan));
@@ -117,15 +117,15 @@ impl Joined {
         Joined { sum, per_agent: Vec::new() }
     }
 
-    /// Whether there is no agent.
+    /// True if there is no agent.
     pub fn is_empty(&self) -> bool {
         self.per_agent.is_empty()
     }
 
-    /// The report of all of them. Nothing stands for an agent that was lost.
+    /// The report of all of them. Nothing is substituted for a lost agent.
     ///
     /// # Errors
-    /// There is no agent, or two had a part of the load in common.
+    /// There is no agent, or two had overlapping parts of the load.
     pub fn report(self, facts: &RunFacts) -> Result<(Report, Measured), NotTogether> {
         let Joined { sum, per_agent } = self;
         let Sum { plan, until_ns, recorder, digest } = sum.ok_or(NotTogether::Nothing)?;
@@ -156,7 +156,7 @@ impl Joined {
             started_at: format_rfc3339_millis(facts.began.unwrap_or(UNIX_EPOCH)).to_string(),
             label: None,
             tags: BTreeMap::new(),
-            // A stop that found every agent done has cut nothing short.
+            // A stop that arrived when every agent was done cut nothing short.
             interrupted: per_agent.iter().any(|agent| agent.interrupted)
                 || !facts.lost.is_empty() && (facts.stopped || per_agent.is_empty()),
             partial: !facts.lost.is_empty(),
@@ -213,7 +213,7 @@ pub fn report(agents: impl IntoIterator<Item = AgentRun>, facts: &RunFacts) -> (
         .unwrap_or_else(|problem| panic!("agents of one run belong together: {problem}"))
 }
 
-/// Requests per second of these shares of a plan, in a window that ended at `until_ns`.
+/// The rate, per second, that these shares of a plan offer in a window that ended at `until_ns`.
 pub fn offered_rate<'a>(
     plan: &Plan,
     until_ns: u64,
@@ -268,7 +268,7 @@ fn agent_lost(lost: &LostAgent) -> AgentLost {
     AgentLost { name, at_s, load: share.fraction(), share, reported }
 }
 
-/// What the generators of these agents did. Of several machines, each has its own part.
+/// The generators of these agents. With several machines, each agent has its own part.
 fn generator(agents: &[AgentPart], is_joint: bool) -> Generator {
     let shards = agents.iter().flat_map(|agent| &agent.generator.shards);
     let first = agents.first().filter(|_| !is_joint);
@@ -276,7 +276,7 @@ fn generator(agents: &[AgentPart], is_joint: bool) -> Generator {
     Generator { shards: shards.cloned().collect(), machine }
 }
 
-/// What became of all agents' samples. They are in a folder, if each agent's file is.
+/// The samples of all agents. They are in a folder if each agent's file is complete.
 fn samples(agents: &[AgentPart], facts: &RunFacts) -> Option<Samples> {
     let all: Option<Vec<&Samples>> = agents.iter().map(|agent| agent.samples.as_ref()).collect();
     let all = all.filter(|all| !all.is_empty() || facts.raw.is_some())?;
@@ -310,7 +310,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / SECOND_NS as f64
 }
 
-/// The proof of the arrivals of these agents, of whom this was counted, and its line.
+/// The proof of these agents' arrivals, with these counts, and its summary line.
 fn proof(
     plan: &Plan,
     part: &Part,
@@ -340,7 +340,7 @@ fn judge_all(report: &mut Report) {
     }
 }
 
-/// Little's law, of so many users if their loop is closed and without a period.
+/// Little's law, with the number of users if it is a closed loop without a period.
 fn littles_law(in_flight: &InFlightIntegral, users: Option<usize>) -> LittlesLaw {
     let law = LittlesLaw::new(
         in_flight.in_flight_mean(),
@@ -359,24 +359,24 @@ pub fn add_profile(report: &mut Report, taken: Taken) {
     judge_all(report);
 }
 
-/// Holds a run against a calibration of its machine, and judges it again.
+/// Compares a run with a calibration of its machine, and judges it again.
 ///
 /// # Panics
-/// If the calibration is of something else.
+/// If the calibration was made for something else.
 pub fn hold_against(report: &mut Report, calibrated: Calibrated) {
     let of = CalibratedOf::of_run(&report.config.plan, &report.environment);
-    assert_eq!(of, calibrated.of, "a calibration of something else says nothing of this run");
+    assert_eq!(of, calibrated.of, "a calibration of something else doesn't apply to this run");
     report.calibration = Some(held_against(report, calibrated));
     judge_all(report);
 }
 
-/// What follows of a calibration for a run.
+/// The comparison of a run with a calibration.
 pub fn held_against(report: &Report, calibrated: Calibrated) -> HeldAgainst {
     let Part { rate, corrected, .. } = &report.whole;
     HeldAgainst::new(calibrated, &report.config.plan, rate.sent, corrected.quantile_us(0.5))
 }
 
-/// The version of the schedule that a plan's arrivals are of.
+/// The schedule version of a plan's arrivals.
 pub fn schedule_version(plan: &Plan) -> Option<u32> {
     (plan.model == Some(Model::Open)).then_some(schedule::VERSION)
 }
@@ -386,14 +386,14 @@ pub fn schedule_version(plan: &Plan) -> Option<u32> {
 pub struct WindowFigures {
     /// Counts, rates and distributions.
     pub part: Part,
-    /// The first quarter of the window against the last.
+    /// The comparison of the window's first quarter with its last.
     pub stationarity: Option<Stationarity>,
     /// The run over time.
     pub series: SeriesPart,
 }
 
-/// Lays out the numbers of a recorder, merged over all shards, whose window ended at `until_ns`,
-/// and who were to offer `target` requests per second.
+/// Lays out the numbers of a recorder, merged over all shards, whose window ended at `until_ns` and
+/// whose planned rate was `target` requests per second.
 pub fn window_figures(
     recorder: &Recorder,
     plan: &Plan,
@@ -434,7 +434,7 @@ fn part(
     let per_second = |count: u64| {
         if window_ns == 0 { 0.0 } else { count as f64 * SECOND_NS as f64 / window_ns as f64 }
     };
-    // Those after the window's end are in no interval.
+    // Answers after the window's end are in no interval.
     let answers: u64 = recorder.series.slots().iter().map(|slot| slot.counts.answers).sum();
     let answered_due = per_second(answers);
     let dependent = dependent(pieces);
@@ -478,9 +478,10 @@ fn part(
     }
 }
 
-/// The generator's own part of the latencies, at the quantiles that the report states. What it
-/// added to the requests at one is a mean, and a percentile is moved by no more than it is above
-/// naive's, where that is of all requests: of each it leaves out at least what the generator added.
+/// The generator's own part of the latencies, at the reported quantiles. What it added to the
+/// requests at a quantile is a mean, and it can't move a percentile by more than its distance from
+/// naive's, if that covers all requests: naive leaves out at least what the generator added to
+/// each.
 fn client_share(
     times: &Times,
     corrected: &Distribution,
@@ -512,25 +513,24 @@ fn client_share(
     })
 }
 
-/// What it takes to open a connection, µs. A lost segment of a connect costs a second, and a
-/// handshake waits for a target that stalls, which is no doing of the pool: so the median of the
-/// one, and the fastest of the other.
+/// The cost of opening a connection, µs. A lost segment of a connect costs a second, and a
+/// handshake waits for a stalling target, neither of which is the pool's fault: hence the median of
+/// the connects, and the fastest handshake.
 fn opening_us(times: &Times) -> f64 {
     let connect_ns = times.connect_time.quantile_ns(0.5).unwrap_or(0);
     let handshake_ns = times.handshake_time.min_ns().unwrap_or(0);
     (connect_ns + handshake_ns) as f64 / 1e3
 }
 
-/// What these agents were to offer of a plan and this was counted of, for the proof of their
-/// arrivals to be held against; `None` without a schedule, or where its end is known by its number
-/// of arrivals alone.
+/// The load that these agents were to offer, with these counts, to compare with the proof of their
+/// arrivals; `None` without a schedule, or if only the number of arrivals determines its end.
 pub fn offer(plan: &Plan, part: &Part, agents: &[AgentPart]) -> Option<Offer> {
     if agents.iter().any(|agent| agent.config.schedule_digest.is_none()) {
         return None;
     }
     let shards_of = |agent: &AgentPart| agent.generator.shards.len();
     let ends = || agents.iter().map(|agent| agent.config.schedule_until);
-    // Agents see a stop at different times, and until the first does all of them offered.
+    // Agents see a stop at different times; all of them offered load until the first did.
     let until_s = ends().reduce(f64::min)?;
     let window_s = (ends().fold(0.0, f64::max) - plan.warmup.as_secs_f64()).max(0.0);
     Some(Offer {

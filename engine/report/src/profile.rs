@@ -1,15 +1,15 @@
-//! Where the processor time of a run's window went, by a profiler's samples of its stacks.
+//! Where the CPU time of a run's window went, by a profiler's stack samples.
 //!
-//! The time itself is the kernel's account of the process; samples only divide it. So figures per
-//! request don't depend on how many samples were taken, or lost.
+//! The time itself comes from the kernel's accounting of the process; samples only divide it. So
+//! figures per request don't depend on how many samples were taken or lost.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Frames that a profile lists.
+/// The most frames that a profile lists.
 pub const FRAMES_MAX: usize = 10;
 
-/// Where the processor time went, over the stretch of the window that was profiled.
+/// Where the CPU time went, over the profiled part of the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// How it was sampled.
@@ -17,39 +17,39 @@ pub struct Profile {
     pub sampling: Sampling,
     /// Samples taken.
     pub samples: u64,
-    /// Processor time per request answered, microseconds; `None` if none was.
+    /// CPU time per request answered, microseconds; `None` if none was.
     pub cpu_us_per_request: Option<f64>,
-    /// The part in the kernel; `None` where samples show user space only.
+    /// The part in the kernel; `None` if samples show user space only.
     pub kernel: Option<Sampled>,
     /// The part in user space.
     pub user: Sampled,
-    /// The frames with the most time of their own, without that of what they call, at most
-    /// [`FRAMES_MAX`]; the heaviest first.
+    /// The frames with the most self time, excluding their callees, at most [`FRAMES_MAX`];
+    /// heaviest first.
     pub frames: Vec<ProfiledFrame>,
 }
 
-/// How a run was sampled, and what samples don't show.
+/// How a run was sampled, and what the samples don't show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sampling {
-    /// What took the samples.
+    /// The sampler.
     pub source: Sampler,
-    /// Why samples show user space only, where they do: then time in the kernel counts for the
-    /// function that called it.
+    /// Why samples show user space only, if they do: kernel time then counts for the function that
+    /// called into it.
     pub user_only: Option<String>,
-    /// Why kernel functions have no names, where they have none.
+    /// Why kernel functions have no names, if they don't.
     pub kernel_unnamed: Option<String>,
-    /// What samples were taken by, in the profiler's own words: `cpu-clock`, `cycles`, `SIGPROF`.
+    /// The sampling event, in the profiler's own words: `cpu-clock`, `cycles`, `SIGPROF`.
     pub event: String,
-    /// Samples asked for, per second of processor time.
+    /// Requested sampling rate, per second of CPU time.
     #[serde(rename = "frequency_hz")]
     pub frequency: u32,
-    /// Length of the stretch profiled, seconds: the window, to within milliseconds.
+    /// Length of the profiled stretch, seconds: the window, to within milliseconds.
     pub observed_s: f64,
-    /// Processor time of the process in that stretch, all threads, seconds.
+    /// CPU time of the process in that stretch, all threads, seconds.
     pub cpu_s: f64,
 }
 
-/// What takes a profile's samples.
+/// The sampler of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sampler {
@@ -66,23 +66,23 @@ pub struct Sampled {
     pub samples: u64,
     /// Their share of all.
     pub share: f64,
-    /// Its processor time per request answered, microseconds.
+    /// Its CPU time per request answered, microseconds.
     pub cpu_us_per_request: Option<f64>,
 }
 
-/// A function with the time of its own.
+/// A function with its self time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfiledFrame {
     /// Its name, without generic arguments.
     pub name: String,
-    /// Whether it is a function of the kernel.
+    /// True for a kernel function.
     pub kernel: bool,
-    /// Samples that it was the innermost function of.
+    /// Samples with this as the innermost function.
     #[serde(flatten)]
     pub own: Sampled,
 }
 
-/// How much was sampled of what: everything in a [`Profile`] that isn't computed from the rest.
+/// The raw sample counts: everything in a [`Profile`] that isn't computed from the rest.
 #[derive(Clone, Debug)]
 pub struct Taken {
     /// How it was sampled.
@@ -91,13 +91,13 @@ pub struct Taken {
     pub samples: u64,
     /// Samples in the kernel.
     pub kernel: u64,
-    /// Functions with a name, whether they are the kernel's, and the samples that they were the
-    /// innermost function of; the heaviest first.
+    /// Function names, whether each is the kernel's, and the samples with it as the innermost
+    /// function; heaviest first.
     pub frames: Vec<(String, bool, u64)>,
 }
 
 impl Profile {
-    /// The profile of a run that answered so many requests per second.
+    /// The profile of a run with this many answers per second.
     pub fn new(taken: Taken, answered_per_s: f64) -> Profile {
         let Taken { sampling, samples: all, kernel, frames } = taken;
         let answered = answered_per_s * sampling.observed_s;
@@ -117,7 +117,7 @@ impl Profile {
         }
     }
 
-    /// The same profile, computed again from what was taken.
+    /// The same profile, recomputed from the raw counts.
     pub fn again(&self, answered_per_s: f64) -> Profile {
         let taken = |frame: &ProfiledFrame| (frame.name.clone(), frame.kernel, frame.own.samples);
         let taken = Taken {

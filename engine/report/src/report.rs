@@ -1,4 +1,4 @@
-//! What happened: the report of one run, with the plan in it. The JSON document is this structure.
+//! The report of one run, with the plan in it. The JSON document has this structure.
 //!
 //! Shards and agents merge through the same functions, and the sums are asserted wherever two parts
 //! meet: `intended = sent + unsent` and `sent = answered + timed_out + failed + abandoned`.
@@ -33,10 +33,10 @@ use stats::pieces::Pieces;
 use stats::stationarity::Stationarity;
 use units::{CoreList, OneIn, us_to_ns};
 
-/// Version of the document. A field that is added, dropped or means something else needs a new one.
+/// Version of the document. Adding, dropping or redefining a field requires a new one.
 pub const SCHEMA: u32 = 13;
 
-/// The name of the agent of a run without agents.
+/// The name of the only agent in a run without agents.
 pub const LOCAL: &str = "local";
 
 /// The whole report of a run.
@@ -47,76 +47,76 @@ pub struct Report {
     pub verdict: Verdict,
     /// Version of the document, [`SCHEMA`].
     pub schema: u32,
-    /// When the load began, warm-up included: RFC 3339, in UTC, to the millisecond.
+    /// When the load began, including the warm-up: RFC 3339, in UTC, to the millisecond.
     pub started_at: String,
-    /// What the user calls the run; `None` if nothing.
+    /// The user's name for the run; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What else the user notes of it, by name.
+    /// The user's other notes on the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// Whether the run was stopped before its plan was done.
+    /// True if the run was stopped before its plan was done.
     pub interrupted: bool,
-    /// Whether an agent was lost: its part of the run is in no number, and nothing stands for it.
+    /// True if an agent was lost: its part of the run is in no number, and nothing replaces it.
     pub partial: bool,
     /// The agents that were lost.
     pub agent_lost: Vec<AgentLost>,
-    /// Why no controller has this report, which an agent kept; `None` of any other.
+    /// Why an agent kept this report, which reached no controller; `None` for any other report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncollected: Option<String>,
-    /// What became of the plan's objectives; `None` if it has none.
+    /// The judgement of the plan's objectives; `None` if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<Slo>,
     /// The plan, with what was derived from it.
     pub config: Config,
-    /// Where it ran; of several agents, where the controller ran.
+    /// Where it ran; with several agents, where the controller ran.
     pub environment: Environment,
     /// The whole run.
     #[serde(flatten)]
     pub whole: Part,
-    /// Digest of the corrected latencies as counted, whose histograms the agents' add up to:
+    /// Digest of the corrected latencies as counted, the sum of the agents' histograms:
     /// hexadecimal, see [`Distribution::digest`].
     pub corrected_digest: String,
-    /// What the generator itself did.
+    /// The generator's own statistics.
     pub generator: Generator,
     /// Bytes over all connections, in the window.
     pub traffic: Traffic,
-    /// The arrivals of an open model against those planned.
+    /// The arrivals of an open model compared with the planned ones.
     pub arrivals: Option<ArrivalProof>,
-    /// The same in one line.
+    /// The same as one line.
     pub arrivals_line: Option<String>,
     /// The check of the bookkeeping by Little's law.
     pub littles_law: LittlesLaw,
-    /// The first quarter of the window against the last, or where the rate changes, of the stage
-    /// with one rate that drifted most; `None` where the run or each such stage is too short to
-    /// tell.
+    /// The first quarter of the window compared with the last; if the rate changes, the same within
+    /// the constant-rate stage that drifted most. `None` if the run, or each such stage, is too
+    /// short.
     pub stationarity: Option<Stationarity>,
-    /// What became of the raw samples, of all agents together; `None` without `--raw`.
+    /// The raw samples of all agents; `None` without `--raw`.
     pub samples: Option<Samples>,
-    /// Where the processor time went; `None` of a run that wasn't profiled.
+    /// Where the CPU time went; `None` for a run that wasn't profiled.
     pub profile: Option<Profile>,
-    /// The run against the last calibration of its machine; `None` if there is none that fits.
+    /// The run compared with the last calibration of its machine; `None` if none applies.
     pub calibration: Option<HeldAgainst>,
     /// The run over time.
     pub series: SeriesPart,
-    /// Each agent's figures. A run without agents is its own one agent, which the document doesn't
+    /// Each agent's figures. A run without agents counts as one agent, which the document doesn't
     /// repeat.
     #[serde(default, skip_serializing_if = "is_local")]
     pub per_agent: Vec<AgentPart>,
 }
 
-/// Whether these are the one agent that a run without agents is.
+/// True for the single agent of a run without agents.
 fn is_local(agents: &[AgentPart]) -> bool {
     matches!(agents, [only] if only.name == LOCAL)
 }
 
-/// A response of that many bytes can't arrive whole before the generator reads: Linux grants a new
-/// connection half of its 128 KiB of receive memory as a window (tcp(7), tcp_rmem).
+/// A response of this many bytes can't arrive completely before the generator reads: Linux grants a
+/// new connection half of its 128 KiB of receive memory as a window (tcp(7), tcp_rmem).
 const WINDOW_BYTES: u64 = 65_536;
 
 impl Report {
-    /// Whether responses are so long, on average, that they arrive as fast as the generator reads
-    /// them.
+    /// True if responses are so long, on average, that they arrive only as fast as the generator
+    /// reads them.
     pub fn has_long_responses(&self) -> bool {
         let shards = self.generator.shards.iter();
         let bytes = shards.fold(0, |sum: u64, shard| sum.saturating_add(shard.received_bytes));
@@ -130,45 +130,45 @@ pub struct Config {
     /// The completed plan.
     #[serde(flatten)]
     pub plan: Plan,
-    /// The address that the target's name stood for.
+    /// The address that the target's name resolved to.
     pub target_address: String,
-    /// Version of the schedule, [`load::schedule::VERSION`]: under another one, the same
-    /// plan and seed mean other arrivals. `None` for a closed model, which has no schedule.
+    /// Version of the schedule, [`load::schedule::VERSION`]: with another one, the same plan and
+    /// seed mean other arrivals. `None` for a closed model, which has no schedule.
     pub schedule_version: Option<u32>,
     /// Digest of every intended time of the schedule up to `schedule_until`, hexadecimal; `None`
-    /// without a schedule, and where its end was only estimated.
+    /// without a schedule, or if its end was only estimated.
     pub schedule_digest: Option<String>,
-    /// Arrivals of the schedule, warm-up included.
+    /// Arrivals of the schedule, including the warm-up.
     pub schedule_arrivals: Option<u64>,
     /// Arrivals that were counted by the rate instead of one by one, since no machine could follow
-    /// that rate; then there is no digest of the schedule.
+    /// that rate; the schedule has no digest then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_estimated: Option<u64>,
-    /// Where the schedule ended, seconds since the epoch of the run: the plan's end, or the moment
-    /// of an interruption.
+    /// Where the schedule ended, seconds since the epoch of the run: the plan's end, or the time of
+    /// an interruption.
     #[serde(rename = "schedule_until_s")]
     pub schedule_until: f64,
 }
 
 impl Config {
-    /// Length of the recorded window as it was, seconds.
+    /// Actual length of the recorded window, seconds.
     pub fn window_s(&self) -> f64 {
         (self.schedule_until - self.plan.warmup.as_secs_f64()).max(0.0)
     }
 }
 
-/// What the generator itself did.
+/// The generator's own statistics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Generator {
-    /// Each shard; of several agents, those of the first come first.
+    /// Each shard; with several agents, those of the first come first.
     pub shards: Vec<ShardStats>,
-    /// The machine under them; `None` of several agents, each of which has its own.
+    /// Its machine; `None` for several agents, each of which has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
 }
 
-/// Bytes over all connections to the target in the window, requests and responses with their heads;
-/// what TCP and IP add is not among them. Each shard's window is that of its other figures.
+/// Bytes over all connections to the target in the window, requests and responses with their heads,
+/// without TCP and IP overhead. Each shard's window is that of its other statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
     /// Bytes received.
@@ -199,12 +199,12 @@ impl Generator {
         })
     }
 
-    /// Share of its cores' time that the hypervisor took; `None` where that isn't known.
+    /// Share of its cores' time that the hypervisor took; `None` if unknown.
     pub fn steal(&self) -> Option<f64> {
         self.machine.as_ref()?.steal
     }
 
-    /// The ephemeral ports that connections to the target took; `None` where that isn't known.
+    /// The ephemeral ports used by connections to the target; `None` if unknown.
     pub fn ports(&self) -> Option<&Ports> {
         self.machine.as_ref()?.ports.as_ref()
     }
@@ -215,23 +215,23 @@ impl Generator {
 pub struct LittlesLaw {
     /// Mean number of requests on the wire in the window, the live count integrated over time.
     pub in_flight_mean: f64,
-    /// Requests per second times their mean stay on the wire within the window, by their stamps.
+    /// Requests per second times their mean stay on the wire within the window, from their stamps.
     pub expected: f64,
     /// The difference of the two, as a share of the larger.
     pub residual: f64,
-    /// Mean number of requests at the target, on the wire included: a stay there ends when the
-    /// response arrives, one in the live count when it is handled.
+    /// Mean number of requests at the target or on the wire: a stay there ends when the response
+    /// arrives, in the live count when it is handled.
     pub at_target_mean: f64,
-    /// Mean number of requests of a closed loop without a period that were ready to be sent and not
-    /// sent; `None` of other models.
+    /// Mean number of requests of a closed loop without a period that were ready but not sent;
+    /// `None` for other models.
     pub queued_mean: Option<f64>,
     /// The share of their time for which the users of such a loop waited for the generator: from
-    /// the arrival of a response until the next request was sent. At least that, where responses
-    /// have the program's stamp.
+    /// the arrival of a response until the next request was sent. A lower bound if responses have
+    /// the program's stamp.
     pub generator_share: Option<f64>,
 }
 
-/// How many times as long as at the target requests may be in flight before it is worth a word.
+/// The ratio of requests in flight to requests at the target from which it is worth reporting.
 const HELD_MIN: f64 = 1.05;
 
 impl LittlesLaw {
@@ -250,14 +250,14 @@ impl LittlesLaw {
     }
 
     /// The share of their stay on the wire for which requests had their response and it waited for
-    /// the generator, if that is above 5 % of what they spent at the target. Nothing is known of it
-    /// where responses have the program's stamp.
+    /// the generator, if that exceeds 5 % of their time at the target. Unknown if responses have
+    /// the program's stamp.
     pub fn held_by_generator(&self) -> Option<f64> {
         (HELD_MIN * self.at_target_mean < self.in_flight_mean)
             .then(|| 1.0 - self.at_target_mean / self.in_flight_mean)
     }
 
-    /// The same of so many users, each of whom sends as soon as its response is there.
+    /// The same with this many users, each of whom sends as soon as its response has arrived.
     #[must_use]
     pub fn of_users(self, users: usize, queued_mean: f64) -> LittlesLaw {
         let waiting = (self.in_flight_mean - self.at_target_mean).max(0.0) + queued_mean;
@@ -266,16 +266,16 @@ impl LittlesLaw {
     }
 }
 
-/// What became of the raw samples.
+/// The outcome of the raw samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Samples {
-    /// The file if it is whole; `None` when there is none of that name.
+    /// The file if it is complete; `None` if there is none of that name.
     pub file: Option<String>,
     /// Samples in it.
     pub written: u64,
-    /// Samples of the window that are missing.
+    /// Samples missing from the window.
     pub lost: u64,
-    /// The first error in writing it.
+    /// The first error while writing it.
     pub error: Option<FileError>,
 }
 
@@ -286,17 +286,16 @@ pub struct SeriesPart {
     pub unit: Microseconds,
     /// Length of an interval, seconds.
     pub interval_s: f64,
-    /// The intervals from the start of the window on.
+    /// The intervals from the start of the window.
     pub intervals: Vec<IntervalPart>,
 }
 
-/// One interval of the run: what became of the requests that were due in it, and what happened in
-/// it.
+/// One interval of the run: the outcomes of the requests due in it, and the events in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IntervalPart {
     /// Its start, seconds since the start of the window.
     pub start_s: f64,
-    /// The counters of an interval, as fields of its own.
+    /// The counters of an interval, flattened into fields.
     #[serde(flatten)]
     pub counts: IntervalCounts,
     /// Requests in flight at its end.
@@ -329,8 +328,8 @@ impl SeriesPart {
 }
 
 impl SeriesPart {
-    /// Of each interval of a window of this length the requests without a good answer, and all that
-    /// were due.
+    /// For each interval of a window of this length, the requests without a good answer and all
+    /// requests due.
     pub fn bad_pieces(&self, window_s: f64) -> Pieces<(u64, u64)> {
         self.pieces(window_s, |counts| {
             let good = counts.answered.saturating_sub(counts.unexpected_status);
@@ -338,9 +337,10 @@ impl SeriesPart {
         })
     }
 
-    /// The same as far as it speaks of the target ([`Counts::of_target`]); `whole` counts the run.
-    /// Neither what failed here nor why a request wasn't sent is kept by interval: each has the
-    /// same part in the errors, or in the unsent, of all.
+    /// The same as far as it reflects on the target ([`Counts::of_target`]); `whole` holds the
+    /// counts of the run. Neither local failures nor the reasons for unsent requests are kept by
+    /// interval: each interval is assumed to have the same part of them in its errors or unsent
+    /// requests as the whole.
     pub fn of_target_pieces(&self, window_s: f64, whole: &Counts) -> Pieces<(u64, u64)> {
         let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
         let failed_here = share(whole.failed_here(), whole.ended_in_error());
@@ -358,7 +358,7 @@ impl SeriesPart {
         })
     }
 
-    /// Two numbers of each interval.
+    /// Two numbers per interval.
     fn pieces(
         &self,
         window_s: f64,
@@ -395,23 +395,23 @@ impl IntervalPart {
 pub struct AgentLost {
     /// Its name.
     pub name: String,
-    /// When nothing more was heard of it, seconds since the epoch of the run.
+    /// When it was last heard from, seconds since the epoch of the run.
     pub at_s: f64,
-    /// How much of the whole load it was to offer: 0.25 for a quarter.
+    /// Its planned share of the whole load: 0.25 for a quarter.
     pub load: f64,
-    /// Which part of it.
+    /// The units of that share.
     pub share: Share,
-    /// What it had reported of its run, which is in no other number; `None` if it reported nothing.
+    /// Its last progress report, which is in no other number; `None` if there was none.
     #[serde(default)]
     pub reported: Option<AgentReported>,
 }
 
-/// What an agent that was lost had reported of its run, warm-up included.
+/// The last progress report of a lost agent, including the warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentReported {
     /// Unit of the latencies: `us`.
     pub unit: Microseconds,
-    /// Until when, seconds since the epoch of the run.
+    /// The time of the report, seconds since the epoch of the run.
     pub until_s: f64,
     /// Requests that had fallen due.
     pub intended: u64,
@@ -432,54 +432,54 @@ pub struct AgentReported {
 pub struct AgentPart {
     /// The agent's name; `local` for a run without agents.
     pub name: String,
-    /// What it had to do, and where.
+    /// Its task and its placement.
     pub config: AgentConfig,
-    /// Whether its numbers can be trusted. Of several agents, what only the whole run can tell is
-    /// not asked of each.
+    /// Whether its numbers can be trusted. With several agents, rules that need the whole run
+    /// aren't applied to each.
     pub verdict: Verdict,
-    /// Whether it was stopped before its plan was done.
+    /// True if it was stopped before its plan was done.
     pub interrupted: bool,
-    /// How its clock was held against the controller's; `None` of a run without agents.
+    /// How its clock compared with the controller's; `None` for a run without agents.
     pub synchronization: Option<Synchronization>,
-    /// What `truetail doctor` finds amiss there, each in one line with cause and cure; empty of a
-    /// run without agents.
+    /// The problems that `truetail doctor` finds there, one line each with cause and cure; empty
+    /// for a run without agents.
     #[serde(default)]
     pub findings: Vec<String>,
-    /// How late its first request was sent, after the moment that its clock and the schedule say,
-    /// warm-up included, microseconds; `None` if it sent none.
+    /// How late its first request was sent by its own clock and the schedule, including the
+    /// warm-up, microseconds; `None` if it sent none.
     pub start_skew_us: Option<f64>,
     /// Where it ran.
     pub environment: Environment,
-    /// What its generator did.
+    /// Its generator's statistics.
     pub generator: Generator,
-    /// Its arrivals against its share of those planned.
+    /// Its arrivals compared with its share of the planned ones.
     pub arrivals: Option<ArrivalProof>,
-    /// The same in one line.
+    /// The same as one line.
     pub arrivals_line: Option<String>,
     /// The check of its bookkeeping by Little's law.
     pub littles_law: LittlesLaw,
-    /// What became of its raw samples; `None` without `--raw`.
+    /// Its raw samples; `None` without `--raw`.
     pub samples: Option<Samples>,
     /// Its numbers.
     #[serde(flatten)]
     pub part: Part,
 }
 
-/// How an agent's clock was held against the controller's. The moment at which the run begins is
-/// exact on the agent's clock; what that is on the controller's is known to within these errors.
+/// How an agent's clock compared with the controller's. The start of the run is exact on the
+/// agent's clock; on the controller's it is known to within these errors.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Synchronization {
     /// Pings that were answered before the start.
     pub pings: u64,
-    /// The most by which the agent's clock, as the start was computed, may have been off, ns.
+    /// The most by which the agent's clock, as used to compute the start, may have been off, ns.
     pub offset_error_ns: u64,
-    /// The same at the end of the run, by how far the clocks had drifted apart until then; `None`
-    /// without a ping after the start.
+    /// The same at the end of the run, including the clocks' drift until then; `None` without a
+    /// ping after the start.
     pub end_error_ns: Option<u64>,
-    /// By how much the agent's clock ran faster than the controller's, parts per million; `None`
+    /// How much faster the agent's clock ran than the controller's, parts per million; `None`
     /// without a ping after the start.
     pub drift_ppm: Option<f64>,
-    /// By how much that may be wrong. Where it is more than the drift, no drift is known.
+    /// The error of that. If it exceeds the drift, no drift is known.
     #[serde(default)]
     pub drift_error_ppm: Option<f64>,
 }
@@ -492,25 +492,25 @@ impl Synchronization {
     }
 }
 
-/// What one agent had to do, and where: what the plan says of all of them is not repeated.
+/// One agent's task and placement; settings that all agents share aren't repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentConfig {
-    /// What it offered of the whole load.
+    /// Its share of the whole load.
     pub share: Share,
-    /// The address that the target's name stood for.
+    /// The address that the target's name resolved to.
     pub target_address: String,
     /// The cores that it ran on, one shard each.
     pub cores: CoreList,
-    /// Local addresses that it connected from, in turn; empty for the kernel's choice.
+    /// Local addresses that it connected from, in turn; empty if the kernel chose.
     pub source_addresses: Vec<IpAddr>,
-    /// Whose stamps the responses have.
+    /// The source of the responses' stamps.
     pub stamps: Option<StampSource>,
-    /// The sample of the requests for which the kernel said when they left the host.
+    /// The sample of requests for which the kernel stamped when they left the host.
     pub stamp_sends: Option<OneIn>,
     /// Digest of every intended time of its share up to `schedule_until`, hexadecimal; `None`
-    /// without a schedule, and where its end was only estimated.
+    /// without a schedule, or if its end was only estimated.
     pub schedule_digest: Option<String>,
-    /// Arrivals of its share, warm-up included.
+    /// Arrivals of its share, including the warm-up.
     pub schedule_arrivals: Option<u64>,
     /// Arrivals that were counted by the rate.
     pub schedule_estimated: Option<u64>,
@@ -530,48 +530,47 @@ pub struct Part {
     pub rate: Rates,
     /// `received − sent` of all sent requests that didn't fail.
     pub naive: DistributionPart,
-    /// `received − intended` of all requests that didn't fail, unsent ones included with their age
-    /// when they were given up, and dropped ones not.
+    /// `received − intended` of all requests that didn't fail, including unsent ones with their age
+    /// when they were given up, but not dropped ones.
     pub corrected: DistributionPart,
     /// Intended → noticed by the shard, of all requests sent: the generator's own lateness.
     pub pacer_lateness: DistributionPart,
     /// Noticed → sent, of all requests sent: waiting for a connection, and for the system call that
-    /// carries it.
+    /// carries the request.
     pub connection_wait: DistributionPart,
-    /// Sent → left the host, of the sample of requests that the kernel stamped as the interface's
+    /// Sent → left the host, of the sampled requests that the kernel stamped as the interface's
     /// driver took their last byte.
     pub send_path: DistributionPart,
-    /// Received → handled, of the responses that the kernel stamped when they arrived: the
-    /// generator's lateness, in no latency.
+    /// Received → handled, of the responses that the kernel stamped when they arrived: generator
+    /// lateness that no latency includes.
     pub receive_lateness: DistributionPart,
-    /// Connect → connected, of connections opened in the window; what TLS takes on top of that is
-    /// in `tls`.
+    /// Connect → connected, of connections opened in the window; the TLS handshake is in `tls`.
     pub connect_time: DistributionPart,
-    /// What TLS did and took; `None` where it isn't spoken.
+    /// TLS counts and times; `None` without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsPart>,
-    /// Whose stamps the responses have.
+    /// The source of the responses' stamps.
     pub stamps: ResponseStamps,
-    /// The generator's own part of the latencies; `None` where there are no latencies by intended
+    /// The generator's own part of the latencies; `None` if there are no latencies by intended
     /// time.
     pub client_share: Option<ClientShare>,
-    /// Latencies of successes alone; `None` where all requests with a latency are successes.
+    /// Latencies of successes alone; `None` if all requests with a latency are successes.
     pub successes: Option<Successes>,
-    /// The requests of each step in each stage; empty where there is one of both, which is the
-    /// whole.
+    /// The requests of each step in each stage; empty if there is only one step and one stage,
+    /// which is the whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<StepPart>,
 }
 
-/// The requests of one step that were due in one stage. All of these add up to the whole.
+/// The requests of one step that were due in one stage. These add up to the whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepPart {
-    /// The name of its scenario, or of the plan's one request.
+    /// The name of its scenario, or of the plan's only request.
     pub name: String,
-    /// The stage that they were due in; `None` where there is one.
+    /// The stage that they were due in; `None` if there is only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<StageSpan>,
-    /// The share of all requests that the plan's weights and its rate give it.
+    /// Its planned share of all requests, by the plan's weights and rate.
     pub planned: f64,
     /// How many of its requests ended how.
     pub counts: StepCounts,
@@ -579,37 +578,37 @@ pub struct StepPart {
     pub bad: u64,
     /// `received − sent` of its sent requests that didn't fail.
     pub naive: DistributionPart,
-    /// `received − intended` of its requests that didn't fail, as of the whole.
+    /// `received − intended` of its requests that didn't fail, as for the whole.
     pub corrected: DistributionPart,
 }
 
 /// A stage of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageSpan {
-    /// Which it is, from 1.
+    /// Its number, from 1.
     pub number: usize,
     /// The rate of the whole plan at its start, requests per second.
     #[serde(rename = "from_per_s")]
     pub from: f64,
-    /// The rate at its end. Where that is another, percentiles of the stage mix rates.
+    /// The rate at its end. If it differs, the stage's percentiles mix rates.
     #[serde(rename = "to_per_s")]
     pub to: f64,
     /// Its start, seconds since the start of the window.
     #[serde(rename = "start_s")]
     pub start: f64,
-    /// How long it is, seconds.
+    /// Its length, seconds.
     #[serde(rename = "duration_s")]
     pub duration: f64,
 }
 
 impl StageSpan {
-    /// Whether its rate changes.
+    /// True if its rate changes.
     pub fn is_ramp(&self) -> bool {
         self.from != self.to
     }
 }
 
-/// How the requests of a part ended, counted as for the whole.
+/// The outcomes of a part's requests, counted as for the whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepCounts {
     /// Requests whose intended time lay in the window.
@@ -620,7 +619,7 @@ pub struct StepCounts {
     pub unsent: u64,
     /// The unsent by reason.
     pub unsent_reasons: CountsBy<UnsentReason>,
-    /// Ended by a complete response, whatever its status.
+    /// Ended by a complete response, with any status.
     pub answered: u64,
     /// Not answered within the timeout or the deadline.
     pub timed_out: u64,
@@ -637,7 +636,7 @@ pub struct StepCounts {
 }
 
 impl StepCounts {
-    /// Those of one part.
+    /// The counts of one part.
     pub fn new(counts: &Counts) -> StepCounts {
         StepCounts {
             intended: counts.intended,
@@ -654,7 +653,7 @@ impl StepCounts {
         }
     }
 
-    /// These alone, as counts of a whole.
+    /// The same, as counts of a whole.
     pub fn as_whole(&self) -> Counts {
         let StepCounts { intended, sent, unsent, answered, .. } = *self;
         let StepCounts { timed_out, failed, abandoned, unexpected_status, .. } = *self;
@@ -675,50 +674,49 @@ impl StepCounts {
     }
 }
 
-/// What TLS did, and what it took.
+/// TLS counts and times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TlsPart {
-    /// The version of TLS; of several, all of them.
+    /// The TLS version; all of them if there are several.
     pub version: String,
-    /// The cipher suite; of several, all of them.
+    /// The cipher suite; all of them if there are several.
     pub cipher: String,
-    /// The group of the key exchange; of several, all of them. Empty where every handshake resumed
-    /// a session of TLS 1.2, which has none.
+    /// The key exchange group; all of them if there are several. Empty if every handshake resumed a
+    /// TLS 1.2 session, which has none.
     pub group: String,
-    /// Whether any certificate was accepted.
+    /// True if any certificate was accepted.
     pub insecure: bool,
-    /// What handshakes began with.
+    /// Whether handshakes were full or resumed a session.
     pub session: TlsSession,
     /// Handshakes with a new key exchange and the target's certificate, from setup to drain.
     pub full: u64,
-    /// Those that resumed the session of an earlier connection.
+    /// Handshakes that resumed the session of an earlier connection.
     pub resumed: u64,
-    /// Connections that the target closed without saying so (close_notify).
+    /// Connections that the target closed without a close_notify.
     pub truncated: u64,
     /// Of the answered, those whose response came in one receive with the target's close_notify:
     /// their latency ends when that arrived, which may be a segment later.
     pub ended_together: u64,
-    /// What the generator spent on handshakes in the window, the kernel's part not included,
-    /// seconds.
+    /// Time the generator spent on handshakes in the window, outside the kernel, seconds.
     pub handshake_work_s: f64,
-    /// Connected → the handshake done, of connections opened in the window, by the program's clock:
-    /// with many at once, the generator's own cryptography for the others is in it.
+    /// Connected → handshake done, of connections opened in the window, by the program's clock:
+    /// with many at once it includes the generator's own cryptography for the others.
     pub handshake_time: DistributionPart,
 }
 
 impl Part {
-    /// Mean time that it took to open a connection in the window, handshake included, microseconds;
-    /// 0 without one.
+    /// Mean time to open a connection in the window, including the handshake, microseconds; 0
+    /// without one.
     pub fn opening_us(&self) -> f64 {
         let handshake_us = self.tls.as_ref().and_then(|tls| tls.handshake_time.mean);
         self.connect_time.mean.unwrap_or(0.0) + handshake_us.unwrap_or(0.0)
     }
 }
 
-/// Whose stamps the responses of a run have.
+/// The source of the responses' stamps in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResponseStamps {
-    /// As planned.
+    /// The planned source.
     pub source: StampSource,
     /// Responses stamped by the kernel when they arrived.
     pub kernel: u64,
@@ -727,7 +725,7 @@ pub struct ResponseStamps {
 }
 
 impl ResponseStamps {
-    /// The stamps of these responses.
+    /// The sources of these responses' stamps.
     pub fn new(source: StampSource, counts: &Counts) -> ResponseStamps {
         let kernel = counts.stamped_by_kernel;
         let program = counts.answered.saturating_sub(kernel);
@@ -738,14 +736,14 @@ impl ResponseStamps {
 /// The generator's own part of the latencies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClientShare {
-    /// Unit of all that follows: `us`.
+    /// Unit of the numbers below: `us`.
     pub unit: Microseconds,
-    /// What the generator added to the corrected latencies, before requests were sent: the exact
+    /// What the generator added to the corrected latencies before requests were sent: the exact
     /// mean, microseconds.
     pub added_mean: f64,
     /// At the median of the corrected latencies.
     pub p50: ClientPart,
-    /// At their 90th percentile; `None` below the number of values that it takes.
+    /// At their 90th percentile; `None` if there are too few values.
     #[serde(default)]
     pub p90: Option<ClientPart>,
     /// At the 99th.
@@ -756,12 +754,12 @@ pub struct ClientShare {
 }
 
 impl ClientShare {
-    /// The part at each quantile that the report states.
+    /// The part at each reported quantile.
     pub fn parts(&self) -> impl Iterator<Item = (Quantile, &ClientPart)> {
         PERCENTILES.into_iter().filter_map(|quantile| Some((quantile, self.at(quantile.label)?)))
     }
 
-    /// The part at a quantile by its name, if the report states it.
+    /// The part at a quantile, by its name, if it is reported.
     pub fn at(&self, label: &str) -> Option<&ClientPart> {
         match label {
             "p50" => Some(&self.p50),
@@ -778,13 +776,13 @@ impl ClientShare {
 pub struct ClientPart {
     /// The corrected latency.
     pub corrected: f64,
-    /// What the generator added to the requests that took about that long, before they were sent or
-    /// given up: a mean, see [`record::added`]. What it adds after a response has arrived is
-    /// in no latency, but for those with the program's stamp, where it is unknown.
+    /// What the generator added to requests that took about that long, before they were sent or
+    /// given up: a mean, see [`record::added`]. Its delay after a response has arrived is in no
+    /// latency, except with the program's stamps, where it is unknown.
     pub added: f64,
     /// What opening a connection added to these requests, as a mean: the share of them that waited
-    /// for one which the pool lacked, times what opening takes here, without any wait for a target
-    /// that stalls.
+    /// for a connection missing from the pool, times the usual cost of opening one on this machine,
+    /// excluding waits for a stalling target.
     #[serde(default)]
     pub opening: f64,
     /// The same quantile of the corrected latencies by the program's stamps.
@@ -792,7 +790,7 @@ pub struct ClientPart {
 }
 
 impl ClientPart {
-    /// What the generator added in all, microseconds.
+    /// The total that the generator added, microseconds.
     pub fn whole(&self) -> f64 {
         (self.added + self.opening).min(self.corrected)
     }
@@ -815,7 +813,7 @@ pub struct Successes {
 /// Requests per second, over the length of the recorded window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rates {
-    /// Unit of all that follows: `1/s`.
+    /// Unit of the numbers below: `1/s`.
     pub unit: PerSecond,
     /// The plan's mean rate in the window, or an agent's share of it; `None` for a closed model.
     pub target: Option<f64>,
@@ -823,16 +821,16 @@ pub struct Rates {
     pub intended: f64,
     /// Requests sent in the window, whenever they were due.
     pub sent: f64,
-    /// Of these, those that were due in it.
+    /// Of these, those due in it.
     pub sent_due: f64,
-    /// Responses that came in the window, whenever their requests were due: what the target
-    /// answered.
+    /// Responses that came in the window, whenever their requests were due: the target's
+    /// throughput.
     pub answered: f64,
-    /// Of these, those to requests that were due in it.
+    /// Of these, those to requests due in it.
     pub answered_due: f64,
 }
 
-/// The unit of times whose names have none.
+/// The unit of times whose names don't include one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Microseconds {
     /// Microseconds.
@@ -841,7 +839,7 @@ pub enum Microseconds {
     Us,
 }
 
-/// The unit of rates whose names have none.
+/// The unit of rates whose names don't include one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PerSecond {
     /// Per second.
@@ -873,13 +871,13 @@ pub struct DistributionPart {
 }
 
 impl DistributionPart {
-    /// The document's form of a distribution, whose values the pieces hold in the order of the run.
+    /// The document's form of a distribution; the pieces hold its values in the order of the run.
     pub fn new(distribution: &Distribution, pieces: &Pieces<Histogram<u64>>) -> DistributionPart {
         DistributionPart::with(distribution, Percentiles::new(distribution, pieces))
     }
 
-    /// The document's form of a distribution that is not kept by pieces of the run, whose latencies
-    /// depend on each other or don't.
+    /// The document's form of a distribution that isn't kept by pieces of the run, and whether its
+    /// values depend on each other.
     pub fn alone(distribution: &Distribution, dependent: Option<bool>) -> DistributionPart {
         DistributionPart::with(distribution, Percentiles::alone(distribution, dependent))
     }
@@ -898,16 +896,16 @@ impl DistributionPart {
         }
     }
 
-    /// The value of quantile `q`, one of the percentiles that reports state, microseconds; `None`
-    /// below the number of values that it takes.
+    /// The value of quantile `q`, one of the reported percentiles, microseconds; `None` if there
+    /// are too few values.
     pub fn quantile_us(&self, q: f64) -> Option<f64> {
         self.percentiles.at(q).value
     }
 
-    /// The distribution that this describes, whose histogram has been decoded.
+    /// The distribution that this describes, given its decoded histogram.
     pub fn of_histogram(&self, histogram: Histogram<u64>) -> Distribution {
         if histogram.is_empty() && self.overflow == 0 {
-            // Without values there is no smallest one that others could be held against.
+            // Without values there is no minimum to compare with.
             return Distribution::new();
         }
         let max_ns = self.max.map_or(0, us_to_ns);
@@ -915,10 +913,10 @@ impl DistributionPart {
         Distribution::of_document(histogram, self.overflow, (min_ns, max_ns))
     }
 
-    /// Several added up, without intervals; the mean is that of the histogram.
+    /// The sum of several, without intervals; the mean is that of the histogram.
     ///
     /// # Errors
-    /// What is wrong with a text, if it isn't a histogram.
+    /// A text isn't a histogram.
     pub fn added<'a>(
         parts: impl IntoIterator<Item = &'a DistributionPart>,
     ) -> Result<DistributionPart, HistogramError> {
@@ -932,7 +930,7 @@ impl DistributionPart {
     /// The histogram, unit 1 ns.
     ///
     /// # Errors
-    /// What is wrong with the text, if it isn't a histogram.
+    /// The text isn't a histogram.
     pub fn decode_histogram(&self) -> Result<Histogram<u64>, HistogramError> {
         histogram_of_text(&self.histogram, SIGNIFICANT_DIGITS)
     }

@@ -1,5 +1,5 @@
-//! The percentile spectrum: a distribution from its median out to its maximum, with the confidence
-//! interval of each point where there are enough values for one.
+//! The percentile spectrum: a distribution from its median to its maximum, with the confidence
+//! interval of each point that has enough values for one.
 
 use hdrhistogram::Histogram;
 use stats::distribution::{Distribution, INTERVAL_DIGITS, histogram_of_text};
@@ -10,26 +10,26 @@ use units::us_to_ns;
 
 use super::report::{DistributionPart, HistogramError, Report};
 
-/// Points of a decade: of those from p90 to p99, and so on.
+/// Points per decade, such as from p90 to p99.
 const PER_DECADE: i32 = 12;
 
 /// One point of a spectrum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// The percentile, as the number of requests of which one takes longer: 100 for p99. At the
-    /// maximum it is the number of all.
+    /// The percentile as one request in so many that takes longer: 100 for p99. At the maximum, the
+    /// total number of requests.
     pub one_in: f64,
     /// Its latency, microseconds.
     pub us: f64,
-    /// Its 95 % confidence interval, microseconds; `None` where there are too few values, and where
-    /// the report has no intervals of this distribution.
+    /// Its 95 % confidence interval, microseconds; `None` if there are too few values, or if the
+    /// report has no intervals for this distribution.
     pub interval: Option<[f64; 2]>,
 }
 
 /// The spectrum of one of a report's distributions, without intervals.
 ///
 /// # Errors
-/// What is wrong with its histogram.
+/// Its histogram can't be decoded.
 pub fn spectrum(part: &DistributionPart) -> Result<Vec<Point>, HistogramError> {
     points(part, None)
 }
@@ -38,7 +38,7 @@ impl Report {
     /// The spectrum of the corrected latencies, with intervals as the report states them.
     ///
     /// # Errors
-    /// What is wrong with a histogram, of the distribution or of the run over time.
+    /// A histogram of the distribution or of the run over time can't be decoded.
     pub fn corrected_spectrum(&self) -> Result<Vec<Point>, HistogramError> {
         let part = &self.whole.corrected;
         if part.percentiles.method.is_none() {
@@ -53,7 +53,7 @@ impl Report {
     }
 }
 
-/// The points of a distribution; with the pieces of its run, with intervals.
+/// The points of a distribution, with intervals if the pieces of its run are given.
 fn points(
     part: &DistributionPart,
     pieces: Option<&Pieces<Histogram<u64>>>,
@@ -67,12 +67,12 @@ fn points(
     let mut places: Vec<f64> = steps.take_while(|one_in| *one_in < all).collect();
     places.extend(stated.filter(|one_in| *one_in < all));
     places.sort_by(f64::total_cmp);
-    // A stated percentile replaces the step that it falls on.
+    // A reported percentile replaces the step that it coincides with.
     places.dedup_by(|one, other| (*one / *other - 1.0).abs() < 1e-6);
     let us = |ns: u64| ns as f64 / 1e3;
     let point = |one_in: f64| {
         let q = 1.0 - 1.0 / one_in;
-        // The smallest value has none.
+        // The smallest value has no interval.
         let pieces = pieces.filter(|_| 0.0 < q);
         let found = pieces.and_then(|pieces| interval(&whole, pieces, q).ok());
         let interval = found.map(|found| [us(found.low_ns), us(found.high_ns)]);

@@ -1,4 +1,4 @@
-//! Whether latency drifted while the rate stayed: in the whole window, or within its stages.
+//! Drift of the latency while the rate stays constant: in the whole window, or within its stages.
 
 use hdrhistogram::Histogram;
 use plan::Plan;
@@ -6,8 +6,8 @@ use stats::pieces::Pieces;
 use stats::stationarity::{Stationarity, stationarity};
 use units::SECOND_NS;
 
-/// The first quarter of the window against the last; where the rate changes, which would be taken
-/// for the target's doing, of the stage with one rate that drifted most. `None` where none is long
+/// The first quarter of the window compared with the last. If the rate changes, which would look
+/// like the target's doing, the constant-rate stage that drifted most. `None` if none is long
 /// enough.
 pub fn while_steady(plan: &Plan, pieces: &Pieces<Histogram<u64>>) -> Option<Stationarity> {
     let drift = plan.thresholds.drift;

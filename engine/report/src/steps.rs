@@ -1,4 +1,4 @@
-//! Lays out what became of the requests of each part, a step in a stage, where a plan has several.
+//! Lays out the results of each part, a step in a stage, if a plan has several.
 
 use load::curve::Curve;
 use plan::Plan;
@@ -12,14 +12,14 @@ use super::report::{DistributionPart, StageSpan, StepCounts, StepPart};
 pub struct PlannedPart {
     /// The name of its scenario.
     pub name: String,
-    /// The share of all requests that it is to have.
+    /// Its planned share of all requests.
     pub share: f64,
-    /// Its stage; `None` where there is one.
+    /// Its stage; `None` if there is only one.
     pub stage: Option<StageSpan>,
 }
 
-/// The parts of a completed plan, in the order in which they are recorded: the stages of the first
-/// step, then those of the next.
+/// The parts of a completed plan, in the order in which they are recorded: all stages of the first
+/// step, then of the next.
 pub fn planned(plan: &Plan) -> Vec<PlannedPart> {
     let stages = stages(plan);
     let parts = steps(plan).into_iter().flat_map(|(name, of_step)| {
@@ -63,7 +63,7 @@ fn stages(plan: &Plan) -> Vec<(Option<StageSpan>, f64)> {
     stages.collect()
 }
 
-/// Lays out the parts of a recorder, whose requests depend on each other or not.
+/// Lays out the parts of a recorder; `dependent`: whether the latencies depend on each other.
 ///
 /// # Panics
 /// If they don't add up to the whole.

@@ -1,4 +1,4 @@
-//! What TLS did, as the report shows it: agreements by their names.
+//! TLS in the report: agreements by name.
 
 use plan::Plan;
 use record::tls::{Agreed, TlsCounts};
@@ -7,7 +7,7 @@ use units::SECOND_NS;
 
 use crate::{DistributionPart, TlsPart};
 
-/// What TLS did on the connections of a plan.
+/// TLS on the connections of a plan.
 pub(super) fn part(counts: &TlsCounts, plan: &Plan, handshake_time: DistributionPart) -> TlsPart {
     let mut agreed: Vec<Agreed> = counts.agreed.iter().map(|(agreed, _)| agreed).collect();
     agreed.sort_unstable();
@@ -29,7 +29,7 @@ pub(super) fn part(counts: &TlsCounts, plan: &Plan, handshake_time: Distribution
     }
 }
 
-/// What all handshakes agreed on, each once.
+/// The values that handshakes agreed on, each once.
 fn names(agreed: &[Agreed], name: impl Fn(&Agreed) -> String) -> String {
     let mut names: Vec<String> = Vec::new();
     for name in agreed.iter().map(name) {
@@ -48,8 +48,8 @@ fn version(number: u16) -> String {
     }
 }
 
-/// IANA's name. rustls has it, but for the ciphers of TLS 1.3, whose names begin with `TLS13_`
-/// there.
+/// IANA's name, which is also rustls's, except for TLS 1.3 ciphers, which rustls prefixes with
+/// `TLS13_`.
 fn text(named: &impl std::fmt::Debug) -> String {
     format!("{named:?}").replacen("TLS13_", "TLS_", 1)
 }

@@ -1,4 +1,4 @@
-//! Whether the runs of agents are one run, and the plan that they have in common.
+//! Whether the runs of agents form one run, and the plan that they share.
 
 use load::share::Share;
 use plan::redact::Redacted;
@@ -8,18 +8,18 @@ use units::OneIn;
 use crate::AgentPart;
 use crate::collected::{CollectedHead, RunFacts};
 
-/// Why the runs of agents can't be one.
+/// Why the runs of agents can't form one run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotTogether {
-    /// There is none.
-    #[error("no agent brought anything home")]
+    /// There are none.
+    #[error("no agent returned results")]
     Nothing,
-    /// Two agents had parts of the load in common.
+    /// Two agents had overlapping parts of the load.
     #[error("agents {0} and {1} had a part of the load in common")]
     Shares(String, String),
 }
 
-/// A plan without what is an agent's own: the agents of one run have that in common.
+/// A plan without the agents' own settings: the agents of one run have the rest in common.
 pub(super) fn unplaced(plan: &Plan) -> Plan {
     Plan {
         cores: None,
@@ -32,13 +32,13 @@ pub(super) fn unplaced(plan: &Plan) -> Plan {
 }
 
 impl CollectedHead {
-    /// Whether this was the plan, but for what is an agent's own.
+    /// True if this was the plan, apart from the agent's own settings.
     pub fn is_of(&self, plan: &Redacted) -> bool {
         unplaced(self.plan.plan()) == unplaced(plan.plan())
     }
 }
 
-/// Whether no two agents, be they there or lost, had a part of the load in common.
+/// Checks that no two agents, present or lost, had overlapping parts of the load.
 ///
 /// # Errors
 /// The first two that had.
@@ -55,14 +55,13 @@ pub(super) fn check_shares(per_agent: &[AgentPart], facts: &RunFacts) -> Result<
     Ok(())
 }
 
-/// The plan of all agents, of which `first` is the first one's: of several, without what is their
-/// own.
+/// The plan of all agents, given the first one's; with several agents, without their own settings.
 pub(super) fn common_plan(first: Plan, per_agent: &[AgentPart], facts: &RunFacts) -> Plan {
     let raw = facts.raw.clone();
     if per_agent.len() == 1 && facts.lost.is_empty() {
         return Plan { raw: raw.or(first.raw), ..first };
     }
-    // Where the kernel of one agent doesn't stamp, the others' still does.
+    // If one agent's kernel doesn't stamp, the others' still do.
     let own = || per_agent.iter().map(|agent| &agent.config);
     let stamped = own().map(|own| own.stamps).find(|stamps| *stamps != Some(StampSource::User));
     let sampled = own().map(|own| own.stamp_sends).find(|one_in| *one_in != Some(OneIn::OFF));

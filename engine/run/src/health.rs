@@ -1,30 +1,29 @@
-//! How the generator itself does while a run goes on: what the verdict may come to at the end.
+//! The generator's health during a run: a preview of the verdict.
 //!
 //! It is judged every second, by the verdict's own thresholds on the coarse figures that shards
 //! publish, and isn't part of the report. What the generator adds to the slowest requests is in no
 //! such figure: at p99 others may be late than those that the target answers late. So lateness is
 //! held against latency at the median alone.
 //!
-//! A second is as long as the shards' own stamps make it. A summary has the time at which it was
-//! made, and may be 50 ms old when it is read: rates by the reader's clock would be off by 5 %. A
-//! shard whose summary is 250 ms old has stalled since then, and has done nothing up to the time of
-//! reading.
+//! A second is measured by the shards' own stamps. A summary has the time at which it was made, and
+//! may be 50 ms old when it is read: rates by the reader's clock would be off by 5 %. A shard whose
+//! summary is 250 ms old has stalled since, and has done nothing up to the time of reading.
 
 use plan::{Model, Plan, StampSource};
 use report::{GENERATOR_BOUND_MAX, STOPPED_MAX};
 use shard::ShardTime;
 use shard::{CoarseHistogram, Lateness};
 
-/// How the generator has done so far, or between two looks at it.
+/// The generator's health so far, or between two readings.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    /// How late it was by its own doing, on all shards together.
+    /// Its lateness by its own doing, on all shards together.
     pub lateness: Lateness,
-    /// What each shard did with its time, by its core.
+    /// How each shard spent its time, by its core.
     pub(super) shards: Vec<(usize, ShardTime)>,
 }
 
-/// What isn't right with the generator.
+/// A problem with the generator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trouble {
     /// The shard on a core stalled.
@@ -49,10 +48,11 @@ pub enum Trouble {
     },
 }
 
-/// A shard whose last summary is so old, ns, has stalled: it publishes one every 50 ms.
+/// The age of its last summary, ns, at which a shard counts as stalled: it publishes one every 50
+/// ms.
 const SILENT_NS: u64 = 250_000_000;
 
-/// What a shard that published this has done until `now_ns`, while there is load: one that has
+/// The state of a shard at `now_ns`, from its last summary, while there is load: one that has
 /// published nothing for long has stalled since.
 pub(super) fn known_until(last: ShardTime, now_ns: Option<u64>) -> ShardTime {
     let silent_ns = now_ns.map_or(0, |now_ns| now_ns.saturating_sub(last.at_ns));
@@ -63,7 +63,7 @@ pub(super) fn known_until(last: ShardTime, now_ns: Option<u64>) -> ShardTime {
 }
 
 impl Health {
-    /// How it has done since it was as `earlier`.
+    /// The health since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Health) -> Health {
         let shards = self.shards.iter().zip(&earlier.shards).map(|((core, now), (_, before))| {
@@ -78,16 +78,16 @@ impl Health {
         Health { lateness: self.lateness.since(&earlier.lateness), shards: shards.collect() }
     }
 
-    /// When the shards published what is known of them, ns of CLOCK_MONOTONIC, or how long they
-    /// have done it for: their mean.
+    /// The shards' mean publishing time, ns of CLOCK_MONOTONIC; for a difference, the mean length
+    /// of what they published.
     pub fn as_of_ns(&self) -> u64 {
         let sum: u128 = self.shards.iter().map(|(_, time)| u128::from(time.at_ns)).sum();
         let mean = sum / self.shards.len().max(1) as u128;
         u64::try_from(mean).expect("a mean is at most the largest")
     }
 
-    /// What is worst about how the generator did between two looks, by the thresholds of the
-    /// verdict; `latency` are the corrected latencies of that time. `None` if nothing is.
+    /// The worst problem of the generator between two readings, by the verdict's thresholds;
+    /// `latency` holds the corrected latencies of that time. `None` without a problem.
     pub fn trouble(&self, plan: &Plan, latency: &CoarseHistogram) -> Option<Trouble> {
         self.stalled().or_else(|| self.busy(plan, latency)).or_else(|| self.late(plan, latency))
     }
@@ -144,17 +144,18 @@ mod tests {
         histogram
     }
 
-    /// A second of shards that worked for so long of it each, with requests noticed so late.
+    /// A second in which the shards worked for these times, and `late` requests were noticed
+    /// `late_ns` late.
     fn second(worked_ns: [u64; 2], late: u64, late_ns: u64) -> Health {
         let lateness = Lateness { pacer: latencies(late, late_ns), ..Lateness::default() };
-        // What was polled isn't work.
+        // Polling isn't work.
         let (at_ns, polling_ns) = (SECOND, 7);
         let time = |ns| ShardTime { at_ns, cpu_ns: ns + polling_ns, polling_ns, stopped_ns: 0 };
         Health { lateness, shards: vec![(3, time(worked_ns[0])), (4, time(worked_ns[1]))] }
     }
 
     #[test]
-    fn what_is_worst_is_named() {
+    fn the_worst_problem_is_named() {
         let (open, closed) = (plan(Some("1k")), plan(None));
         let usual = latencies(1_000, SECOND / 1_000);
         let fine = second([SECOND / 2, SECOND / 3], 1_000, 10_000);
@@ -164,8 +165,8 @@ mod tests {
         let Some(Trouble::Late { ns }) = late.trouble(&open, &usual) else { panic!("it was late") };
         assert!(ns.abs_diff(90_000) < 6_000, "{ns}");
         assert_eq!(late.trouble(&open, &latencies(1_000, 5_000_000)), None, "a slow target");
-        assert_eq!(second([0, 0], 19, 90_000).trouble(&open, &usual), None, "too few to say");
-        assert_eq!(late.trouble(&open, &latencies(19, SECOND / 1_000)), None, "too few to say");
+        assert_eq!(second([0, 0], 19, 90_000).trouble(&open, &usual), None, "too few to judge");
+        assert_eq!(late.trouble(&open, &latencies(19, SECOND / 1_000)), None, "too few to judge");
         // The one in fifty that is noticed late need not be the one that is answered late.
         let mut some = fine.clone();
         (0..20).for_each(|_| some.lateness.pacer.record(900_000));
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_shard_is_stalled_until_it_does() {
+    fn a_silent_shard_is_stalled_until_it_publishes_again() {
         let last = ShardTime { at_ns: 10 * SECOND, cpu_ns: 7, ..ShardTime::default() };
         for now_ns in [None, Some(0), Some(10 * SECOND + SILENT_NS - 1)] {
             assert_eq!(known_until(last, now_ns), last);
@@ -204,14 +205,14 @@ mod tests {
         };
         let (before, after) = (look(10 * SECOND), look(11 * SECOND));
         let since = after.since(&before);
-        // What the other shard does is known of the whole second.
+        // The other shard's state is known for the whole second.
         assert_eq!(since.as_of_ns(), SECOND);
         let stalled = Trouble::Stalled { core: 3, for_ns: SECOND };
         assert_eq!(since.trouble(&plan(Some("1k")), &latencies(1_000, 1_000)), Some(stalled));
     }
 
     #[test]
-    fn a_stretch_is_the_difference_of_two_looks() {
+    fn health_over_a_stretch_is_the_difference_of_two_readings() {
         let (one, mut other) = (second([5, 6], 10, 1), second([8, 16], 30, 1));
         other.shards.iter_mut().for_each(|(_, time)| time.at_ns += 40);
         let between = other.since(&one);

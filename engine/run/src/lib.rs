@@ -1,9 +1,9 @@
 //! The life of a run: from a plan to its report.
 //!
-//! [`prepare()`] completes a plan and checks whatever can be checked without load. [`Run`] starts a
-//! shard on each core, each from its own plan, waits for all of them and merges what they did.
-//! Meanwhile [`Run::progress`] shows how far they are, and `health.rs` how the generator itself
-//! does.
+//! [`prepare()`] completes a plan and checks everything that can be checked without load. [`Run`]
+//! starts a shard on each core, each with its own plan, waits for all of them and merges their
+//! results. In the meantime [`Run::progress`] shows their progress, and `health.rs` the health of
+//! the generator.
 
 mod health;
 mod prepare;

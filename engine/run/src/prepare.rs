@@ -1,4 +1,4 @@
-//! Before a run: completes the plan and checks whatever can be checked without load.
+//! Before a run: completes the plan and checks everything that can be checked without load.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -30,11 +30,11 @@ pub struct Prepared {
     pub(super) redacted: Redacted,
     pub(super) address: Address,
     pub(super) steps: Vec<Step>,
-    /// What TLS is spoken with, if it is.
+    /// The TLS client setup, if any.
     pub(super) tls: Option<ClientSetup>,
-    /// What of the plan's load this process offers.
+    /// The share of the plan's load that this process offers.
     pub(super) share: Share,
-    /// Held until the run is over; `None` where the kernel doesn't stamp what arrives.
+    /// Held until the run is over; `None` if the kernel doesn't stamp what arrives.
     pub(super) stamping: Option<Arc<Stamping>>,
     /// Why the plan got the program's stamps without asking for them.
     pub(super) unstamped: Option<String>,
@@ -60,16 +60,16 @@ pub enum PrepareError {
     File(PlanError),
 }
 
-/// Which addresses of a plan's target may be connected to.
+/// The addresses of a plan's target that may be connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
-    /// Those that its name stands for.
+    /// Those that its name resolves to.
     Resolve,
-    /// These: somebody has resolved the name and permits no other.
+    /// Only these: the name has been resolved elsewhere.
     Only(Vec<SocketAddr>),
 }
 
-/// [`prepare_with`] a body that no other run sends, all of the load and any address of the target.
+/// [`prepare_with`] a body that no other run sends, the whole load and any address of the target.
 ///
 /// # Errors
 /// Those of [`prepare_with`].
@@ -77,19 +77,19 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     prepare_with(plan, &SharedBody::default(), Targets::Resolve, Share::whole())
 }
 
-/// A plan as the agents of its run report it, but for what is their own: completed as far as the
-/// plan alone decides, which no machine can change.
+/// The plan that all agents of its run report, without their own settings: completed as far as the
+/// plan alone determines it, on any machine.
 ///
 /// # Errors
-/// What is wrong with it on any machine, with the cure.
+/// The first problem that doesn't depend on the machine, with the cure.
 pub fn common(plan: Plan) -> Result<Redacted, PlanError> {
-    // Every machine has a core, and which ones these are is no part of it.
+    // Every machine has a core; which ones it has isn't part of this plan.
     let bodies = SharedBody::default();
     let Completed { plan, requests, .. } = complete(plan, &bodies, &[0])?;
     redacted(&plan, &bodies, &requests)
 }
 
-/// A plan completed as far as it decides that by itself.
+/// A plan completed as far as it determines that by itself.
 struct Completed {
     plan: Plan,
     endpoint: Endpoint,
@@ -133,9 +133,9 @@ fn redacted(
 /// A request's head, and its body.
 type Prerendered = (Request, Arc<Body>);
 
-/// Completes a plan, of whose load this process offers a share, and checks whatever can be checked
-/// without load: the URL, the request, the cores, the machine and, with one connection, that the
-/// target is listening. The plan's body is read unless `body` was read for an earlier run.
+/// Completes a plan, with this process's share of the load, and checks everything that can be
+/// checked without load: the URL, the request, the cores, the machine and, with one connection,
+/// that the target is listening. The plan's body is read unless `body` was read for an earlier run.
 ///
 /// # Errors
 /// The first problem, with its cure.
@@ -191,7 +191,7 @@ pub fn prepare_with(
             unstamped = Some(check.found);
             None
         }
-        // Only a few connections would be stamped, as a control, and a run does without.
+        // Only a few connections would be stamped, as a control, and a run can do without.
         (StampSource::User, Some(Err(_))) => None,
     };
     let longest = steps.iter().map(|step| step.request.len()).max().unwrap_or(0);
@@ -208,8 +208,8 @@ pub fn prepare_with(
     })
 }
 
-/// The first of the addresses that a plan's host stands for that accepts a connection; over TLS, it
-/// has to agree to a handshake as well.
+/// The first address of a plan's host that accepts a connection and, with TLS, agrees to a
+/// handshake.
 fn reach(
     endpoint: &Endpoint,
     plan: &Plan,
@@ -237,7 +237,7 @@ fn reach(
     Ok(address)
 }
 
-/// How many connections of a completed plan are opened by who has this share.
+/// The number of a completed plan's connections that the holder of this share opens.
 ///
 /// # Errors
 /// None: they are too few.
@@ -253,8 +253,8 @@ pub fn connections(plan: &Plan, share: &Share) -> Result<usize, PlanError> {
     }
 }
 
-/// Checks that the kernel can stamp the last byte of each send of these requests, if it is to; with
-/// nothing said, a few are stamped where that is possible.
+/// Checks that the kernel can stamp the last byte of each send of these requests, if asked to; by
+/// default, a few are stamped if that is possible.
 fn complete_sample(plan: &mut Plan, request_length: usize) -> Result<(), PrepareError> {
     if plan.stamp_sends == Some(OneIn::OFF) {
         return Ok(());
@@ -292,8 +292,8 @@ fn complete_sample(plan: &mut Plan, request_length: usize) -> Result<(), Prepare
     stamping::require_send_stamps().map_err(PrepareError::Host)
 }
 
-/// The bytes of the request: a file's are mapped, and all shards send the same. Where a
-/// connection's pipeline leaves in one send, they are there as often as it may hold them.
+/// The bytes of the request: a file's are mapped, and all shards send the same. If a connection's
+/// pipeline leaves in one send, they are repeated up to the pipeline's size.
 fn payload(plan: &Plan, request: &Request, body: &Body) -> io::Result<Payload> {
     let head = request.head_bytes();
     match body.content() {
@@ -305,7 +305,7 @@ fn payload(plan: &Plan, request: &Request, body: &Body) -> io::Result<Payload> {
         Content::File(file) => {
             let length = usize::try_from(body.length()).map_err(io::Error::other)?;
             match plan.is_https() {
-                // It is encrypted here, and a look at a mapping could be a signal.
+                // It is encrypted here, and reading a mapping could raise a signal.
                 true => Payload::loaded(head, file, length),
                 false => Payload::mapped(head, file, length),
             }
@@ -313,7 +313,7 @@ fn payload(plan: &Plan, request: &Request, body: &Body) -> io::Result<Payload> {
     }
 }
 
-/// Why a body couldn't be put behind its head.
+/// The error for a body that couldn't be placed behind its head.
 fn unplaced(plan: &Plan, error: &io::Error) -> PlanError {
     let shown = plan.body.as_deref().filter(|body| body.starts_with('@')).unwrap_or("of the plan");
     let problem = format!("no room for the body, or its file can't be mapped ({error})");
@@ -335,7 +335,7 @@ pub fn check_sources(sources: &[IpAddr]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Those of the target's addresses that the sources can connect to: IPv4 or IPv6, as they are.
+/// The target's addresses that the sources can connect to: IPv4 or IPv6, like the sources.
 fn of_version(
     mut addresses: Vec<SocketAddr>,
     sources: &[IpAddr],
@@ -379,7 +379,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_choose_among_the_addresses_of_a_name_those_of_their_ip_version() {
+    fn sources_select_the_names_addresses_of_their_ip_version() {
         let both: Vec<SocketAddr> =
             ["[::1]:80", "127.0.0.1:80"].map(|text| text.parse().expect("an address")).to_vec();
         let ips = |texts: &[&str]| -> Vec<IpAddr> {

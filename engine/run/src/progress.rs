@@ -1,4 +1,4 @@
-//! What a running run has done so far: numbers that agents' runs add up from.
+//! The progress of a run, which adds up over agents.
 
 use std::array;
 
@@ -6,7 +6,7 @@ use record::counts::CountsSoFar;
 use serde::{Deserialize, Serialize};
 use shard::CoarseHistogram;
 
-/// Where a run is.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
     /// Connections are being opened.
@@ -22,10 +22,10 @@ pub enum Phase {
     Done,
 }
 
-/// What a running run has done so far, warm-up included.
+/// The progress of a run, including the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunProgress {
-    /// Where it is.
+    /// Its phase.
     pub phase: Phase,
     /// Time since the epoch, ns; during setup, since the start of setup.
     pub elapsed_ns: u64,
@@ -37,14 +37,14 @@ pub struct RunProgress {
     pub errors: u64,
     /// Requests awaiting their response.
     pub in_flight: u64,
-    /// What the report will count, as far as it is known: of the window, and of the warm-up.
+    /// The report's counts as far as they are known: of the window, and of the warm-up.
     pub counts: CountsSoFar,
     /// Corrected latencies of the window so far.
     pub latency: CoarseHistogram,
 }
 
 impl RunProgress {
-    /// What was done since the run was as `earlier`; where it is now stays.
+    /// The progress since `earlier`; the phase stays.
     #[must_use]
     pub fn since(&self, earlier: &RunProgress) -> RunProgress {
         RunProgress {
@@ -59,7 +59,7 @@ impl RunProgress {
         }
     }
 
-    /// Adds what another agent did. Together they are where the one is that is least far.
+    /// Adds another agent's progress. The phase of the sum is the earliest.
     pub fn add(&mut self, other: &RunProgress) {
         self.phase = self.phase.min(other.phase);
         self.elapsed_ns = self.elapsed_ns.min(other.elapsed_ns);
@@ -71,15 +71,15 @@ impl RunProgress {
         self.latency.merge(&other.latency);
     }
 
-    /// Adds what this one did since the last look at it.
+    /// Adds the progress since the last reading.
     pub fn follow(&mut self, since: &RunProgress) {
         let RunProgress { phase, elapsed_ns, in_flight, .. } = *since;
         self.add(&RunProgress { phase: self.phase, elapsed_ns: self.elapsed_ns, ..since.clone() });
         (self.phase, self.elapsed_ns, self.in_flight) = (phase, elapsed_ns, in_flight);
     }
 
-    /// Requests without a good answer: errors, those of the warm-up too, and of the window what
-    /// wasn't sent and what had an unexpected status.
+    /// Requests without a good answer: errors, including those of the warm-up, plus the window's
+    /// unsent requests and unexpected statuses.
     pub fn bad(&self) -> u64 {
         let [_, _, unsent, _, _, _, _, unexpected_status, _, _] = self.counts;
         self.errors.saturating_add(unsent).saturating_add(unexpected_status)
@@ -106,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn what_had_no_good_answer_is_bad() {
+    fn requests_without_a_good_answer_are_bad() {
         let counts = [10, 9, 1, 7, 1, 1, 0, 3, 0, 0];
         assert_eq!(RunProgress { errors: 2, counts, ..RunProgress::default() }.bad(), 6);
     }
 
     #[test]
-    fn who_adds_up_the_differences_has_the_whole() {
+    fn the_differences_add_up_to_the_whole() {
         let looks = [after(1, &[5_000]), after(4, &[5_000, 90_000]), after(9, &[5_000, 90_000, 7])];
         let mut seen = looks[0].clone();
         for two in looks.windows(2) {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_are_together_as_far_as_the_last_of_them() {
+    fn the_phase_of_several_agents_is_the_earliest() {
         let mut both = after(4, &[5_000]);
         both.add(&RunProgress { phase: Phase::Warmup, ..after(3, &[5_000, 5_000]) });
         let expected = RunProgress {

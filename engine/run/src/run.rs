@@ -1,7 +1,7 @@
-//! A run under way: starts a shard on each core, waits for all of them, merges what they did.
+//! A run in progress: starts a shard on each core, waits for all of them, merges their results.
 //!
 //! Shards set up independently; the last one to be ready sets the run's epoch. Nothing is printed
-//! here: [`Run::progress`] is there to be shown.
+//! here; callers may show [`Run::progress`].
 
 use std::io;
 use std::ops::Range;
@@ -46,19 +46,19 @@ pub enum RunError {
     /// The file for the raw samples can't be written.
     #[error("{0}")]
     File(PlanError),
-    /// A thread beside the shards couldn't be started.
+    /// A thread other than a shard couldn't be started.
     #[error("threads: refused ({0}); {cure}", cure = limits::CURE_FOR_NO_THREAD)]
     Thread(io::Error),
 }
 
-/// What the setup of a run came to.
+/// The result of a run's setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetUp {
-    /// Whether the number of connections had settled, on all shards; `None` without setup load.
+    /// True if the number of connections had settled, on all shards; `None` without setup load.
     pub settled: Option<bool>,
 }
 
-/// A run's report, and its distributions, which the report only holds encoded.
+/// A run's report, and its distributions, which the report holds only encoded.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// The report.
@@ -70,18 +70,18 @@ pub struct Finished {
     pub epoch_ns: u64,
 }
 
-/// A run was to begin at a moment that has passed, or is too near.
+/// A run was to begin at a time that has passed, or is too near.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too late by {by_ns} ns to begin at that moment")]
+#[error("too late by {by_ns} ns to begin at that time")]
 pub struct Passed {
-    /// By how much, ns.
+    /// How late, ns.
     pub by_ns: u64,
 }
 
-/// A shard's thread, and what it reports unless the run was cancelled.
+/// A shard's thread, and its report unless the run was cancelled.
 type ShardHandle = JoinHandle<Option<ShardReport>>;
 
-/// A run under way.
+/// A run in progress.
 pub struct Run {
     prepared: Prepared,
     handles: Vec<ShardHandle>,
@@ -93,7 +93,7 @@ pub struct Run {
     began_ns: u64,
 }
 
-/// A shard's message that it is ready, with its ring's features, or why it couldn't start.
+/// A shard's message that it is ready, with its ring's features, or the reason it couldn't start.
 type Ready = Result<Vec<String>, NotStarted>;
 
 /// A shard that couldn't be started.
@@ -103,7 +103,7 @@ struct NotStarted {
 }
 
 impl NotStarted {
-    /// The error that the user sees.
+    /// The error as shown to the user.
     fn of(self, plan: &Plan) -> RunError {
         let cure = match self.error.raw_os_error() {
             Some(libc::ENOMEM) => limits::cure_for_no_memory(plan.conns(), plan.cores().len()),
@@ -114,7 +114,7 @@ impl NotStarted {
 }
 
 impl Run {
-    /// [`Run::start_with`] the file that the plan names for its raw samples, if it names one.
+    /// [`Run::start_with`] the file that the plan names for its raw samples, if any.
     ///
     /// # Errors
     /// Those of [`Run::start_with`], or the file can't be written.
@@ -129,14 +129,14 @@ impl Run {
     /// `file`.
     ///
     /// # Errors
-    /// The core on which a shard couldn't be started, or why another thread couldn't be; then
-    /// nothing is left running, and there is no file.
+    /// The core on which a shard couldn't be started, or the failure of another thread; nothing is
+    /// left running then, and there is no file.
     pub fn start_with(prepared: Prepared, file: Option<SampleFile>) -> Result<Run, RunError> {
         Run::set_up(prepared, file, Signals::default())
     }
 
-    /// As [`Run::start_with`], but once set up, the shards wait for [`Run::begin_at`], and it is
-    /// [held until](Run::hold_until) `lease_ns`.
+    /// Like [`Run::start_with`], but once set up, the shards wait for [`Run::begin_at`], and the
+    /// run is [held until](Run::hold_until) `lease_ns`.
     ///
     /// # Errors
     /// Those of [`Run::start_with`].
@@ -170,7 +170,7 @@ impl Run {
             target: prepared.address.ip(),
             sources: plan.source_addresses.clone(),
         };
-        // The threads beside the shards come first: once all shards are ready, the run begins.
+        // The other threads come first: once all shards are ready, the run begins.
         let watch = Watch::begin(watched, signals.clone(), shards).map_err(RunError::Thread)?;
         let samples = file.map(|file| file.begin(sample_header(&prepared.redacted), &cores));
         let started = samples.transpose().map_err(RunError::Thread).and_then(|samples| {
@@ -195,12 +195,12 @@ impl Run {
         })
     }
 
-    /// Whether all shards are set up.
+    /// True if all shards are set up.
     pub fn is_ready(&self) -> bool {
         self.signals.ready.load(Ordering::Acquire) == self.handles.len()
     }
 
-    /// What the setup came to; `None` before all shards are set up.
+    /// The result of the setup; `None` before all shards are set up.
     pub fn set_up_as(&self) -> Option<SetUp> {
         let Signals { settled, unsettled, .. } = &*self.signals;
         self.is_ready().then(|| SetUp {
@@ -212,10 +212,10 @@ impl Run {
         })
     }
 
-    /// Sets the moment at which a held run, which is ready, begins, ns of CLOCK_MONOTONIC.
+    /// Sets when a held run that is ready begins, ns of CLOCK_MONOTONIC.
     ///
     /// # Errors
-    /// The moment has passed, or shards would hear of it too late.
+    /// The time has passed, or is too near for all shards to see it.
     pub fn begin_at(&self, epoch_ns: u64) -> Result<(), Passed> {
         assert!(self.is_ready(), "a run begins once its shards are ready");
         let now_ns = clock::now_ns();
@@ -226,7 +226,7 @@ impl Run {
         Ok(())
     }
 
-    /// Ends a held run that has not begun: nothing is left running, and there is no file.
+    /// Ends a held run that hasn't begun: nothing is left running, and there is no file.
     pub fn cancel(self) {
         self.signals.cancel();
         for handle in self.handles {
@@ -236,26 +236,26 @@ impl Run {
         self.samples.into_iter().for_each(SampleWriter::cancel);
     }
 
-    /// Ends the run early: nothing more is sent, and at most two seconds to await responses. What
-    /// was due before and waits for a connection stays unsent.
+    /// Ends the run early: nothing more is sent, and responses are awaited for at most two seconds.
+    /// Requests that are due and still wait for a connection stay unsent.
     pub fn stop(&self) {
         self.signals.stop(clock::now_ns());
     }
 
-    /// Ends the run by itself at this moment, ns of CLOCK_MONOTONIC, unless that is put off before.
-    /// Shards look at the clock before each call that sends, so a process that stood still
-    /// meanwhile doesn't catch up on what was due.
+    /// Ends the run by itself at this time, ns of CLOCK_MONOTONIC, unless it is extended before.
+    /// Shards check the clock before each call that sends, so a process that was suspended in the
+    /// meantime doesn't catch up on what was due.
     pub fn hold_until(&self, lease_ns: u64) {
         self.signals.lease_ns.store(lease_ns, Ordering::Relaxed);
     }
 
-    /// Whether all shards have ended.
+    /// True if all shards have ended.
     pub fn is_finished(&self) -> bool {
         self.signals.ended.load(Ordering::Relaxed) == self.handles.len()
     }
 
-    /// The recorded window on CLOCK_MONOTONIC, ns, as it now looks: an interruption shortens it.
-    /// `None` during setup.
+    /// The recorded window on CLOCK_MONOTONIC, ns, as far as it is known now: an interruption
+    /// shortens it. `None` during setup.
     pub fn window(&self) -> Option<Range<u64>> {
         let epoch_ns = self.signals.epoch_ns.load(Ordering::Acquire);
         let stop_ns = self.signals.stop_ns.load(Ordering::Relaxed);
@@ -267,7 +267,7 @@ impl Run {
         })
     }
 
-    /// What the run has done so far.
+    /// The run's progress so far.
     pub fn progress(&self) -> RunProgress {
         let mut total = ShardProgress::default();
         for shared in &self.shard_progress {
@@ -290,20 +290,20 @@ impl Run {
         RunProgress { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
     }
 
-    /// How the generator has done so far.
+    /// The generator's health so far.
     pub fn health(&self) -> Health {
         let mut total = ShardProgress::default();
         self.shard_progress.iter().for_each(|shared| shared.add_to(&mut total));
         let plan = &self.prepared.plan;
         let loaded_ns = self.window().map(|window| clock::now_ns().min(window.end));
-        // A shard that has sent its part of the requests publishes no more.
+        // A shard that has sent its part of the requests stops publishing.
         let loaded_ns = loaded_ns.filter(|_| !plan.ends_by_count());
         let times = self.shard_progress.iter().map(|shared| known_until(shared.time(), loaded_ns));
         let shards = plan.cores().iter().copied().zip(times).collect();
         Health { lateness: total.lateness, shards }
     }
 
-    /// Waits for all shards and makes the report of their numbers.
+    /// Waits for all shards and makes the report from their results.
     pub fn wait(self) -> Finished {
         let share = self.prepared.share.clone();
         let collected = self.collect();
@@ -314,7 +314,7 @@ impl Run {
         Finished { report, measured, epoch_ns }
     }
 
-    /// Waits for all shards and brings home what they measured, from which the report is made.
+    /// Waits for all shards and returns their measurements, from which the report is made.
     pub fn collect(self) -> Collected {
         let shards: Vec<ShardReport> = self
             .handles
@@ -332,7 +332,7 @@ impl Run {
         let interrupted = stop_ns != 0;
         let until_ns = match interrupted {
             true => stop_ns.saturating_sub(epoch_ns).min(plan.end_ns()),
-            // The shards have ended, and so has each one's window.
+            // All shards have ended, and with each its window.
             false => self.signals.end_ns.load(Ordering::Relaxed),
         };
         let samples = self.samples.map(|writer| {
@@ -361,7 +361,7 @@ impl Run {
 }
 
 /// The header of the raw samples. Its digest is that of the report's plan, so that `verify` can
-/// tell that the two belong together.
+/// check that the two belong together.
 fn sample_header(redacted: &Redacted) -> Header {
     let plan = redacted.plan();
     Header {
@@ -415,7 +415,7 @@ fn start_shards(
     };
     match all {
         Ok(mut features) => {
-            assert_eq!(features.len(), cores.len(), "a shard says whether it is ready");
+            assert_eq!(features.len(), cores.len(), "each shard reports whether it is ready");
             Ok((handles, features.pop().unwrap_or_default()))
         }
         Err(error) => {
@@ -441,7 +441,7 @@ fn start_shard(
         match shard {
             Ok(shard) => {
                 let features = shard.ring_features();
-                // There is no listener if the run was cancelled.
+                // Sending fails only if the run was cancelled.
                 let _ = ready.send(Ok(features));
                 drop(ready);
                 shard.run()

@@ -12,14 +12,14 @@ pub(super) fn code_of_unsent(reason: UnsentReason) -> u16 {
     }
 }
 
-/// The name that a report gives the cause with this number: that of a [`Cause`], or of the unsent 64
-/// `dropped`, 65 `deadline`, 66 `end_of_run`. `None` for a number without a meaning, 0 among them.
+/// The report's name for the cause with this number: that of a [`Cause`], or for unsent requests 64
+/// `dropped`, 65 `deadline`, 66 `end_of_run`. `None` for a number without a meaning, including 0.
 pub fn cause_name(code: u16) -> Option<String> {
     let unsent = || unsent_of(code).map(|reason| reason.name().to_owned());
     Cause::from_number(code).map(Cause::name).or_else(unsent)
 }
 
-/// The reason with this number why a request was never sent.
+/// The reason, with this number, why a request was never sent.
 pub(super) fn unsent_of(code: u16) -> Option<UnsentReason> {
     UnsentReason::ALL.into_iter().find(|reason| code_of_unsent(*reason) == code)
 }

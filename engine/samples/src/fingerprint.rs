@@ -1,30 +1,30 @@
-//! The plan's digest, by which samples and a report are known to belong to the same plan.
+//! The plan's digest, which shows whether samples and a report belong to the same plan.
 //!
-//! The plan is written out through serde, so that every field is in it without being named here,
-//! and hashed with FNV-1a of 64 bits. It tells plans apart; it doesn't stop a forger.
+//! The plan is serialized through serde, so that every field is included without being named here,
+//! and hashed with FNV-1a of 64 bits. The digest tells plans apart; it doesn't stop a forger.
 
 use plan::Plan;
 use plan::flatten::{flatten, value_text};
 use serde_json::Value;
 
 /// The digest of a plan: FNV-1a (64 bits) of a text of lines, each ended by a line feed, one for
-/// each value of the plan as the report's `config` shows it, in that order.
+/// each value of the plan as shown in the report's `config`, in that order.
 ///
-/// A line is `name=value`. Values within others have their names joined by points, the elements of
-/// a list their numbers from 0: `thresholds.busy`, `headers.0`. How values are written:
+/// A line is `name=value`. The names of nested values are joined by dots, list elements have their
+/// numbers from 0: `thresholds.busy`, `headers.0`. Values are written as follows:
 ///
 /// - a text as its length in bytes, a colon and itself. Durations, lists of cores, sets of statuses
 ///   and addresses are the texts of the report, choices such as `open` or `off` their names;
 /// - a number in decimal with the fewest digits that read back as the same double, without an
 ///   exponent, and without a point when it is whole. The rate is the number of requests per second;
-/// - what the plan doesn't say, and an empty list, has no line. Neither has `insecure` when it
-///   isn't asked for, and `tls_session` when it is `full`.
+/// - an absent value or an empty list has no line. Neither has `insecure` when it is false, nor
+///   `tls_session` when it is `full`.
 ///
-/// Two things are not as the flags had them. `raw`, `cores` and `source_addresses` are left out:
-/// where the samples go and what offers the load say nothing about the load, and all agents of a
-/// run have one digest. And the plan is the redacted one, in which the body, the query's values and
-/// those of most headers are `sha256:` and 16 digits. The fields of `config` that follow the
-/// plan's, from `target_address` on, are not in it.
+/// Two things differ from the flags. `raw`, `cores` and `source_addresses` are left out: where the
+/// samples go and what offers the load don't affect the load, and all agents of a run have one
+/// digest. And the plan is the redacted one, in which the body, the query's values and those of
+/// most headers are `sha256:` and 16 digits. The fields of `config` that follow the plan's, from
+/// `target_address` on, aren't included.
 pub fn plan_digest(plan: &Plan) -> u64 {
     text(plan).bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_runs_and_where_the_samples_go_change_nothing() {
+    fn placement_and_the_samples_path_do_not_change_the_digest() {
         for (what, other) in [
             ("cores", Plan { cores: Some(CoreList::new(vec![0, 1])), ..plan() }),
             ("raw", Plan { raw: Some("a".into()), ..plan() }),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_do_not_run_together() {
+    fn adjacent_texts_are_told_apart() {
         let digest = |headers: &[&str]| {
             let headers = headers.iter().map(|&header| header.to_owned()).collect();
             plan_digest(&Plan { headers, ..plan() })
@@ -105,10 +105,10 @@ mod tests {
         assert_eq!(plan_digest(&back), plan_digest(&plan));
     }
 
-    /// Every field has a value of its own, so that a changed default doesn't change the digest, and
-    /// a new field is named here.
+    /// Every field is set, so that a changed default doesn't change the digest, and a new field
+    /// must be named here.
     #[test]
-    fn a_plan_of_which_every_field_is_said_has_this_digest() {
+    fn a_plan_with_every_field_set_has_this_digest() {
         let plan = Plan {
             target: "http://127.0.0.1:8080/shop?item=1".to_owned(),
             model: Some(Model::Open),

@@ -19,7 +19,7 @@ const VERSION: u16 = 3;
 const RECORD_BYTES: u16 = 40;
 const _: () = assert!(RECORD_BYTES as usize == SAMPLE_BYTES);
 
-/// The header as it lies in the file.
+/// The header's layout in the file.
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct HeaderFrame {
@@ -35,7 +35,7 @@ struct HeaderFrame {
     checksum: U32,
 }
 
-/// What stands before the records of a block, as it lies in the file.
+/// The layout of a block's head, before its records.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct BlockHead {
@@ -47,7 +47,7 @@ pub(super) struct BlockHead {
     pub(super) checksum: U32,
 }
 
-/// The beginning of the end block, before the shards, as it lies in the file.
+/// The layout of the end block's start, before the shards.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct EndFrame {
@@ -57,7 +57,7 @@ struct EndFrame {
     epoch_ns: U64,
 }
 
-/// One shard in the end block, as it lies in the file.
+/// The layout of one shard in the end block.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct ShardFrame {
@@ -71,7 +71,7 @@ struct ShardFrame {
 /// What the samples belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Shards whose samples the file holds.
+    /// The number of shards whose samples the file holds.
     pub shards: u32,
     /// Digest of the plan, see [`super::plan_digest`].
     pub plan_digest: u64,
@@ -145,12 +145,12 @@ impl BlockHead {
         head
     }
 
-    /// The head in bytes that begin with [`BLOCK_MAGIC`]; its checksum is still to be compared.
+    /// The head in bytes that begin with [`BLOCK_MAGIC`]; its checksum hasn't been compared yet.
     pub(super) fn decode(bytes: [u8; BLOCK_HEAD_BYTES]) -> BlockHead {
         zerocopy::transmute!(bytes)
     }
 
-    /// The checksum that a block with these records has to have.
+    /// The checksum that a block with these records must have.
     pub(super) fn checksum_with(&self, records: &[u8]) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&self.as_bytes()[..BLOCK_HEAD_BYTES - CHECKSUM_BYTES]);
@@ -159,24 +159,24 @@ impl BlockHead {
     }
 }
 
-/// What the file says of one shard at its end.
+/// One shard's summary at the end of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShardEnd {
-    /// Its records in the file.
+    /// The number of its records in the file.
     pub written: u64,
-    /// Its samples that were lost.
+    /// The number of its samples that were lost.
     pub lost: u64,
     /// Digest of the arrivals that it took from its schedule; 0 without a schedule.
     pub schedule_digest: u128,
-    /// How many arrivals those were, warm-up included.
+    /// The number of these arrivals, including the warm-up.
     pub schedule_arrivals: u64,
-    /// What it counted: of its counters those that [`Counts::outcomes`] names.
+    /// Its counters, limited to those in [`Counts::outcomes`].
     pub counts: Counts,
 }
 
 impl ShardEnd {
-    /// The end of a shard whose recorder and schedule said this; what was written and lost, the
-    /// writer fills in.
+    /// The end of a shard with this recorder and schedule digest; the writer fills in what was
+    /// written and lost.
     pub fn new(recorder: &Recorder, digest: Digest) -> ShardEnd {
         ShardEnd {
             schedule_digest: digest.value(),
@@ -190,11 +190,11 @@ impl ShardEnd {
 /// The end block, which makes a file complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Actual end of the window, ns since the epoch of the run: the plan's, or that of an
-    /// interrupted run.
+    /// Actual end of the window, ns since the epoch of the run: the plan's end, or that of an
+    /// interruption.
     pub until_ns: u64,
-    /// The epoch of the run on CLOCK_MONOTONIC, ns: the shards find it together, after the header
-    /// was written.
+    /// The epoch of the run on CLOCK_MONOTONIC, ns: the shards agree on it after the header was
+    /// written.
     pub epoch_ns: u64,
     /// Each shard's end.
     pub shards: Vec<ShardEnd>,
@@ -211,7 +211,7 @@ impl End {
         self.shards.iter().map(|shard| shard.written).sum()
     }
 
-    /// Length of the end block of so many shards, bytes.
+    /// Length of the end block for this many shards, bytes.
     pub(super) fn length(shards: u32) -> usize {
         size_of::<EndFrame>() + shards as usize * size_of::<ShardFrame>() + CHECKSUM_BYTES
     }
@@ -240,8 +240,8 @@ impl End {
         bytes
     }
 
-    /// The end block in `bytes`, which begin with [`END_MAGIC`] and have the length of `shards`
-    /// shards.
+    /// Decodes the end block from `bytes`, which begin with [`END_MAGIC`] and have the length for
+    /// `shards` shards.
     pub(super) fn decode(bytes: &[u8], shards: u32) -> Result<End, Problem> {
         check_sum(bytes, "end block")?;
         let (frame, rest) = EndFrame::ref_from_prefix(bytes).expect("it has the length");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn header_and_end_come_back() {
+    fn header_and_end_are_read_as_written() {
         assert_eq!(Header::decode(&header().encode()), Ok(header()));
         let shard = |seed: u64| ShardEnd {
             written: seed,
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_byte_of_the_header_is_found() {
+    fn every_changed_byte_of_the_header_is_detected() {
         let good = header().encode();
         for at in 0..HEADER_BYTES {
             let mut bytes = good;

@@ -3,8 +3,8 @@
 //!
 //! A shard fills preallocated blocks and hands full ones to a writer thread. A slow or full disk
 //! costs samples, which are counted, but never a shard's time. The file is written under a
-//! temporary name, synced, and renamed when it is whole; an older file stays until then. If writing
-//! fails, the temporary file is removed, which leaves what room there is to the report.
+//! temporary name, synced, and renamed when it is complete; an older file stays until then. If
+//! writing fails, the temporary file is removed, which leaves the remaining room to the report.
 //!
 //! # The file
 //!
@@ -47,19 +47,19 @@
 //! | 0 | u56 | intended |
 //! | 7 | u56 | noticed by the shard; pacer lateness = noticed − intended |
 //! | 14 | u56 | sent; connection wait = sent − noticed; 0 if unsent; received if never connected |
-//! | 21 | u56 | received, or when a request without a whole response was given up |
+//! | 21 | u56 | received, or when a request without a complete response was given up |
 //! | 28 | u56 | handled by the shard; receive lateness = handled − received |
 //! | 35 | u8 | flags, see below |
-//! | 36 | u16 | step, 0 where there is one |
+//! | 36 | u16 | step, 0 if there is only one |
 //! | 38 | u16 | status of the response; without one, the cause, see [`cause_name`] |
 //!
-//! The stage that a request belongs to isn't in its record: it is the one of the plan that
-//! `intended` lies in, by the stages' lengths from the start of the window on.
+//! A request's stage isn't in its record: it is the stage of the plan that contains `intended`, by
+//! the stages' lengths from the start of the window.
 //!
-//! Flags, from the lowest bit: three of the outcome (1 answered, 2 timed out, 3 failed,
-//! 4 abandoned, 5 unsent), two of the stamp of `received` (0 the program's, 1 the kernel's, 2 the
+//! Flags, from the lowest bit: three of the outcome (1 answered, 2 timed out, 3 failed, 4
+//! abandoned, 5 unsent), two of the stamp of `received` (0 the program's, 1 the kernel's, 2 the
 //! kernel's as a control, where latencies end at `handled`), and one that is set if the request had
-//! to wait for a connection. Receive lateness is known where the kernel stamped.
+//! to wait for a connection. Receive lateness is known if the kernel stamped.
 //!
 //! The end block, 24 bytes, 96 for each shard in order, and a checksum:
 //!
@@ -67,12 +67,12 @@
 //! | --- | --- | --- |
 //! | 0 | 4 bytes | `TEND` |
 //! | 4 | u32 | shards |
-//! | 8 | u64 | end of the window as it was: the plan's, or where an interruption ended it |
+//! | 8 | u64 | actual end of the window: the plan's, or that of an interruption |
 //! | 16 | u64 | the epoch of the run on CLOCK_MONOTONIC, ns |
 //! | 24 + 96·s | u64 | records of shard s in this file |
 //! | 32 + 96·s | u64 | samples of shard s that were lost |
 //! | 40 + 96·s | u128 | digest of the arrivals that shard s took from its schedule, 0 without one |
-//! | 56 + 96·s | u64 | how many arrivals those were, warm-up included |
+//! | 56 + 96·s | u64 | number of these arrivals, including the warm-up |
 //! | 64 + 96·s | 7 × u64 | intended, sent, unsent, answered, timed out, failed, abandoned |
 //! | last | u32 | checksum of the end block before it |
 

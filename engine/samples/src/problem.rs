@@ -1,6 +1,6 @@
-//! What can be wrong with a sample file.
+//! The errors that a sample file can have.
 
-/// What is wrong with a part of a file of samples.
+/// A problem with a part of a sample file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// It couldn't be opened.
@@ -18,27 +18,27 @@ pub enum Problem {
     /// Another version of the format.
     #[error("unknown version {found}: this program reads version {known}")]
     Version {
-        /// The file's.
+        /// The version of the file.
         found: u16,
-        /// The reader's.
+        /// The version of the reader.
         known: u16,
     },
     /// Bytes were changed.
     #[error("the checksum of the {what} is {stated:08x}, its bytes have {computed:08x}")]
     Checksum {
-        /// The part that it is of.
+        /// The part that it covers.
         what: &'static str,
-        /// As the file has it.
+        /// The checksum in the file.
         stated: u32,
-        /// Of the bytes that it covers.
+        /// The checksum of the bytes that it covers.
         computed: u32,
     },
     /// Records of another length.
     #[error("records of {found} bytes instead of {known}")]
     RecordLength {
-        /// The file's, bytes.
+        /// The length in the file, bytes.
         found: u16,
-        /// The format's, bytes.
+        /// The length in the format, bytes.
         known: u16,
     },
     /// More shards than samples can name.
@@ -53,9 +53,9 @@ pub enum Problem {
     /// A block of a shard that the file doesn't have.
     #[error("a block of shard {shard}, but the file has {shards} shards")]
     NoSuchShard {
-        /// The block's.
+        /// The block's shard.
         shard: u16,
-        /// How many the header counts.
+        /// The number of shards in the header.
         shards: usize,
     },
     /// A shard's blocks out of order.
@@ -65,7 +65,7 @@ pub enum Problem {
         shard: u16,
         /// Its number.
         found: u32,
-        /// The number after that of the block before.
+        /// The number after the previous block's.
         due: u32,
     },
     /// An outcome that has no number here.
@@ -98,25 +98,25 @@ pub enum Problem {
         sent_ns: u64,
         /// When its response arrived, or it was given up.
         received_ns: u64,
-        /// When the shard saw that.
+        /// When the shard handled that.
         handled_ns: u64,
     },
     /// The end block counts other shards than the header.
     #[error("{end} shards in the end block, {header} in the header")]
     OtherShards {
-        /// The end block's.
+        /// The number in the end block.
         end: u32,
-        /// The header's.
+        /// The number in the header.
         header: u32,
     },
-    /// Records were added or taken away.
-    #[error("shard {shard} has {found} records, the end block says {stated}")]
+    /// Records were added or removed.
+    #[error("shard {shard} has {found} records, the end block states {stated}")]
     RecordCount {
         /// The shard.
         shard: usize,
         /// Its records in the file.
         found: u64,
-        /// What the end block says.
+        /// The number in the end block.
         stated: u64,
     },
     /// A shard's counts contradict each other.

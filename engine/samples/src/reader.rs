@@ -14,18 +14,18 @@ use super::problem::Problem;
 use super::sample::{SAMPLE_BYTES, Sample, SampleKind};
 use super::sampler::BLOCK_RECORDS;
 
-/// What is wrong with a file of samples, and where.
+/// A problem with a sample file, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {offset}: {problem}")]
 pub struct ReadError {
-    /// Offset of the part that is wrong, bytes.
+    /// Offset of the faulty part, bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// The samples of a file, in its order. The iterator ends after a whole file or after an error;
-/// only then, and without an error, has the file been read and is [`SampleReader::end`] there.
+/// The samples of a file, in its order. The iterator ends after a complete file or after an error;
+/// [`SampleReader::end`] is available only after it has ended without an error.
 #[derive(Debug)]
 pub struct SampleReader<R> {
     input: R,
@@ -38,7 +38,7 @@ pub struct SampleReader<R> {
     over: bool,
 }
 
-/// What was read of one shard.
+/// The records read for one shard.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     blocks: u32,
@@ -49,7 +49,7 @@ impl SampleReader<BufReader<File>> {
     /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The file can't be opened, or its header is invalid.
     pub fn open(path: &Path) -> Result<SampleReader<BufReader<File>>, ReadError> {
         let file = File::open(path)
             .map_err(|error| ReadError { offset: 0, problem: Problem::Open(error.to_string()) })?;
@@ -61,7 +61,7 @@ impl<R: Read> SampleReader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The header is invalid.
     pub fn new(mut input: R) -> Result<SampleReader<R>, ReadError> {
         let mut bytes = [0; HEADER_BYTES];
         let header = fill(&mut input, 0, &mut bytes, "header").and_then(|()| {
@@ -84,7 +84,7 @@ impl<R: Read> SampleReader<R> {
         &self.header
     }
 
-    /// The end block, once the whole file has been read and found whole.
+    /// The end block, once the whole file has been read and is complete.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
     }
@@ -199,7 +199,7 @@ impl<R: Read> Iterator for SampleReader<R> {
     }
 }
 
-/// Fills `bytes`; `offset` and `what` say where and what is missing when the file ends before.
+/// Fills `bytes`; if the file ends before, `offset` and `what` give the place and the missing part.
 fn fill(
     input: &mut impl Read,
     offset: u64,

@@ -14,7 +14,7 @@ pub const SAMPLE_BYTES: usize = size_of::<Record>();
 /// Length of a time in a record, bytes: 2⁵⁶ ns are two years.
 const TIME_BYTES: usize = 7;
 
-/// A record as it lies in the file.
+/// The layout of a record in the file.
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Record {
@@ -32,18 +32,18 @@ struct Record {
 pub struct Sample {
     /// When it was due.
     pub intended_ns: u64,
-    /// When the shard saw that it was due.
+    /// When the shard noticed that it was due.
     pub noticed_ns: u64,
-    /// Just before the system call that carried it; 0 when unsent. A request that never had a
-    /// connection failed at this time: it equals that of its ending.
+    /// When it was sent: just before the system call that carried it; 0 if unsent. A request that
+    /// never had a connection failed at this time, which equals that of its ending.
     pub sent_ns: u64,
     /// When it ended: received, or given up.
     pub ending: Ending,
-    /// Whether it had to wait for a connection.
+    /// True if it had to wait for a connection.
     pub waited: bool,
-    /// The shard that carried it; a record lies in a block of its shard's.
+    /// The shard that carried it; each block holds one shard's records.
     pub shard: u16,
-    /// What it asked for: which of the plan's steps.
+    /// Its step among the plan's.
     pub step: u16,
     /// Status of the response; 0 if not answered.
     pub status: u16,
@@ -54,12 +54,12 @@ pub struct Sample {
     pub cause: u16,
 }
 
-/// How a request ended, without the detail that a [`Sample`] keeps beside it.
+/// How a request ended, without the details that a [`Sample`] has in other fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleKind {
-    /// A whole response came.
+    /// A complete response came.
     Answered,
-    /// No whole response in time.
+    /// No complete response in time.
     TimedOut,
     /// The connection or the protocol failed.
     Failed,
@@ -104,9 +104,9 @@ impl SampleKind {
     }
 }
 
-/// Bits of the flags below those of the stamp.
+/// The number of flag bits below those of the stamp.
 const STAMP_SHIFT: u32 = 3;
-/// Bits of the flags below that of a request that waited.
+/// The number of flag bits below that of a request that waited.
 const WAITED_SHIFT: u32 = 5;
 
 const STAMPED_BY: [StampedBy; 3] = [StampedBy::Program, StampedBy::Kernel, StampedBy::Control];
@@ -160,10 +160,10 @@ impl Sample {
         })
     }
 
-    /// The sample in a record of this shard's.
+    /// Decodes the sample from a record of this shard.
     ///
     /// # Errors
-    /// What no writer would have written: an unknown outcome or cause, or stamps that run
+    /// Nothing that a writer would have written: an unknown outcome or cause, or stamps that run
     /// backwards.
     pub fn decode(shard: u16, bytes: &[u8; SAMPLE_BYTES]) -> Result<Sample, Problem> {
         let record: Record = zerocopy::transmute!(*bytes);
@@ -233,7 +233,7 @@ impl Sample {
         }
     }
 
-    /// How it ended, in full; `None` for a status or a cause that no request of its kind has.
+    /// Its complete outcome; `None` for a status or a cause that no request of its kind has.
     pub fn outcome(&self) -> Option<Outcome> {
         match (self.kind, self.status, self.cause) {
             (SampleKind::Answered, 1.., 0) if usize::from(self.status) < STATUS_MAX => {
@@ -250,14 +250,14 @@ impl Sample {
         }
     }
 
-    /// Whether it failed because no connection could be had: then it was never on the wire, and
-    /// `sent_ns` is when it failed.
+    /// True if it failed for lack of a connection: it was never on the wire then, and `sent_ns` is
+    /// when it failed.
     pub fn is_unconnected(&self) -> bool {
         self.kind == SampleKind::Failed && self.sent_ns == self.ending.ended_ns()
     }
 
-    /// `received − sent`, as the report's naive distribution counts it: `None` for what failed or
-    /// was never sent.
+    /// `received − sent`, as in the report's naive distribution: `None` if it failed or was never
+    /// sent.
     pub fn naive_ns(&self) -> Option<u64> {
         let counted = matches!(
             self.kind,
@@ -266,8 +266,8 @@ impl Sample {
         counted.then(|| self.ending.ended_ns() - self.sent_ns)
     }
 
-    /// `received − intended`, as the report's corrected distribution counts it: `None` for what
-    /// failed or was dropped.
+    /// `received − intended`, as in the report's corrected distribution: `None` if it failed or was
+    /// dropped.
     pub fn corrected_ns(&self) -> Option<u64> {
         let dropped = self.cause == causes::code_of_unsent(UnsentReason::Dropped);
         (self.kind != SampleKind::Failed && !dropped)
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn every_outcome_comes_back() {
+    fn every_outcome_is_read_as_written() {
         for outcome in [
             Outcome::Answered(200),
             Outcome::TimedOut(TimeoutKind::Timeout),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_writer_writes_is_refused() {
+    fn records_that_no_writer_writes_are_refused() {
         let good = Sample::new(0, &STAMPS, Ending::at(5_000), Outcome::Answered(200)).encode();
         // In turn: no outcome, outcome 6, stamp 3, a flag beyond all, received before sent, noticed
         // before intended, no status, and two ends by one stamp.
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_those_that_the_recorder_counts() {
+    fn latencies_are_the_same_as_the_recorders() {
         use record::config::RecorderConfig;
         use record::outcome::{Cause, TimeoutKind, UnsentReason};
         use record::recorder::Recorder;

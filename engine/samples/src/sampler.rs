@@ -2,7 +2,7 @@
 //! or system calls.
 //!
 //! Blocks circulate between shard and writer through two queues, each with room for all of them, so
-//! handing one over never fails. If no empty block has come back in time, the sample is lost, and
+//! handing one over never fails. If no empty block has come back in time, the sample is lost and
 //! counted.
 
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use record::stamps::{Ending, Stamps};
 
 use super::sample::{SAMPLE_BYTES, Sample};
 
-/// Records of a block: 160 KiB, large enough that a write costs little beside its bytes.
+/// Records per block: 160 KiB, large enough that a write costs little beyond its bytes.
 pub const BLOCK_RECORDS: usize = 4_096;
 /// Blocks of one shard, 5 MiB: a disk may stall for 0.6 s at 200,000 requests/s, or 6 s at 20,000.
 pub const BLOCKS: usize = 32;
 
 pub(super) type Block = Vec<[u8; SAMPLE_BYTES]>;
 
-/// The way between one shard and the writer.
+/// The queues between one shard and the writer.
 #[derive(Clone, Debug)]
 pub struct Lane {
     shard: u16,
@@ -40,7 +40,7 @@ impl Lane {
         Lane { shard, queues: Arc::new(queues) }
     }
 
-    /// The shard's end, with all its memory: to be called on the shard's own thread, whose touch
+    /// The shard's end, with all its memory. Call it on the shard's own thread, whose first touch
     /// places the pages.
     pub fn sampler(self) -> Sampler {
         let block = || {
@@ -65,7 +65,7 @@ impl Lane {
     }
 }
 
-/// The shard's end of the samples.
+/// The shard's end of a lane.
 #[derive(Debug)]
 pub struct Sampler {
     block: Block,
@@ -75,7 +75,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Takes the sample of a request of the window that ended.
+    /// Takes the sample of a request of the window that has ended.
     #[inline]
     pub fn push(&mut self, stamps: &Stamps, ending: Ending, outcome: Outcome) {
         if self.block.len() == BLOCK_RECORDS && !self.exchange() {
@@ -91,7 +91,7 @@ impl Sampler {
         self.lost += count;
     }
 
-    /// Hands the full block over for an empty one; whether there was one.
+    /// Exchanges the full block for an empty one; returns false if there was none.
     #[cold]
     fn exchange(&mut self) -> bool {
         let Some(empty) = self.lane.queues.empty.pop() else { return false };
@@ -100,7 +100,7 @@ impl Sampler {
         true
     }
 
-    /// Hands the last block over. To be called before the writer is told to finish.
+    /// Hands over the last block. Call it before the writer is asked to finish.
     pub fn finish(self) -> Sampled {
         self.lane.queues.full.push(self.block).expect("the queue holds all blocks");
         Sampled { taken: self.taken, lost: self.lost }

@@ -1,6 +1,6 @@
 //! The writer thread of raw samples, and the file that it writes.
 //!
-//! A disk error ends the writing, not the run: blocks are still taken and given back, and their
+//! A disk error ends the writing, not the run: blocks are still taken and returned, and their
 //! samples are lost.
 
 use std::io::{self, Error, ErrorKind, Write as _};
@@ -34,7 +34,7 @@ fn disk_error(step: &str, error: &Error) -> FileError {
     FileError { kind, text: format!("{step}: {error}"), folder: SampleFolder::Raw }
 }
 
-/// An error at the end of the file's way to its name.
+/// An error while the file is given its name.
 fn publish_error(error: &PublishError) -> FileError {
     match error {
         PublishError::Sync { temporary, source } => {
@@ -59,12 +59,12 @@ fn open(path: &Path) -> Result<WholeFile, PlanError> {
 /// Checks before a run that samples can be written to `path`, leaving nothing behind.
 ///
 /// # Errors
-/// Why not, with the flag and the cure.
+/// The path isn't writable, with the flag and the cure.
 pub fn check_writable(path: &Path) -> Result<(), PlanError> {
     open(path).map(drop)
 }
 
-/// The file of a run that has not begun. Dropped, it leaves nothing behind.
+/// The file of a run that hasn't begun. Dropped, it leaves nothing behind.
 #[derive(Debug)]
 pub struct SampleFile {
     file: WholeFile,
@@ -75,26 +75,26 @@ impl SampleFile {
     /// Creates the file for the samples of `shards` shards, under a temporary name.
     ///
     /// # Errors
-    /// Why it can't be created, with the flag and the cure.
+    /// It can't be created, with the flag and the cure.
     pub fn create(path: &Path, shards: usize) -> Result<SampleFile, PlanError> {
         let file = open(path)?;
         let lane = |shard| Lane::new(u16::try_from(shard).expect("a machine has fewer cores"));
         Ok(SampleFile { file, lanes: (0..shards).map(lane).collect() })
     }
 
-    /// The file's name until it is whole, to remove it by when the program ends without dropping
+    /// The file's name until it is complete, for removing it if the program ends without dropping
     /// it.
     pub fn temporary(&self) -> &Path {
         self.file.temporary()
     }
 
-    /// The way from one shard to the file; [`Lane::sampler`] makes its shard's end of it.
+    /// The lane from one shard to the file; [`Lane::sampler`] creates its shard's end.
     pub fn lane(&self, shard: usize) -> Lane {
         self.lanes[shard].clone()
     }
 
-    /// Starts the thread that writes, on cores other than `busy_cores` where there are any. An
-    /// older file of the same name stays until the new one is whole.
+    /// Starts the writer thread, on cores other than `busy_cores` if there are any. An older file
+    /// of the same name stays until the new one is complete.
     ///
     /// # Errors
     /// The kernel's refusal of the thread; nothing is left behind.
@@ -123,10 +123,10 @@ impl SampleFile {
     }
 }
 
-/// Writes blocks until told to finish and nothing is left.
+/// Writes blocks until asked to finish and nothing is left.
 fn write_all(output: &mut Output, lanes: &[Lane], finishing: &AtomicBool) {
     loop {
-        // Read before the lanes: what was handed over before the word was given is then seen.
+        // Read before the lanes, so that everything handed over before the request is seen.
         let last = finishing.load(Ordering::Acquire);
         let mut idle = true;
         for (shard, lane) in lanes.iter().enumerate() {
@@ -145,7 +145,7 @@ fn write_all(output: &mut Output, lanes: &[Lane], finishing: &AtomicBool) {
     }
 }
 
-/// The file being written, and what became of the samples.
+/// The file being written, and the state of the samples.
 struct Output {
     file: WholeFile,
     error: Option<FileError>,
@@ -195,31 +195,31 @@ pub struct SampleWriter {
     finishing: Arc<AtomicBool>,
 }
 
-/// How the samples of a run ended up.
+/// The outcome of a run's samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SamplesSummary {
     /// Samples in the file.
     pub written: u64,
-    /// Samples of the window that are not in the file, for whatever reason.
+    /// Samples of the window that aren't in the file, for any reason.
     pub lost: u64,
     /// Length of the file, bytes.
     pub bytes: u64,
     /// The first error.
     pub error: Option<FileError>,
-    /// The whole file, under its own name; `None` when there is none.
+    /// The complete file, under its own name; `None` if there is none.
     pub file: Option<PathBuf>,
 }
 
 impl SampleWriter {
-    /// Ends the thread of a run that could not start. Its file leaves nothing behind.
+    /// Ends the thread of a run that couldn't start. Its file leaves nothing behind.
     pub fn cancel(self) {
         self.finishing.store(true, Ordering::Release);
         drop(self.thread.join().expect("the writer doesn't panic"));
     }
 
-    /// Writes what is left and the end block, and gives the file its name. To be called when every
-    /// shard has finished its sampler; `ends` are the shards in order, `until_ns` is the end of the
-    /// window as it was, `epoch_ns` the epoch of the run on CLOCK_MONOTONIC.
+    /// Writes the remaining blocks and the end block, and gives the file its name. Call it when
+    /// every shard has finished its sampler; `ends` has the shards in order, `until_ns` is the
+    /// actual end of the window, `epoch_ns` the epoch of the run on CLOCK_MONOTONIC.
     pub fn finish(
         self,
         ends: Vec<(Sampled, ShardEnd)>,
@@ -250,7 +250,7 @@ impl SampleWriter {
                 error: None,
                 file: Some(file),
             },
-            // What was written is removed with its file.
+            // The written part is removed with its file.
             Err(error) => SamplesSummary {
                 lost: end.written() + end.lost(),
                 error: Some(error),

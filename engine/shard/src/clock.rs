@@ -1,18 +1,19 @@
-//! A shard's time: its epoch, when it handles what, and the wall clock, in which the kernel's
-//! stamps are.
+//! A shard's time: its epoch, the handling time of completions, and the wall clock, which the
+//! kernel's stamps use.
 //!
-//! All that one system call brought is handled at one time, read once, with one look at the wall
-//! clock.
+//! Everything that one system call brought has one handling time, read once, with one reading of
+//! the wall clock.
 
 use sys::clock;
 use sys::wall_clock::{ClockLook, WallClock};
 
-/// How long before its bytes were read a stamp is old, ns: a shard with time reads them sooner.
+/// How long before its bytes are read a stamp counts as old, ns: a shard with time reads them
+/// sooner.
 const OLD_NS: u64 = 500_000;
-/// The most completions at hand of a shard that surely isn't behind. One that is has more, and no
-/// time to ask a socket for each of them.
+/// The most completions at hand for a shard that surely isn't behind. A shard that is behind has
+/// more, and no time to query a socket for each.
 const AT_HAND_MAX: usize = 15;
-/// The most that the kernel works, ns, between the event that wakes a shard and its return.
+/// The most kernel time, ns, between the event that wakes a shard and its return.
 const RETURN_MAX_NS: u64 = 1_000_000;
 
 /// A shard's clock: all its times are ns since its epoch.
@@ -20,17 +21,17 @@ pub(super) struct Clock {
     /// Time zero, ns of CLOCK_MONOTONIC.
     epoch_ns: u64,
     wall_clock: WallClock,
-    /// When the completions at hand were posted: one reading of the clock for all that a system
+    /// When the completions at hand were posted: one clock reading for everything that a system
     /// call brought.
     handled_ns: u64,
-    /// How many completions that was.
+    /// The number of these completions.
     at_hand: usize,
-    /// When nothing was at hand, as far as is known: the last such moment.
+    /// The last known time without completions at hand.
     idle_ns: u64,
 }
 
 impl Clock {
-    /// One whose epoch is now.
+    /// A clock whose epoch is now.
     pub(super) fn new() -> Clock {
         Clock {
             epoch_ns: clock::now_ns(),
@@ -41,7 +42,7 @@ impl Clock {
         }
     }
 
-    /// Counts from another epoch on, ns of CLOCK_MONOTONIC.
+    /// Counts from another epoch, ns of CLOCK_MONOTONIC.
     pub(super) fn restart(&mut self, epoch_ns: u64) {
         self.epoch_ns = epoch_ns;
         (self.handled_ns, self.idle_ns) = (0, 0);
@@ -64,7 +65,7 @@ impl Clock {
         monotonic_ns.saturating_sub(self.epoch_ns)
     }
 
-    /// The clock, from this epoch on.
+    /// A reader of this clock with the current epoch.
     pub(super) fn reader(&self) -> impl FnOnce() -> u64 + use<> {
         let epoch_ns = self.epoch_ns;
         move || clock::now_ns().saturating_sub(epoch_ns)
@@ -76,14 +77,14 @@ impl Clock {
         self.handled_ns
     }
 
-    /// So many completions are at hand.
+    /// This many completions are at hand.
     #[inline]
     pub(super) fn stamp_posted(&mut self, posted: usize) {
         self.at_hand = posted;
         self.stamp_handled();
     }
 
-    /// Stamps the completions that are posted.
+    /// Stamps the posted completions.
     #[inline]
     pub(super) fn stamp_handled(&mut self) {
         let look = ClockLook::now();
@@ -91,7 +92,7 @@ impl Clock {
         self.handled_no_earlier(look.after_ns.saturating_sub(self.epoch_ns));
     }
 
-    /// What completes from now on is handled no earlier than this.
+    /// Completions from now on are handled no earlier than this.
     #[inline]
     pub(super) fn handled_no_earlier(&mut self, ns: u64) {
         self.handled_ns = self.handled_ns.max(ns);
@@ -104,24 +105,24 @@ impl Clock {
         Some(stamp_ns.saturating_sub(self.epoch_ns))
     }
 
-    /// How often the wall clock was set.
+    /// How often the wall clock has been set.
     pub(super) fn steps(&self) -> u64 {
         self.wall_clock.steps()
     }
 
-    /// The shard polled until then, with nothing at hand.
+    /// The shard polled until this time, with nothing at hand.
     pub(super) fn polled(&mut self, until_ns: u64) {
         self.idle_ns = until_ns;
     }
 
-    /// The shard has been in the kernel, which posts what is at hand and waits if nothing is.
+    /// The shard has been in the kernel, which posts completions, or waits if there are none.
     pub(super) fn waited(&mut self, from_ns: u64, to_ns: u64) {
         if from_ns + RETURN_MAX_NS < to_ns {
             self.idle_ns = to_ns - RETURN_MAX_NS;
         }
     }
 
-    /// Whether a stamp is old although the shard has been idle since, or isn't behind.
+    /// True if a stamp is old although the shard has been idle since, or isn't behind.
     #[inline]
     pub(super) fn is_oddly_old(&self, stamp_ns: u64) -> bool {
         let had_time = stamp_ns + OLD_NS < self.idle_ns || self.at_hand <= AT_HAND_MAX;
@@ -131,7 +132,7 @@ impl Clock {
 
 #[cfg(test)]
 impl Clock {
-    /// So much time passes at once.
+    /// Advances the time by this much at once.
     pub(super) fn pass(&mut self, ns: u64) {
         self.epoch_ns -= ns;
     }

@@ -1,9 +1,9 @@
 //! Connections for a shard's requests: opened when requests wait for one, replaced when they end,
-//! retried when that fails.
+//! and retried after a failed connect.
 //!
-//! With TLS, a connection is connecting until its handshake is done and has left, so a failed
-//! handshake is counted where a refused connection is. The time to connect ends where the
-//! handshake's begins.
+//! With TLS, a connection counts as connecting until its handshake is done and completely sent, so
+//! a failed handshake is counted like a refused connection. The connect time ends where the
+//! handshake time begins.
 
 use load::{DueRequest, Load};
 use record::outcome::{Cause, Outcome};
@@ -17,7 +17,7 @@ use super::socket::{Socket, State};
 const RETRY_NS: u64 = 10_000_000;
 
 impl Shard {
-    /// Opens a connection for each waiting arrival that has none on the way, up to the cap.
+    /// Opens a connection for each waiting arrival that has none coming, up to the cap.
     pub(super) fn open_for_waiting(&mut self, now_ns: u64) {
         while let Load::Open(load) = &self.load
             && now_ns < self.phases.send_end_ns()
@@ -26,7 +26,7 @@ impl Shard {
         {}
     }
 
-    /// Opens a connection in a free slot; returns whether there was one.
+    /// Opens a connection in a free slot; returns false if there was none.
     pub(super) fn open_connection(&mut self, now_ns: u64) -> bool {
         let Some(slot) = self.connections.take_any_closed() else { return false };
         self.open_slot(slot, now_ns);
@@ -58,7 +58,7 @@ impl Shard {
     }
 
     /// The slot's connection, whose socket was connected at `socket_ns`, can carry requests;
-    /// returns whether that is so since the window.
+    /// returns true if that happened in the window.
     pub(super) fn connected(&mut self, slot: u32, socket_ns: u64) -> bool {
         let now_ns = self.now_ns();
         let is_more = self.connections.connected(slot, now_ns);
@@ -71,8 +71,8 @@ impl Shard {
         in_window
     }
 
-    /// Counts a request that has ended, if it was the first of the slot's connection and waited for
-    /// most of the time that it took to add that to the pool.
+    /// Counts a request that has ended, if it was the first on a connection added to the pool and
+    /// waited for most of the time that adding it took.
     #[inline]
     pub(super) fn count_opened(
         &mut self,
@@ -92,7 +92,7 @@ impl Shard {
     }
 
     /// Gives requests to new connections. Bytes that arrive before the first request can't answer
-    /// it, so the kernel is asked for them first.
+    /// it, so the kernel is polled for them first.
     pub(super) fn begin_fresh(&mut self) {
         let fresh = self.connections.fresh();
         if fresh == 0 {
@@ -107,11 +107,11 @@ impl Shard {
         }
     }
 
-    /// The slot's connection never carried a request: what it was opened for fails, unless the
-    /// other connections on the way have room for it.
+    /// The slot's connection never carried a request: the request it was opened for fails, unless
+    /// the other coming connections have room for it.
     pub(super) fn give_up(&mut self, slot: u32, cause: Cause) {
         let Socket { since_ns, state, .. } = self.connections[slot].socket;
-        // Whoever doesn't want to speak TLS may reset as well as close.
+        // A peer that doesn't want TLS may reset as well as close.
         let closed = state == State::Handshaking && cause == Cause::Reset;
         let cause = if closed { Cause::TlsClosed } else { cause };
         self.close(slot);
@@ -119,7 +119,7 @@ impl Shard {
         self.open_for_waiting(self.now_ns());
     }
 
-    /// The slot's connect or its handshake takes too long.
+    /// The slot's connect or TLS handshake has timed out.
     pub(super) fn connect_timed_out(&mut self, slot: u32) {
         let shaking = self.connections[slot].socket.state == State::Handshaking;
         self.give_up(slot, if shaking { Cause::TlsTimedOut } else { Cause::ConnectTimedOut });
@@ -134,7 +134,7 @@ impl Shard {
         }
     }
 
-    /// The requests that slot `slot` has been connecting for since `since_ns` fail; a closed model
+    /// The requests for which slot `slot` has been connecting since `since_ns` fail; a closed model
     /// retries after a pause.
     fn unconnected(&mut self, slot: u32, since_ns: u64, cause: Cause) {
         // Requests are recorded in order of intended time, and the queued ones come first.
@@ -171,7 +171,7 @@ impl Shard {
             Load::Open(load) if self.connections.coming_room() < load.waiting_len() => {
                 load.pop_waiting()
             }
-            // A user arrives when it asks for its connection, and tries again after the pause.
+            // A user arrives when it asks for a connection, and tries again after the pause.
             Load::Closed(_) if failed == 0 && goes_on => {
                 self.recording.intended(&self.phases, since_ns);
                 Some(DueRequest { waited: true, ..self.user_comes(slot, since_ns) })
@@ -213,7 +213,7 @@ impl Shard {
         let now_ns = self.now_ns();
         match self.load {
             Load::Open(_) => self.open_for_waiting(now_ns),
-            // Pause, or a target that closes unused connections keeps us reconnecting.
+            // Without a pause, a target that closes unused connections would keep us reconnecting.
             Load::Closed(_) | Load::Paced(_) if unused => {
                 self.connections.retry_at(slot, now_ns + RETRY_NS);
             }
@@ -241,7 +241,7 @@ mod tests {
         shard.recording.intended(&shard.phases, now_ns);
         let refused = Cause::ConnectRefused;
         shard.give_up(0, refused);
-        assert_eq!(shard.recording.recorder().counts.failed, 0, "the other connect serves it");
+        assert_eq!(shard.recording.recorder().counts.failed, 0, "the other connect is for it");
         assert_eq!(shard.recording.recorder().counts.connection_errors.of(refused), 1);
         shard.give_up(1, refused);
         assert_eq!(shard.recording.recorder().counts.failed, 1, "no connect is left for it");
@@ -277,7 +277,7 @@ mod tests {
         shard.open_for_waiting(now_ns);
         shard.wait_for_fresh();
         drop(listener.accept().expect("it connects"));
-        // Its end is there before its first request.
+        // The peer's close arrives before its first request.
         while 0 < shard.connections.fresh() {
             shard.ring.wait(1_000_000_000);
             shard.reap();
@@ -307,8 +307,8 @@ mod tests {
             shard.reap();
             shard.begin_fresh();
         }
-        // All but the last of four requests have been served. The last is user 1's, due at 150 ms;
-        // before the shard sees that, at 250 ms, that user's connection closes.
+        // All but the last of four requests have been answered. The last is user 1's, due at 150
+        // ms; before the shard notices it, at 250 ms, that user's connection closes.
         let Load::Paced(load) = &mut shard.load else { unreachable!("the plan is paced") };
         for _ in 0..3 {
             load.take_due(end_ns, end_ns).expect("due");

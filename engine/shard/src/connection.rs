@@ -1,10 +1,9 @@
-//! One connection: its socket, the protocol that it speaks, the requests on it and what leaves.
+//! One connection: its socket, its protocol, its requests and its output.
 //!
-//! Each of the four has a file: the socket (how far it has come, and what went wrong on it), the
-//! exchanges (the requests that it has begun), the protocol (what bytes mean, and for which
-//! request), and the output (what leaves). What a request touches of these, where connections don't
-//! pipeline, lies in two cache lines, which the compiler checks; what else is known of each slot
-//! lies in arrays, eight slots and more to a line.
+//! Each of the four has a file: the socket (its state and its errors), the exchanges (the requests
+//! begun on it), the protocol (what bytes mean, and for which request), and the output (what
+//! leaves). The parts that a request touches without pipelining fit into two cache lines, which the
+//! compiler checks; other data of each slot is in arrays, eight or more slots to a line.
 
 use std::mem::offset_of;
 use std::os::fd::RawFd;
@@ -20,33 +19,33 @@ use super::socket::{SOCKET_HOT, Socket};
 
 /// One connection.
 ///
-/// What each request needs lies together, in as few cache lines as it fits: with thousands of
-/// connections, each line is one that was forgotten since the last.
+/// The data that each request needs is contiguous, in as few cache lines as possible: with
+/// thousands of connections, each access is a cache miss.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Connection {
-    /// What it speaks.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// How its user fares, on any socket.
+    /// Its user, across all its sockets.
     pub user: User,
     /// Its requests.
     pub exchanges: Exchanges,
     /// Its socket.
     pub socket: Socket,
-    /// What leaves in sends that report back.
+    /// Its sends that report back.
     pub output: Output,
 }
 
-/// A user who waits for a connection's responses, on any of its sockets.
+/// A user who waits for a connection's responses, across all its sockets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct User {
-    /// For how much of the window it was blocked, ns.
+    /// How long it was blocked within the window, ns.
     pub blocked_ns: u64,
-    /// Up to when that has been counted, ns since the epoch.
+    /// The end of what has been counted, ns since the epoch.
     pub blocked_to_ns: u64,
 }
 
-// What a request needs of a connection that doesn't pipeline lies in two cache lines.
+// The data that a request needs without pipelining fits into two cache lines.
 const _: () = {
     let hot = offset_of!(Connection, exchanges) + EXCHANGES_HOT;
     assert!(size_of::<Protocol>() == 64 && offset_of!(Connection, protocol) == 0);
@@ -79,20 +78,20 @@ impl Connection {
         self.socket.close()
     }
 
-    /// Whether its oldest request was sent and not answered yet.
+    /// True if its oldest request was sent and hasn't been answered.
     #[inline]
     pub fn is_awaiting(&self) -> bool {
         0 < self.exchanges.in_flight()
     }
 
-    /// Whether all of its oldest request has left, as far as was reported.
+    /// True if its oldest request has left completely, as far as was reported.
     #[inline]
     pub fn is_sent(&self) -> bool {
-        // While a send is busy, its requests are the last that the connection has.
+        // While a send is in progress, its requests are the connection's last.
         !self.socket.sending || self.output.requests() < self.exchanges.open()
     }
 
-    /// The step of the queued requests, if they leave as they were rendered before the run: see
+    /// The step of the queued requests, if they leave as rendered before the run: see
     /// [`Protocol::rendered`].
     #[inline]
     pub fn rendered(&self, steps: &[Step]) -> Option<u16> {
@@ -107,7 +106,7 @@ impl Connection {
         socket.give(output.bytes(steps) - before);
     }
 
-    /// What bytes mean that arrived at `arrived_ns`: see [`Protocol::receive`].
+    /// Interprets bytes that arrived at `arrived_ns`: see [`Protocol::receive`].
     #[inline(always)]
     pub fn receive(
         &mut self,
@@ -120,7 +119,7 @@ impl Connection {
         protocol.receive(socket, exchanges, steps, known, arrived_ns, bytes)
     }
 
-    /// What it means that the peer closed its side: see [`Protocol::receive_end`].
+    /// Interprets the peer's close of its side: see [`Protocol::receive_end`].
     pub fn receive_end(&mut self, known: bool) -> Event {
         self.protocol.receive_end(&self.socket, &self.exchanges, known)
     }
@@ -143,7 +142,7 @@ mod tests {
         let begin = |connection: &mut Connection, number| {
             connection.exchanges.begin(DueRequest { number, ..due_at(1) }, 0);
         };
-        // The first leaves alone before, the others in a send of their own.
+        // The first one left alone, the others in a send of their own.
         begin(&mut connection, 1);
         connection.exchanges.send().sent_ns = 4;
         (2..=3).for_each(|number| begin(&mut connection, number));

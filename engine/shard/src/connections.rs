@@ -1,4 +1,4 @@
-//! A shard's connections: which of them are closed, idle, have room or have queued requests.
+//! A shard's connections: which are closed, idle, have room or have queued requests.
 //!
 //! All lists have fixed memory and constant-time operations.
 
@@ -15,15 +15,15 @@ use super::deadlines::Deadlines;
 use super::slots::SlotStack;
 use super::socket::State;
 
-/// What a shard's connections are for.
+/// The parameters of a shard's connections.
 pub struct ConnectionsConfig {
-    /// How many there are.
+    /// The number of connections.
     pub conns: usize,
-    /// The most requests that each has at once.
+    /// The most requests in flight on each.
     pub pipeline: usize,
-    /// The most requests that each carries.
+    /// The most requests that each carries in all.
     pub requests_per_connection: u64,
-    /// The most sends of one system call.
+    /// The most sends per system call.
     pub flush: usize,
     /// The same, while the shard is behind its schedule.
     pub flush_behind: usize,
@@ -38,7 +38,7 @@ pub struct Connections {
     flush_behind: usize,
     closed: SlotStack,
     idle: SlotStack,
-    /// Connections with requests that may have room for more, each at most once.
+    /// Connections with requests that may have room for more, each listed at most once.
     partly: VecDeque<u32>,
     /// Whether each slot is in `partly`.
     is_partly: Vec<bool>,
@@ -51,29 +51,29 @@ pub struct Connections {
     retry: VecDeque<(u32, u64)>,
     connecting: usize,
     requests: usize,
-    /// When to look at which slot's deadline.
+    /// When to check each slot's deadline.
     pub deadlines: Deadlines,
     marks: Vec<Marks>,
     /// The most connections open at once.
     most: usize,
-    /// When that many were reached, ns since the epoch.
+    /// When that many were first open, ns since the epoch.
     grown_ns: u64,
-    /// How many sockets were made.
+    /// The number of sockets created.
     made: usize,
 }
 
-/// What is known of a slot, many to a cache line.
+/// The flags of a slot, many to a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
-    /// Whether its connection was added to the pool in the window and its first request hasn't
+    /// True if its connection was added to the pool in the window and its first request hasn't
     /// ended.
     added: bool,
-    /// Whether a request of it was sent in the window and has ended.
+    /// True if one of its requests was sent in the window and has ended.
     seen: bool,
 }
 
 impl Connections {
-    /// Closed connections.
+    /// Connections that are all closed.
     pub fn new(config: ConnectionsConfig) -> Connections {
         let ConnectionsConfig { conns, pipeline, flush, .. } = config;
         let mut closed = SlotStack::new(conns);
@@ -105,22 +105,22 @@ impl Connections {
         }
     }
 
-    /// How many connections there are, closed ones included.
+    /// The number of connections, including closed ones.
     pub fn len(&self) -> u32 {
         u32::try_from(self.connections.len()).expect("connections are numbered in 32 bits")
     }
 
-    /// Connections that are open or connecting.
+    /// The number of open or connecting connections.
     pub fn open_count(&self) -> usize {
         self.connections.len() - self.closed.len()
     }
 
-    /// Connections that are connecting.
+    /// The number of connecting connections.
     pub fn connecting(&self) -> usize {
         self.connecting
     }
 
-    /// Connections that haven't been given out yet: connecting, or fresh.
+    /// The number of connections not in use yet: connecting, or fresh.
     pub fn coming(&self) -> usize {
         self.connecting + self.fresh.len()
     }
@@ -130,12 +130,12 @@ impl Connections {
         self.coming() * self.pipeline
     }
 
-    /// The requests that connections have.
+    /// The number of requests on all connections.
     pub fn requests(&self) -> usize {
         self.requests
     }
 
-    /// Requests in flight: handed to the kernel and not answered yet.
+    /// The number of requests in flight: handed to the kernel and not answered yet.
     #[inline]
     pub fn in_flight(&self) -> usize {
         self.requests - self.queued.len()
@@ -147,7 +147,7 @@ impl Connections {
         Token { kind, generation: self[slot].socket.generation, slot }.encode()
     }
 
-    /// Whether the token's operation belongs to the slot's current socket.
+    /// True if the token's operation belongs to the slot's current socket.
     #[inline]
     pub fn is_current(&self, token: Token) -> bool {
         let socket = &self[token.slot].socket;
@@ -156,7 +156,7 @@ impl Connections {
 
     // Sockets.
 
-    /// Whether every slot has a socket.
+    /// True if every slot has a socket.
     pub fn is_full(&self) -> bool {
         self.closed.is_empty()
     }
@@ -176,7 +176,7 @@ impl Connections {
         self.closed.push(slot);
     }
 
-    /// Which of so many sources the next socket has: they take turns.
+    /// The index of the next socket's source, out of `sources`, in turn.
     pub fn take_source(&mut self, sources: usize) -> usize {
         self.made = self.made.wrapping_add(1);
         self.made % sources
@@ -188,8 +188,8 @@ impl Connections {
         self.connecting += 1;
     }
 
-    /// The slot's socket is connected; it is fresh until [`Connections::take_fresh`]. Returns
-    /// whether more connections are open than ever before.
+    /// The slot's socket is connected; it is fresh until [`Connections::take_fresh`]. Returns true
+    /// if more connections are open than ever before.
     pub fn connected(&mut self, slot: u32, now_ns: u64) -> bool {
         self[slot].socket.connected();
         self.connecting -= 1;
@@ -207,39 +207,40 @@ impl Connections {
         self.most
     }
 
-    /// When that many were reached, ns since the epoch.
+    /// When that many were first open, ns since the epoch.
     pub fn grown_ns(&self) -> u64 {
         self.grown_ns
     }
 
-    /// That counts from this time on, ns since the epoch.
+    /// Restarts that maximum at this time, ns since the epoch.
     pub fn grow_from(&mut self, now_ns: u64) {
         self.grown_ns = now_ns;
     }
 
-    /// Whether the slot's connection was added to the pool in the window.
+    /// Sets whether the slot's connection was added to the pool in the window.
     pub fn mark_added(&mut self, slot: u32, is_added: bool) {
         self.marks[slot as usize].added = is_added;
     }
 
-    /// Whether the slot's connection was added in the window: asked once, when a request has ended.
+    /// Returns and clears whether the slot's connection was added in the window: called when a
+    /// request has ended.
     #[inline]
     pub fn take_added(&mut self, slot: u32) -> bool {
         std::mem::take(&mut self.marks[slot as usize].added)
     }
 
-    /// A request of the slot has ended, which was sent in the window or before.
+    /// A request of the slot, sent in the window or before, has ended.
     #[inline]
     pub fn mark_seen(&mut self, slot: u32, in_window: bool) {
         self.marks[slot as usize].seen |= in_window;
     }
 
-    /// Whether a request of the slot was sent in the window.
+    /// True if a request of the slot was sent in the window.
     pub fn is_seen(&self, slot: u32) -> bool {
         self.marks[slot as usize].seen
     }
 
-    /// How many new connections haven't been taken yet.
+    /// The number of new connections not taken yet.
     pub fn fresh(&self) -> usize {
         self.fresh.len()
     }
@@ -302,14 +303,14 @@ impl Connections {
         None
     }
 
-    /// Whether a slot's receive needs re-arming.
+    /// True if a slot's receive needs re-arming.
     pub fn await_rearm(&self) -> bool {
         !self.rearm.is_empty()
     }
 
     // Requests.
 
-    /// Whether the connection may take another request now.
+    /// True if the connection can take another request now.
     #[inline]
     pub fn has_room(&self, slot: u32) -> bool {
         let Connection { protocol, socket, exchanges, .. } = &self[slot];
@@ -319,9 +320,9 @@ impl Connections {
             && protocol.has_room(exchanges, self.pipeline)
     }
 
-    /// A connection that has room, listed by [`Connections::offer`]. Of the idle ones it is the one
+    /// A connection that has room, listed by [`Connections::offer`]. Among idle ones it is the one
     /// that became idle last, so that few connections carry the load and their memory stays warm.
-    /// With none idle, the others take turns.
+    /// If none is idle, the others take turns.
     #[inline]
     pub fn take_room(&mut self) -> Option<u32> {
         self.idle.pop().or_else(|| self.take_partly())
@@ -337,7 +338,7 @@ impl Connections {
         None
     }
 
-    /// Lists the connection for [`Connections::take_room`], if it has room.
+    /// Lists the connection for [`Connections::take_room`] if it has room.
     #[inline]
     pub fn offer(&mut self, slot: u32) {
         if !self.has_room(slot) {
@@ -356,15 +357,15 @@ impl Connections {
         self.idle.remove(slot);
     }
 
-    /// Whether a request on this connection would need one more send than a system call may carry
-    /// while the shard is in time, or `behind` its schedule.
+    /// True if a request on this connection would need one send more than a system call may carry
+    /// while the shard is on time, or `behind` its schedule.
     #[inline]
     pub fn must_flush(&self, slot: u32, behind: bool) -> bool {
         let most = if behind { self.flush_behind } else { self.flush };
         most <= self.sends.len() && self[slot].exchanges.queued() == 0
     }
 
-    /// A request of this step takes the connection and is queued.
+    /// Assigns a request of this step to the connection and queues it.
     #[inline]
     pub fn begin(&mut self, slot: u32, due: DueRequest, step: u16) {
         let most = self.requests_per_connection;
@@ -380,13 +381,13 @@ impl Connections {
         self.queued.push_back(slot);
     }
 
-    /// How many requests are queued.
+    /// The number of queued requests.
     #[inline]
     pub fn queued(&self) -> usize {
         self.queued.len()
     }
 
-    /// How many sends will carry them.
+    /// The number of sends that will carry them.
     #[inline]
     pub fn sends(&self) -> usize {
         self.sends.len()
@@ -404,7 +405,7 @@ impl Connections {
         self.queued.pop_front()
     }
 
-    /// Takes back the request that was queued first: its stamps.
+    /// Withdraws the request that was queued first; returns its stamps.
     pub fn withdraw(&mut self) -> Option<Stamps> {
         self.sends.clear();
         let slot = self.queued.pop_front()?;
@@ -412,7 +413,7 @@ impl Connections {
         Some(self[slot].exchanges.withdraw())
     }
 
-    /// A request of the slot, which was sent, has ended: its stamps.
+    /// A sent request of the slot has ended; returns its stamps.
     #[inline]
     pub fn end(&mut self, slot: u32, number: u64) -> Stamps {
         self.requests -= 1;

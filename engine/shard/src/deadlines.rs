@@ -1,32 +1,33 @@
-//! When to look at which connection's deadline.
+//! When to check each connection's deadline.
 //!
-//! A connection is looked at once a timeout, not once a request: its next request nearly always has
-//! a later deadline than the last, so the check that is set stays, and finds out when it comes
-//! whether anything is over. A request costs one comparison, however many connections there are.
+//! A connection is checked once per timeout, not once per request: its next request nearly always
+//! has a later deadline than the last, so the pending check stays, and finds out when it comes due
+//! whether anything has expired. A request costs one comparison, however many connections there
+//! are.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// No check is set.
+/// No check is pending.
 const NEVER: u64 = u64::MAX;
 
-/// The checks to come, each of one slot.
+/// The pending checks, at most one per slot.
 #[derive(Clone, Debug)]
 pub struct Deadlines {
-    /// By time. A slot whose check was brought forward has its old one here as well.
+    /// By time. A slot whose check was brought forward still has its old one here.
     checks: BinaryHeap<Reverse<(u64, u32)>>,
     /// Each slot's next check, ns since the epoch.
     next_ns: Vec<u64>,
 }
 
 impl Deadlines {
-    /// No checks for slots `0..slots`.
+    /// No checks, for slots `0..slots`.
     pub fn new(slots: usize) -> Deadlines {
         // Room for each slot's check and its old one.
         Deadlines { checks: BinaryHeap::with_capacity(2 * slots), next_ns: vec![NEVER; slots] }
     }
 
-    /// Slot `slot` is checked no later than `over_ns`.
+    /// Slot `slot` is checked at `over_ns` at the latest.
     #[inline]
     pub fn check_by(&mut self, slot: u32, over_ns: u64) {
         if over_ns < self.next_ns[slot as usize] {

@@ -1,9 +1,9 @@
-//! The requests that a connection has begun and that haven't ended, in the order of their
-//! beginnings.
+//! The unfinished requests of a connection, in the order in which they began.
 //!
-//! Each is named by its number: every event, outcome and stamp refers to slot and number. HTTP/1
-//! answers the oldest first, so that one lies in place and the others queue behind it, and looking
-//! it up is one comparison; a protocol that answers in any order finds the others by their number.
+//! Each is identified by its number: every event, outcome and stamp refers to slot and number.
+//! HTTP/1 answers the oldest first, so that one is stored in place and the others queue behind it,
+//! and looking it up takes one comparison; a protocol that answers in any order finds the others by
+//! number.
 
 use std::collections::VecDeque;
 use std::mem::offset_of;
@@ -14,44 +14,45 @@ use record::stamps::Stamps;
 /// A request on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exchange {
-    /// Its stamps, and the step that it takes.
+    /// Its stamps, and its step.
     pub stamps: Stamps,
-    /// Which of the run's requests it is.
+    /// Its number in the run.
     pub number: u64,
 }
 
 /// The requests of a connection.
 ///
-/// The counts and the oldest, all that one without others needs, come last: see `Connection`.
+/// The counts and the oldest request, all that a request without others needs, come last: see
+/// `Connection`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Exchanges {
-    /// The requests behind the oldest, in order.
+    /// The requests after the oldest, in order.
     behind: VecDeque<Exchange>,
-    /// How many answers of the window came with other requests in flight, since there last was
-    /// none. A response that the target left out, or sent twice, shifts all these to a neighbour's
-    /// request.
+    /// The number of answers in the window that came with other requests in flight, since the
+    /// connection was last empty. A response that the target left out, or sent twice, shifts all
+    /// these to a neighbouring request.
     shiftable: u64,
-    /// What `served` was when a request last began behind another: with more since, there has been
-    /// none.
+    /// The value of `served` when a request last began behind another: if it has grown, the
+    /// connection has been empty since.
     crowded: u32,
-    /// How many its last send carried, if there are several.
+    /// How many requests its last send carried, if several.
     last_send: u16,
     /// The oldest.
     oldest: Exchange,
-    /// Requests that the socket has carried; no more are counted than this holds.
+    /// Requests that the socket has carried; saturates.
     served: u32,
-    /// How many there are.
+    /// The number of unfinished requests.
     open: u16,
-    /// How many of them, the last ones, go out with the next system call.
+    /// How many of them, at the end, leave with the next system call.
     queued: u16,
 }
 
-/// Where what every request needs begins.
+/// Offset of the data that every request needs.
 pub const EXCHANGES_HOT: usize = offset_of!(Exchanges, oldest);
 
 impl Exchanges {
-    /// None, with room for so many.
+    /// Empty, with room for this many.
     pub fn new(most: usize) -> Exchanges {
         Exchanges {
             behind: VecDeque::with_capacity(most - 1),
@@ -65,37 +66,37 @@ impl Exchanges {
         }
     }
 
-    /// They are those of a new socket.
+    /// Starts over for a new socket.
     pub fn reset(&mut self) {
         assert_eq!(self.open, 0, "those of the last socket have ended");
         (self.served, self.shiftable, self.crowded) = (0, 0, 0);
     }
 
-    /// How many there are.
+    /// The number of unfinished requests.
     #[inline]
     pub fn open(&self) -> usize {
         usize::from(self.open)
     }
 
-    /// How many of them go out with the next system call.
+    /// How many of them leave with the next system call.
     #[inline]
     pub fn queued(&self) -> usize {
         usize::from(self.queued)
     }
 
-    /// How many of them were sent.
+    /// How many of them have been sent.
     #[inline]
     pub fn in_flight(&self) -> usize {
         usize::from(self.open - self.queued)
     }
 
-    /// The oldest. Without any, it is the last that there was.
+    /// The oldest. If there is none, the last one that there was.
     #[inline]
     pub fn oldest(&self) -> &Exchange {
         &self.oldest
     }
 
-    /// The one of this number.
+    /// The request with this number.
     #[inline(always)]
     pub fn get(&self, number: u64) -> &Exchange {
         if self.oldest.number == number {
@@ -110,12 +111,12 @@ impl Exchanges {
         behind.expect("a request of the connection")
     }
 
-    /// The one that began last. Without any, it is the last that there was.
+    /// The newest. If there is none, the last one that there was.
     pub fn last(&self) -> &Exchange {
         self.behind.back().unwrap_or(&self.oldest)
     }
 
-    /// Those that go out with the next system call, in order.
+    /// The requests that leave with the next system call, in order.
     #[inline]
     pub fn waiting(&self) -> impl Iterator<Item = &Exchange> {
         let all = std::iter::once(&self.oldest).chain(&self.behind);
@@ -128,7 +129,7 @@ impl Exchanges {
         self.served
     }
 
-    /// A request of this step begins, behind the others.
+    /// Begins a request of this step, behind the others.
     #[inline]
     pub fn begin(&mut self, due: DueRequest, step: u16) {
         let DueRequest { intended_ns, number, noticed_ns, waited } = due;
@@ -146,7 +147,7 @@ impl Exchanges {
 
     fn begin_behind(&mut self, exchange: Exchange) {
         if self.crowded != self.served {
-            // As many responses came as there were requests, and no other since.
+            // As many responses as requests have come, and none since.
             self.shiftable = 0;
         }
         self.behind.push_back(exchange);
@@ -154,7 +155,7 @@ impl Exchanges {
         self.crowded = self.served;
     }
 
-    /// All that are queued leave now, in one send: how many.
+    /// All queued requests leave now, in one send; returns their number.
     #[inline]
     pub fn leave(&mut self) -> usize {
         if 1 < self.open {
@@ -163,13 +164,13 @@ impl Exchanges {
         self.queued()
     }
 
-    /// Whether the last send carried several.
+    /// True if the last send carried several.
     #[inline]
     pub fn left_together(&self) -> bool {
         1 < self.open && 1 < self.last_send
     }
 
-    /// The first of the queued ones goes out with the next system call: its stamps.
+    /// The first queued request leaves with the next system call; returns its stamps.
     #[inline]
     pub fn send(&mut self) -> &mut Stamps {
         let ahead = self.in_flight();
@@ -180,7 +181,7 @@ impl Exchanges {
         }
     }
 
-    /// The first of the queued ones isn't sent after all: its stamps.
+    /// The first queued request isn't sent after all; returns its stamps.
     pub fn withdraw(&mut self) -> Stamps {
         let ahead = self.in_flight();
         self.queued = self.queued.checked_sub(1).expect("only a queued request can be withdrawn");
@@ -191,7 +192,7 @@ impl Exchanges {
         self.behind.remove(behind).expect("each request is kept").stamps
     }
 
-    /// One that was sent has ended: its stamps.
+    /// A sent request has ended; returns its stamps.
     #[inline]
     pub fn end(&mut self, number: u64) -> Stamps {
         assert!(self.queued < self.open, "only a request that was sent can end");
@@ -218,17 +219,17 @@ impl Exchanges {
         taken.expect("only a request of the connection can end").stamps
     }
 
-    /// One is being answered, which is of the window.
+    /// A request of the window is being answered.
     #[inline]
     pub fn answered(&mut self) {
-        // Alone, it can't have been taken for another.
+        // A request alone can't have been mistaken for another.
         if 1 < self.open {
             self.shiftable += 1;
         }
     }
 
-    /// The answers that may be another request's, if its responses have turned out not to match its
-    /// requests.
+    /// The answers that may belong to other requests, once the connection's responses have turned
+    /// out not to match its requests.
     pub fn take_shiftable(&mut self) -> u64 {
         let shiftable = std::mem::take(&mut self.shiftable);
         if self.crowded == self.served { shiftable } else { 0 }
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
     use crate::plan::due_at;
 
-    /// Begins the requests of these numbers, which are due at as many ns.
+    /// Begins the requests with these numbers, each due at as many ns.
     fn begin(exchanges: &mut Exchanges, numbers: std::ops::RangeInclusive<u64>) {
         for number in numbers {
             exchanges.begin(DueRequest { number, ..due_at(number) }, 0);
@@ -315,6 +316,6 @@ mod tests {
             (5..=last).for_each(|_| _ = exchanges.send());
             (5..=last).for_each(|number| answer(&mut exchanges, number));
         }
-        assert_eq!(exchanges.take_shiftable(), 0, "the last had none beside it");
+        assert_eq!(exchanges.take_shiftable(), 0, "the last one was alone");
     }
 }

@@ -1,18 +1,18 @@
-//! HTTP/1.1 on a connection: a first in, first out queue of requests, each answered whole.
+//! HTTP/1.1 on a connection: a FIFO queue of requests, each answered by one complete response.
 //!
-//! It does no I/O, reads no clock and records nothing: it finds out what bytes mean, and the shard
-//! acts. A response whose stamp is before its request was sent can't be the answer to it.
+//! It does no I/O, reads no clock and records nothing: it interprets bytes, and the shard acts. A
+//! response stamped before its request was sent can't be its answer.
 //!
-//! Each step has the head of its last response, on any connection (`http1::response::KnownHead`):
-//! with one head for all, two steps that alternate would be parsed anew each time, at eleven times
-//! the instructions.
+//! The head of the last response is kept for each step, across connections
+//! (`http1::response::KnownHead`): with one head for all, two alternating steps would be parsed
+//! anew each time, at eleven times the instructions.
 //!
-//! A missing response is known only when its connection ends. Pipelined responses belong to
-//! requests by their order alone, so one that the target leaves out gives every later request on
-//! its connection the latency of another, and no answer shows it. But from then on one request too
-//! many is in flight: the connection is never empty again, and ends by a timeout, in the drain at
-//! the latest. So each connection counts the answers since it was last empty, and they are in doubt
-//! where it ends by a timeout or with a response too many.
+//! A missing response is noticed only when its connection ends. Pipelined responses match requests
+//! by order alone, so one that the target leaves out gives every later request on its connection
+//! the latency of another, and no answer shows it. But from then on there is always one surplus
+//! request in flight: the connection is never empty again, and ends by a timeout, in the drain at
+//! the latest. So each connection counts the answers since it was last empty, and these are in
+//! doubt if it ends by a timeout or with a surplus response.
 
 use http1::response::{KnownHead, Progress, Response, ResponseParser, Violation};
 use record::outcome::Cause;
@@ -23,33 +23,33 @@ use super::output::Output;
 use super::plan::Step;
 use super::socket::{Socket, State};
 
-/// How far a stamp of the kernel's may be off, ns: both clocks are read one after the other.
+/// How far a kernel stamp may be off, ns: the two clocks are read one after the other.
 const CLOCKS_DIFFER_NS: u64 = 10_000;
 
-/// One connection's HTTP/1.1.
+/// The HTTP/1.1 state of one connection.
 #[derive(Debug)]
 pub struct Http1 {
     parser: ResponseParser,
 }
 
 impl Http1 {
-    /// That of a new connection.
+    /// The state of a new connection.
     pub fn new() -> Http1 {
         Http1 { parser: ResponseParser::new() }
     }
 
-    /// It begins anew, on a new socket.
+    /// Starts over on a new socket.
     pub fn reset(&mut self) {
         self.parser.reset();
     }
 
-    /// Whether one more request may begin, of at most `pipeline` at once.
+    /// True if one more request can begin, with at most `pipeline` in flight.
     #[inline]
     pub fn has_room(&self, exchanges: &Exchanges, pipeline: usize) -> bool {
         exchanges.open() < pipeline
     }
 
-    /// The step of the queued requests, if all have the same.
+    /// The step of the queued requests, if they all have the same.
     #[inline]
     pub fn rendered(&self, exchanges: &Exchanges, steps: &[Step]) -> Option<u16> {
         if exchanges.open() == 1 || steps.len() == 1 {
@@ -65,9 +65,9 @@ impl Http1 {
         exchanges.waiting().for_each(|exchange| output.push(exchange.stamps.step));
     }
 
-    /// What bytes mean that arrived at `arrived_ns`, if that is known; by step, `known` has the
-    /// head of the last response on any connection.
-    // A response doesn't pay for a call that hands its arguments on, and an event through memory.
+    /// Interprets bytes that arrived at `arrived_ns`, if that is known; `known` has, for each step,
+    /// the head of the last response on any connection.
+    // Inlined, so that a response doesn't pay for passing arguments on and an event through memory.
     #[inline(always)]
     pub fn receive(
         &mut self,
@@ -80,7 +80,7 @@ impl Http1 {
     ) -> Event {
         let Exchange { stamps, number } = exchanges.oldest();
         if exchanges.in_flight() == 0 {
-            // What arrived before a request was sent can't be its answer.
+            // Bytes that arrived before a request was sent can't be its answer.
             let is_early = 0 < exchanges.open() || socket.state == State::Fresh;
             return Event::Broken(if is_early { Cause::EarlyResponse } else { Cause::Unsolicited });
         }
@@ -108,8 +108,8 @@ impl Http1 {
         }
     }
 
-    /// What it means that the peer closed its side; `known`: that the peer did so, and the
-    /// connection wasn't cut by another.
+    /// Interprets the peer's close of its side; `known`: it is certain that the peer closed it, and
+    /// that the connection wasn't cut.
     pub fn receive_end(&mut self, socket: &Socket, exchanges: &Exchanges, known: bool) -> Event {
         if exchanges.open() == 0 {
             return Event::Closed;
@@ -149,7 +149,7 @@ mod tests {
         for (state, event) in [(State::Fresh, early), (State::Open, unsolicited)] {
             socket.state = state;
             let received = http1.receive(&socket, &exchanges, &steps, &mut known, None, OK);
-            assert_eq!(received, event, "nothing was asked on it yet");
+            assert_eq!(received, event, "nothing has been requested on it yet");
         }
         let mut receive = |exchanges: &Exchanges, arrived_ns, bytes: &[u8]| {
             http1.receive(&socket, exchanges, &steps, &mut known, arrived_ns, bytes)

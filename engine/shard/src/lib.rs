@@ -1,35 +1,36 @@
 //! One pinned core's request loop; one pass of it is a turn.
 //!
 //! A shard shares nothing: a [`ShardPlan`] goes in and a `ShardReport` comes out, both plain data.
-//! Only the shard with its meter reads a clock; what it calls takes time as an argument. Once all
-//! memory is allocated, the loop allocates nothing (`sys::seal`).
+//! Only the shard with its meter reads a clock; everything it calls takes time as an argument. Once
+//! all memory is allocated, the loop allocates nothing (`sys::seal`).
 //!
 //! # Where to start
 //!
 //! | file | what it does |
 //! | --- | --- |
 //! | `request` | the turn, and one request from its due time to its one outcome: start at `turn` |
-//! | `wire` | what the kernel gets: connect, send, receive, close; the `sent` stamp |
+//! | `wire` | what it hands to the kernel: connect, send, receive, close; the `sent` stamp |
 //! | `http1`, `protocol` | what received bytes mean, and for which request |
 //! | `connect`, `connections` | opens connections where one is missing; which have room |
 //! | `connection` | one of them: a `socket`, its `exchanges`, its `protocol` and its `output` |
 //! | `secure` | TLS, between the ring and the requests |
-//! | `setup`, `life` | what happens before the turns, and after them |
-//! | `recording`, `meter`, `progress` | what it has done, what it used, what others see of it |
+//! | `setup`, `life` | what comes before the turns, and after them |
+//! | `recording`, `meter`, `progress` | its results, its own resource use, and the progress that
+//! others see |
 //!
 //! # Decisions
 //!
-//! - **A shard is a thread that drives its own ring.** The streams of an executor make a system
-//!   call for every send and receive, and a shard has nothing else to do meanwhile. glommio's also
-//!   leaves a descriptor open when it ends, since a task's memory is freed without the executor's
-//!   handle in it: an agent that serves many runs would keep one for each shard of each run.
+//! - **A shard is a thread that drives its own ring.** An executor's streams make a system call for
+//!   every send and receive, and a shard has nothing else to do in the meantime. glommio's also
+//!   leaks a descriptor when it ends, since a task's memory is freed without the executor handle in
+//!   it: an agent that serves many runs would leak one per shard and run.
 //! - **A shard's memory is on its own node without a policy.** The thread moves to its core before
-//!   it builds the shard, and Linux puts a page on the node of the thread that touches it first:
-//!   receive buffers are populated as they are mapped, blocks of raw samples are written once.
+//!   it builds the shard, and Linux puts a page on the node of the thread that first touches it:
+//!   receive buffers are populated when they are mapped, blocks of raw samples are written once.
 //!   `numactl` still overrides this.
-//! - **Its numbers, moments, clock and pool are types of their own** (`recording`, `phases`,
-//!   `clock`, `connections`). Each keeps private what only it may change, so that a phase ends, or
-//!   the clock of completions moves, by a method with a name.
+//! - **Its numbers, phases, clock and pool are separate types** (`recording`, `phases`, `clock`,
+//!   `connections`). Each keeps private what only it may change, so that a phase ends, or the
+//!   completions' clock advances, through a named method.
 
 mod clock;
 mod connect;

@@ -1,10 +1,10 @@
 //! A shard's life: set up, wait for the other shards, run turns until the drain is over, report.
 //!
 //! In the drain, queued requests are still sent, and responses awaited for at most the timeout.
-//! Requests in flight then are abandoned, and requests never sent are unsent. Unsent requests
-//! beyond 4 million per shard are counted by rate, along the curve, since counting a schedule
-//! beyond any machine's capacity one by one took a minute. The report then states how many were
-//! estimated, and has no digest.
+//! Requests still in flight after that are abandoned, and requests never sent are unsent. Unsent
+//! requests beyond 4 million per shard are counted by rate, along the curve, since counting a
+//! schedule beyond any machine's capacity one by one took a minute. The report then states how many
+//! were estimated, and has no digest.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,21 +22,21 @@ use super::exchanges::Exchange;
 use super::shard::{LOOK_NS, Shard};
 use super::socket::State;
 
-/// From the last shard being ready to the epoch, ns: time for every shard to see it. That long
-/// before an epoch, shards are awake.
+/// Time from the last shard being ready to the epoch, ns, so that every shard sees it. Shards wake
+/// up this long before an epoch.
 pub const EPOCH_AHEAD_NS: u64 = 20_000_000;
 /// The longest drain of an interrupted run, ns.
 pub const DRAIN_INTERRUPTED_NS: u64 = 2_000_000_000;
 
-/// The shortest wait for responses that nobody asked for, ns: an acknowledgement that the kernel
-/// delays by 40 ms may hold a small one back.
+/// The shortest wait for surplus responses, ns: the kernel may hold back a small one until an
+/// acknowledgement that it delays by 40 ms.
 const LINGER_MIN_NS: u64 = 50_000_000;
 /// The longest such wait, ns.
 const LINGER_MAX_NS: u64 = 200_000_000;
 
-/// The most requests counted one by one after the end, each at its own intended time.
+/// The most requests to count one by one after the end, each at its own intended time.
 const COUNTED_MAX: u32 = 4_000_000;
-/// In how many equal parts the others are counted.
+/// The number of equal parts in which the others are counted.
 const REST_STRETCHES: u64 = 1_000;
 
 impl Shard {
@@ -45,7 +45,7 @@ impl Shard {
         self.set_up();
         let epoch_ns = self.meet()?;
         self.begin_at(epoch_ns);
-        // Without a warm-up the window has begun: what comes before the first look is in it.
+        // Without a warm-up the window has begun: it includes the time before the first look.
         let now_ns = self.now_ns();
         self.recording.meter().observe(now_ns, self.clock.reader());
         let mut looked_ns = 0;
@@ -69,8 +69,8 @@ impl Shard {
         Some(self.finish())
     }
 
-    /// Waits twice as long as nearly every response took, with no request in flight: what arrives
-    /// now, nobody asked for. A target that repeats its answers may be one ahead all the time, and
+    /// Waits, with no request in flight, twice as long as nearly every response took: anything that
+    /// arrives now is surplus. A target that repeats its answers may be one ahead all the time, and
     /// nothing else shows it.
     fn linger(&mut self) {
         let until_ns = self.now_ns() + self.recording.slow_ns().clamp(LINGER_MIN_NS, LINGER_MAX_NS);
@@ -80,10 +80,10 @@ impl Shard {
         }
     }
 
-    /// Waits until every shard is ready and the epoch is set, by the last of them if nobody else
+    /// Waits until every shard is ready and the epoch is set, by the last of them unless the run
     /// does it. `None` if the run is cancelled.
     fn meet(&self) -> Option<u64> {
-        self.tell_setup();
+        self.publish_setup();
         let is_last = self.signals.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.plan.shards;
         if is_last && !self.signals.held {
             self.signals.begin_at(clock::now_ns() + EPOCH_AHEAD_NS);
@@ -97,8 +97,8 @@ impl Shard {
         }
     }
 
-    /// Tells the run what the setup came to; whoever sees that the shard is ready sees it.
-    fn tell_setup(&self) {
+    /// Publishes the setup's results to the run, before the shard reports that it is ready.
+    fn publish_setup(&self) {
         let Signals { settled, unsettled, .. } = &*self.signals;
         match self.recording.counts().setup.settled {
             Some(true) => settled.store(true, Ordering::Relaxed),
@@ -114,7 +114,7 @@ impl Shard {
         self.connections.grow_from(0);
         self.connections.deadlines = Deadlines::new(self.plan.conns);
         for slot in 0..self.connections.len() {
-            // What is connected, or being connected, carries stamps of the setup's epoch.
+            // Open and coming connections carry stamps of the setup's epoch.
             let socket = &mut self.connections[slot].socket;
             (socket.since_ns, socket.connected_ns, socket.out_of_order_ns) = (0, 0, 0);
             if socket.is_coming() {
@@ -127,10 +127,10 @@ impl Shard {
         while clock::now_ns() < epoch_ns {
             std::hint::spin_loop();
         }
-        // A run that was stopped before its epoch offers nothing.
+        // A run stopped before its epoch offers no load.
         self.heed_stop();
-        // What came since the setup came before the first request: it can't be its answer, and
-        // what was closed since then carries none.
+        // Bytes that came since the setup came before the first request, so they can't be its
+        // answer; connections closed since then carry none.
         self.catch_up();
         self.phases.run();
         let now_ns = self.now_ns();
@@ -146,7 +146,7 @@ impl Shard {
         }
     }
 
-    /// Obeys an interruption: no more load, and a short drain.
+    /// Obeys an interruption: ends the load, and shortens the drain.
     fn heed_stop(&mut self) {
         let stop_ns = self.signals.stop_ns.load(Ordering::Relaxed);
         if stop_ns != 0 {
@@ -157,8 +157,8 @@ impl Shard {
         }
     }
 
-    /// Sends nothing more if nobody has put off the end of the load, and returns whether that is
-    /// so. A process may have stood still since any earlier moment, so `now_ns` is read for this.
+    /// Stops sending if the end of the load hasn't been put off; returns true if so. The process
+    /// may have been suspended at any earlier point, so `now_ns` must be read just for this.
     #[inline]
     pub(super) fn heed_lease(&mut self, now_ns: u64) -> bool {
         let is_over = self.signals.is_lease_over(self.clock.monotonic_ns(now_ns));
@@ -168,7 +168,7 @@ impl Shard {
         is_over
     }
 
-    /// Takes back what was to leave with the next system call: the lease has ended since.
+    /// Withdraws what was to leave with the next system call: the lease has ended since.
     pub(super) fn withdraw_queued(&mut self) {
         let now_ns = self.now_ns();
         while let Some(stamps) = self.connections.withdraw() {
@@ -180,7 +180,7 @@ impl Shard {
                 self.recording.intended(&self.phases, stamps.intended_ns);
             }
             let (over_ns, reason) = self.given_up(stamps.intended_ns, now_ns);
-            // It waited for this process alone.
+            // Only this process made it wait.
             let stamps = Stamps::unsent(stamps.intended_ns, over_ns, stamps.step);
             self.recording.ended(
                 &self.phases,
@@ -191,20 +191,20 @@ impl Shard {
         }
     }
 
-    /// Ends the window at this moment, unless it ends before.
+    /// Ends the window at this time, unless it ends earlier.
     fn end_at(&mut self, end_ns: u64) {
         self.phases.end_at(end_ns);
         self.recording.stop_at(end_ns);
     }
 
-    /// Whether unpaced users have another request to send, of those that the window is to have.
-    /// What is queued will be one of these, if it isn't sent before the window.
+    /// True if unpaced users have another request of the window to send. A queued request becomes
+    /// one of these, unless it is sent before the window.
     #[inline]
     pub(super) fn has_left(&self) -> bool {
         self.recording.counts().intended + (self.connections.queued() as u64) < self.plan.requests
     }
 
-    /// Ends the window with the last of the requests that it is to have.
+    /// Ends the window with the last of its requests.
     #[inline]
     pub(super) fn end_if_spent(&mut self, now_ns: u64) {
         if self.plan.requests <= self.recording.counts().intended
@@ -216,7 +216,7 @@ impl Shard {
         }
     }
 
-    /// Whether the load and its drain are over.
+    /// True if the load and its drain are over.
     pub(super) fn is_done(&self, now_ns: u64) -> bool {
         if now_ns < self.phases.end_ns() {
             return false;
@@ -236,7 +236,7 @@ impl Shard {
         (!waiting && self.connections.requests() == 0) || self.phases.drain_end_ns() <= now_ns
     }
 
-    /// Ends what is left and returns the report.
+    /// Ends the remaining requests and returns the report.
     pub(super) fn finish(mut self) -> ShardReport {
         self.catch_up();
         let now_ns = self.now_ns();
@@ -274,10 +274,10 @@ impl Shard {
         self.recording.report(digest, &self.ring, &self.clock)
     }
 
-    /// The slot's user was blocked between the two moments; the part inside the window counts.
+    /// The slot's user was blocked between the two times; the part inside the window counts.
     pub(super) fn blocked(&mut self, slot: u32, from_ns: u64, to_ns: u64) {
         let user = &mut self.connections[slot].user;
-        // Waits for several requests at once count once.
+        // Waiting for several requests at once counts once.
         let from_ns = from_ns.max(self.phases.window_ns()).max(user.blocked_to_ns);
         let to_ns = to_ns.min(self.phases.end_ns());
         if from_ns < to_ns {
@@ -298,7 +298,7 @@ impl Shard {
         }
     }
 
-    /// Counts the requests left unsent at the end, up to so many of a schedule one by one;
+    /// Counts the requests left unsent at the end, up to `counted_max` of a schedule one by one;
     /// `capped`: arrivals waited while all connections were busy.
     fn count_unsent(&mut self, now_ns: u64, capped: bool, counted_max: u32) {
         for number in 0_u32.. {
@@ -330,7 +330,7 @@ impl Shard {
         }
     }
 
-    /// When a request stops waiting for a connection, and the reason it then counts under.
+    /// When a request stops waiting for a connection, and the reason that then applies.
     pub(super) fn expiry(&self, intended_ns: u64) -> (u64, UnsentReason) {
         if self.plan.queue_max_ns < self.plan.deadline_ns {
             (intended_ns.saturating_add(self.plan.queue_max_ns), UnsentReason::Dropped)
@@ -339,8 +339,8 @@ impl Shard {
         }
     }
 
-    /// When the next waiting arrival expires; `u64::MAX` for never. Once nothing is sent any more,
-    /// those that wait are counted at the end.
+    /// When the next waiting arrival expires; `u64::MAX` for never. Once sending has stopped,
+    /// waiting arrivals are counted at the end.
     pub(super) fn next_expiry_ns(&self) -> u64 {
         match &self.load {
             _ if self.phases.send_end_ns() <= self.clock.handled_ns() => u64::MAX,
@@ -351,7 +351,7 @@ impl Shard {
         }
     }
 
-    /// When a request that is left unsent at the end was given up, and why.
+    /// When and why a request left unsent at the end was given up.
     fn given_up(&self, intended_ns: u64, now_ns: u64) -> (u64, UnsentReason) {
         match self.expiry(intended_ns) {
             (over_ns, reason) if over_ns <= now_ns => (over_ns, reason),
@@ -359,8 +359,8 @@ impl Shard {
         }
     }
 
-    /// Counts the rest of a schedule by its rate, if no machine could follow it: one by one would
-    /// take minutes.
+    /// Counts the rest of a schedule by its rate if no machine could follow it: counting one by one
+    /// would take minutes.
     fn count_rest(&mut self, now_ns: u64, capped: bool) {
         let Load::Open(load) = &mut self.load else { return };
         let (from_ns, end_ns) = (self.phases.window_ns(), self.phases.end_ns());
@@ -396,8 +396,8 @@ impl Shard {
     }
 }
 
-/// So many requests, as equal parts of which each is due at one of these moments: when, and how
-/// many.
+/// Divides `count` requests equally among these due times; returns each time with its number of
+/// requests.
 fn evenly(due_ns: &[u64], count: u64) -> impl Iterator<Item = (u64, u64)> {
     let parts = due_ns.len() as u64;
     let up_to = move |part: u64| {
@@ -443,12 +443,12 @@ mod tests {
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::End), 1);
         let times = &recorder.times;
         assert_eq!(times.others.corrected().max_ns(), Some(100 * MS));
-        // Nobody saw them: all of it is the generator's.
+        // They were never noticed: all of it is the generator's.
         assert_eq!(times.added.mean_ns(), times.others.corrected().mean_ns());
     }
 
     #[test]
-    fn what_a_request_waits_for_a_connection_is_not_the_generators() {
+    fn the_wait_for_a_connection_is_not_the_generators() {
         let (mut shard, _listener) = Shard::open_for_test();
         let ends = |due: DueRequest, shard: &mut Shard| {
             shard.recording.intended(&shard.phases, due.intended_ns);
@@ -463,8 +463,8 @@ mod tests {
         assert_eq!(ends(unseen, &mut shard), (Some(9e6), Some(5e6)), "9 ms, the mean of two");
     }
 
-    /// What a shard counts whose 1,000 requests of 1,000 ms are all left unsent at 1,500 ms, the
-    /// first `counted_max` of them one by one.
+    /// The recording of a shard whose 1,000 requests of 1,000 ms are all left unsent at 1,500 ms,
+    /// the first `counted_max` of them counted one by one.
     fn left_over(plan: ShardPlan, counted_max: u32) -> Recorder {
         let config =
             RecorderConfig { scheduled: true, end_ns: 1_000 * MS, ..RecorderConfig::default() };
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_counted_by_the_rate_is_given_up_when_and_why_each_would_have_been() {
+    fn a_rest_counted_by_the_rate_is_given_up_as_if_counted_one_by_one() {
         let target = "127.0.0.1:1".parse::<std::net::SocketAddr>().expect("an address");
         let plan = || ShardPlan::open_for_test(target.into());
         let policies: [fn(ShardPlan) -> ShardPlan; 4] = [
@@ -495,7 +495,7 @@ mod tests {
             };
             assert_eq!(counted(&each), (1_000, 1_000, 1_000, 1_000));
             assert_eq!(counted(&rest), counted(&each), "policy {number}");
-            // The one due at the border may lie on the other side of it.
+            // The one due at the border may fall on the other side of it.
             for reason in [UnsentReason::End, UnsentReason::Deadline, UnsentReason::Dropped] {
                 let of = |recorder: &Recorder| recorder.counts.unsent_reasons.of(reason);
                 assert!(of(&rest).abs_diff(of(&each)) <= 1, "policy {number}, {reason:?}");
@@ -504,7 +504,7 @@ mod tests {
             let in_series = rest.series.slots().iter().map(|slot| slot.latency.len()).sum::<u64>();
             let added = (rest.times.added.mean_ns(), each.times.added.mean_ns());
             let (rest, each) = (rest.times.others.corrected(), each.times.others.corrected());
-            assert_eq!(added, (rest.mean_ns(), each.mean_ns()), "nobody saw them");
+            assert_eq!(added, (rest.mean_ns(), each.mean_ns()), "they were never noticed");
             assert_eq!((rest.count(), in_series), (1_000 - dropped, 1_000 - dropped));
             let off_ns = |one: Option<u64>, other: Option<u64>| {
                 one.unwrap_or(0).abs_diff(other.unwrap_or(0))

@@ -1,8 +1,8 @@
-//! Measures a shard while it runs: processor time, turns and the gaps between them.
+//! Measures a shard while it runs: CPU time, turns and the gaps between them.
 //!
-//! Turns are counted as they happen; the thread's times are read from the kernel at the edges of
-//! the window only. Polling isn't work: a shard's busy share is its thread's CPU time less the time
-//! that it polled with nothing due.
+//! Turns are counted as they happen; the thread's times are read from the kernel only at the edges
+//! of the window. Polling isn't work: a shard's busy share is its thread's CPU time minus the time
+//! it polled with nothing due.
 
 use std::fs;
 use std::ops::Range;
@@ -15,14 +15,14 @@ use sys::clock;
 use sys::stat::{Stat, TICK_NS};
 use units::SECOND_NS;
 
-/// What a shard's thread has done with its time, up to one moment.
+/// How a shard's thread has spent its time, up to a given time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardTime {
-    /// That moment, ns of CLOCK_MONOTONIC.
+    /// That time, ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// Processor time, ns.
+    /// CPU time, ns.
     pub cpu_ns: u64,
-    /// Of it, polling while nothing was due, ns.
+    /// The part of it spent polling with nothing due, ns.
     pub polling_ns: u64,
     /// Stalls of more than 10 ms in the window, ns.
     pub stopped_ns: u64,
@@ -36,23 +36,23 @@ pub struct ShardMeter {
     polling_ns: u64,
     longest_gap_ns: u64,
     stopped_ns: u64,
-    /// The window, ns since the epoch: what lies outside of it is not counted as a gap.
+    /// The window, ns since the epoch: gaps are counted only inside it.
     window_ns: Range<u64>,
-    /// When the shard last came back from waiting.
+    /// When the shard last returned from waiting.
     back_ns: u64,
     begin: Option<Edge>,
     end: Option<Edge>,
-    /// When the first request was due, and when it was sent, ns since the epoch.
+    /// When the first request was due and when it was sent, ns since the epoch.
     first: Option<(u64, u64)>,
-    /// Times that a receive ended because no buffer was free and the ring had none to add.
+    /// Receives that ended because no buffer was free and the ring had none to add.
     pub buffers_exhausted: u64,
     /// Bytes received.
     pub received_bytes: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
-    /// Time in which the setup opened connections, ns.
+    /// Time the setup spent opening connections, ns.
     pub opening_ns: u64,
-    /// Time in which the connections were closed at the end, ns.
+    /// Time spent closing connections at the end, ns.
     pub closing_ns: u64,
 }
 
@@ -67,12 +67,12 @@ struct Edge {
     sent_bytes: u64,
 }
 
-/// A gap above this is a stall, ns: longer than the turns of a busy shard, shorter than what other
-/// processes' time slices add up to.
+/// A gap above this is a stall, ns: longer than the turns of a busy shard, shorter than the time
+/// slices of competing processes together.
 const STOP_NS: u64 = 10_000_000;
 
 impl ShardMeter {
-    /// Nothing seen yet of a window, on this core.
+    /// An empty meter for a window, on this core.
     pub fn new(core: usize, window_ns: Range<u64>) -> ShardMeter {
         ShardMeter {
             core,
@@ -116,14 +116,14 @@ impl ShardMeter {
         self.back_ns = now_ns;
     }
 
-    /// The shard has been at work until `now_ns`, and goes on without waiting.
+    /// The shard has worked until `now_ns`, and continues without waiting.
     #[inline]
     pub fn worked(&mut self, now_ns: u64) {
         self.gap(self.back_ns, now_ns);
         self.back_ns = now_ns;
     }
 
-    /// The clock was read at these two moments in a row while polling.
+    /// The clock was read at these two consecutive times while polling.
     #[inline]
     pub fn spun_past(&mut self, from_ns: u64, now_ns: u64) {
         self.gap(from_ns, now_ns);
@@ -137,7 +137,7 @@ impl ShardMeter {
         self.back_ns = now_ns;
     }
 
-    /// The shard stalled between the two moments; the part inside the window counts.
+    /// The shard stalled between the two times; the part inside the window counts.
     #[inline]
     fn gap(&mut self, from_ns: u64, to_ns: u64) {
         let gap_ns = to_ns.saturating_sub(from_ns);
@@ -152,26 +152,27 @@ impl ShardMeter {
         }
     }
 
-    /// The clock has a new epoch, at `now_ns` of it.
+    /// The clock has a new epoch, on which it is `now_ns`.
     pub fn begin_at(&mut self, now_ns: u64) {
         self.longest_gap_ns = 0;
         self.stopped_ns = 0;
         self.back_ns = now_ns;
     }
 
-    /// The window ends at `end_ns` already.
+    /// The window ends early, at `end_ns`.
     pub fn stop_at(&mut self, end_ns: u64) {
         self.window_ns.end = self.window_ns.end.min(end_ns);
     }
 
-    /// Takes the accounts at the first look in the window, and at the first after it. The shard
-    /// looks at `now_ns`; `clock` tells what it is when the accounts are read.
+    /// Reads the accounts at the first look in the window, and at the first after it. The shard
+    /// looks at `now_ns`; `clock` gives the time when the accounts are read.
     pub fn observe(&mut self, now_ns: u64, clock: impl FnOnce() -> u64) {
         if now_ns < self.window_ns.start {
             return;
         }
-        // The thread may lose its core between the clock and the accounts. What they say lies
-        // between the two moments in any case, so no share of that stretch exceeds 1.
+        // The thread may lose its core between reading the clock and the accounts. The accounts'
+        // true time lies between the two clock readings in any case, so no share of that stretch
+        // exceeds 1.
         if self.begin.is_none() {
             let at_ns = clock();
             self.begin = Some(Edge { at_ns, ..self.edge() });
@@ -180,7 +181,7 @@ impl ShardMeter {
         }
     }
 
-    /// The load is over: takes the accounts, unless the window ended before.
+    /// The load is over: reads the accounts, unless the window ended before.
     pub fn over(&mut self, clock: impl FnOnce() -> u64) {
         if self.begin.is_some() && self.end.is_none() {
             let edge = self.edge();
@@ -188,13 +189,13 @@ impl ShardMeter {
         }
     }
 
-    /// What the thread has done with its time; it is `at_ns` of CLOCK_MONOTONIC.
+    /// How the thread has spent its time until now, `at_ns` of CLOCK_MONOTONIC.
     pub fn time(&self, at_ns: u64) -> ShardTime {
         let ShardMeter { polling_ns, stopped_ns, .. } = *self;
         ShardTime { at_ns, cpu_ns: thread_cpu_ns(), polling_ns, stopped_ns }
     }
 
-    /// The accounts as they are now, at no known time.
+    /// The current accounts, without a time.
     fn edge(&self) -> Edge {
         Edge {
             at_ns: 0,
@@ -206,7 +207,7 @@ impl ShardMeter {
         }
     }
 
-    /// The figures for the window, in which the shard counted this; all zero if it was never
+    /// The statistics for the window, with the shard's counts; all zero if the window was never
     /// reached.
     pub fn report(&self, counts: &Counts, cq_overflows: u64, clock_steps: u64) -> ShardStats {
         let (begin, end) = self.begin.zip(self.end).unwrap_or_default();
@@ -214,7 +215,7 @@ impl ShardMeter {
         let observed_ns = end.at_ns.saturating_sub(begin.at_ns);
         let turns = end.turns - begin.turns;
         let polling_ns = end.polling_ns - begin.polling_ns;
-        // Time polled is wall time: where the core was shared, part of it was spent waiting for the
+        // Polling is measured in wall time: on a shared core, part of it was spent waiting for the
         // core.
         let awake_ns = thread.cpu_ns + thread.run_queue_ns;
         let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
@@ -251,16 +252,16 @@ impl ShardMeter {
     }
 }
 
-/// A thread's times up to one moment; the difference of two is what a window cost.
+/// A thread's times so far; the difference of two is the cost of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ThreadTimes {
-    /// Processor time, ns.
+    /// CPU time, ns.
     cpu_ns: u64,
-    /// Of it in the kernel, ns.
+    /// The part of it in the kernel, ns.
     system_ns: u64,
     /// Times that the kernel took the thread off its core.
     involuntary_switches: u64,
-    /// Time that it was ready to run and didn't, ns.
+    /// Time that it was runnable but not running, ns.
     run_queue_ns: u64,
 }
 
@@ -277,7 +278,7 @@ impl ThreadTimes {
         }
     }
 
-    /// What came between two moments.
+    /// The difference between two readings.
     fn since(&self, before: &ThreadTimes) -> ThreadTimes {
         ThreadTimes {
             cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
@@ -290,7 +291,7 @@ impl ThreadTimes {
     }
 }
 
-/// Processor time of this thread so far, ns.
+/// CPU time of this thread so far, ns.
 fn thread_cpu_ns() -> u64 {
     clock::ns_of(ClockId::ThreadCPUTime)
 }
@@ -302,7 +303,7 @@ fn involuntary_switches(status: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// The second field of `schedstat`; 0 where the kernel doesn't keep it.
+/// The second field of `schedstat`; 0 if the kernel doesn't keep it.
 fn run_queue_ns(schedstat: &str) -> u64 {
     schedstat.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
 }
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_outside_the_window_is_none_of_it() {
+    fn a_stop_outside_the_window_is_not_counted() {
         let mut meter = meter();
         meter.slept(0, 100 * MS_NS, 900 * MS_NS);
         meter.slept(900 * MS_NS, 1_000 * MS_NS, 1_000 * MS_NS);
@@ -357,10 +358,10 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_at_the_edges_is_in_the_stretch_and_in_no_account() {
+    fn work_at_the_edges_is_in_the_observed_time_but_not_in_the_accounts() {
         let mut meter = meter();
         let worked_ns = Cell::new(0);
-        // The thread loses 100 ms between its look and the clock.
+        // The thread loses 100 ms between its look and the clock reading.
         let late = |at_ns: u64| {
             worked_ns.set(worked_ns.get() + work());
             at_ns + 100 * MS_NS
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_is_over_early_ends_the_stretch() {
+    fn a_load_that_is_over_early_ends_the_observation() {
         let mut early = meter();
         early.observe(1_000 * MS_NS, || 1_000 * MS_NS);
         early.over(|| 1_500 * MS_NS);
@@ -388,12 +389,12 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_words_are_read() {
+    fn the_kernels_accounts_are_parsed() {
         assert_eq!(involuntary_switches("Name:\tx\nnonvoluntary_ctxt_switches:\t9\n"), 9);
         assert_eq!(run_queue_ns("12 34 5\n"), 34);
     }
 
-    /// Works for some milliseconds, and gives the processor time that it took.
+    /// Works for some milliseconds, and returns the CPU time used.
     fn work() -> u64 {
         let began_ns = thread_cpu_ns();
         let mut value = 1_u64;

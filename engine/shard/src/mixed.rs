@@ -17,8 +17,8 @@ use uring::Payload;
 
 use super::*;
 
-/// What is requested, how often, and the status that answers it. The HEAD's response has a length
-/// and no body.
+/// Each step's request, copies, weight and response status. The HEAD's response has a length and no
+/// body.
 const STEPS: [(&str, usize, u32, u16); 4] = [
     ("GET /a", 0, 5, 200),
     ("HEAD /b", 0, 3, 404),
@@ -26,10 +26,10 @@ const STEPS: [(&str, usize, u32, u16); 4] = [
     ("PUT /d", 40_000, 1, 202),
 ];
 
-/// Requests by step, as the target saw them, over all of its connections.
+/// Requests by step, as seen by the target over all its connections.
 type Seen = Arc<Mutex<[u64; 4]>>;
 
-/// A target that answers each step's requests with its own status, as soon as each is complete.
+/// A target that answers each step's requests with that step's status, as soon as each is complete.
 fn target() -> (TcpListener, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let seen = Seen::default();
@@ -80,7 +80,7 @@ fn steps(pipeline: usize) -> Vec<Step> {
     STEPS.iter().map(step).collect()
 }
 
-/// Runs an open load of 2,000 requests, and compares what the shard and the target counted.
+/// Runs an open load of 2,000 requests, and compares the counts of the shard and the target.
 fn run(pipeline: usize, drive: Drive) {
     let (listener, seen) = target();
     let end_ns = 1_000_000_000;
@@ -104,7 +104,7 @@ fn run(pipeline: usize, drive: Drive) {
         ..ShardPlan::open_for_test(listener.local_addr().expect("bound").into())
     };
     let shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
-    let report = shard.run().expect("nobody called it off");
+    let report = shard.run().expect("the run isn't cancelled");
     let counts = &report.recorder.counts;
     assert_eq!((counts.answered, counts.trailing), (counts.intended, 0), "{counts:?}");
     assert!(scheduled || 100 < counts.answered, "{counts:?}");
@@ -137,13 +137,13 @@ fn open() -> Drive {
 }
 
 #[test]
-fn each_response_is_of_its_requests_step() {
+fn each_response_belongs_to_its_requests_step() {
     run(1, open());
     run(1, Drive::Closed);
 }
 
 #[test]
-fn each_response_is_of_its_requests_step_where_they_are_pipelined() {
+fn each_pipelined_response_belongs_to_its_requests_step() {
     run(4, open());
     run(4, Drive::Closed);
 }
@@ -153,7 +153,7 @@ fn a_hundred_steps_take_less_than_100_megabytes() {
     const STEPS: u16 = 100;
     const ALONE: &str = "TEST_MEMORY";
     if std::env::var_os(ALONE).is_none() {
-        // What other tests take meanwhile mustn't count.
+        // Memory that other tests allocate in the meantime mustn't count.
         let name = thread::current().name().expect("a test's name").to_owned();
         let mut process = Command::new(std::env::current_exe().expect("this test"));
         process.args([&name, "--exact", "--nocapture"]).env(ALONE, "1");
@@ -175,13 +175,13 @@ fn a_hundred_steps_take_less_than_100_megabytes() {
         ..ShardPlan::open_for_test(listener.local_addr().expect("bound").into())
     };
     let resident_bytes = || {
-        let status = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
+        let status = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
         let pages = status.split(' ').nth(1).expect("resident").parse::<u64>().expect("a number");
         pages * rustix::param::page_size() as u64
     };
     let before = resident_bytes();
     let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
-    // Latencies from 1 µs to 10 s on each: each touches all the memory that it may.
+    // Latencies from 1 µs to 10 s on each, so that each touches all the memory that it may.
     let mut answer = |step, latency_ns: u64, late_ns| {
         let stamps = Stamps { intended_ns: 0, noticed_ns: 0, sent_ns: late_ns, waited: true, step };
         let ending = Ending::at(late_ns + latency_ns);

@@ -1,18 +1,18 @@
-//! What leaves a connection in sends that report back: in what pieces, and how far it has left.
+//! A connection's sends that report back: their pieces, and how far each has left.
 //!
-//! Requests that are the same, and were rendered before the run, leave from where they lie in one
-//! silent send: that is the fast path, and it doesn't come here. All else does: requests above 16
-//! KiB, since their response may overtake them; requests of several steps, put behind each other in
-//! the ring's outbox; and records of TLS, its handshake's included, which are made there. One such
-//! send of a connection is under way at a time, and what leaves next is made when it has reported
-//! back. Meanwhile the connection has no room for another request, whatever `--pipeline` asks for,
-//! since two sends at once on one socket would mix their bytes.
+//! Identical requests rendered before the run leave straight from memory in one silent send: that
+//! fast path bypasses this file. Everything else comes here: requests above 16 KiB, since their
+//! response may overtake them; requests of several steps, gathered in the ring's outbox; and TLS
+//! records, including the handshake's, which are made there. A connection has one such send in
+//! progress at a time, and the next is made when it has reported back. Until then the connection
+//! has no room for another request, whatever `--pipeline` asks for, since two sends at once on one
+//! socket would mix their bytes.
 //!
 //! A long request leaves in sends of 256 KiB: one of 1 GiB would keep the shard in the kernel for
-//! as long as the target can take it.
+//! as long as the target keeps up.
 //!
-//! The output knows how many bytes of requests are in what was made, so neither ring nor TLS needs
-//! to know requests.
+//! The output tracks how many request bytes are in what was made, so neither the ring nor TLS needs
+//! to know about requests.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -20,36 +20,36 @@ use std::ops::Range;
 
 use super::plan::Step;
 
-/// What leaves a connection.
+/// A connection's output.
 #[derive(Debug, Default)]
 pub struct Output {
     /// The steps of the requests that haven't left completely, oldest first.
     requests: VecDeque<u16>,
     /// How many bytes of the first have left.
     first_left: usize,
-    /// Of the bytes that were made, those that haven't left.
+    /// The part of the bytes made that hasn't left.
     made: Range<usize>,
-    /// How many bytes of requests are in them.
+    /// The number of request bytes in them.
     carried: usize,
 }
 
-/// What leaves next.
+/// The next piece to leave.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Bytes of this step's request, as they were rendered, or of several copies in a row.
+    /// Bytes of this step's request as rendered, possibly several copies in a row.
     Range(u16, Range<usize>),
-    /// Requests of several steps: their bytes are to be put behind each other.
+    /// Requests of several steps, whose bytes have to be gathered.
     Gathered,
 }
 
-/// What there is to do when a send has completed.
+/// The next action when a send has completed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left {
-    /// To send the rest of the bytes that were made.
+    /// Send the rest of the bytes made.
     Rest(Range<usize>),
-    /// To send what leaves next.
+    /// Send what leaves next.
     More,
-    /// Nothing: all has left.
+    /// Nothing: everything has left.
     All,
 }
 
@@ -59,7 +59,7 @@ impl Output {
         Output { requests: VecDeque::with_capacity(requests), ..Output::default() }
     }
 
-    /// A request of this step leaves behind the others.
+    /// A request of this step leaves after the others.
     pub fn push(&mut self, step: u16) {
         self.requests.push_back(step);
     }
@@ -70,30 +70,29 @@ impl Output {
         (self.first_left, self.made, self.carried) = (0, 0..0, 0);
     }
 
-    /// How many requests haven't left completely.
+    /// The number of requests that haven't left completely.
     #[inline]
     pub fn requests(&self) -> usize {
         self.requests.len()
     }
 
-    /// How many bytes of requests are to leave.
+    /// The number of request bytes that have yet to leave.
     pub fn bytes(&self, steps: &[Step]) -> usize {
         let lengths = self.requests.iter().map(|step| steps[usize::from(*step)].request.len());
         lengths.sum::<usize>() - self.first_left
     }
 
-    /// How many bytes of requests are in what was made, and haven't left.
+    /// The number of request bytes that were made and haven't left.
     pub fn carried(&self) -> usize {
         self.carried
     }
 
-    /// So many bytes are made, with so many of requests in them, or in those before, and leave.
+    /// Bytes are made and leave: `made` in all, which carry `carried` bytes of requests.
     pub fn make(&mut self, made: usize, carried: usize) {
         (self.made, self.carried) = (0..made, carried);
     }
 
-    /// So many more bytes have left; `whole`: there are no others to make of what they are a part
-    /// of.
+    /// Another `bytes` have left; `whole`: no more bytes have to be made for their requests.
     pub fn left(&mut self, steps: &[Step], bytes: usize, whole: bool) -> Left {
         if self.made.is_empty() {
             self.requests_left(steps, bytes);
@@ -120,8 +119,8 @@ impl Output {
         }
     }
 
-    /// What leaves next, of at most so many bytes; `gathered_max` of them, if they must be put
-    /// behind each other. `None`: no request.
+    /// The next piece to leave, of at most `most` bytes; `gathered_max` if it must be gathered.
+    /// `None` without a request.
     pub fn next(&self, steps: &[Step], most: usize, gathered_max: usize) -> Option<Piece> {
         let first = *self.requests.front()?;
         let request = &steps[usize::from(first)].request;
@@ -135,16 +134,16 @@ impl Output {
         Some(Piece::Gathered)
     }
 
-    /// The next requests, as far as they fit into so many bytes, are made by putting them behind
-    /// each other; returns how many bytes that is.
+    /// Gathers the next requests, as far as they fit into `most` bytes, and marks them as made;
+    /// returns the number of bytes.
     pub fn gather_into(&mut self, steps: &[Step], most: usize, out: &mut impl Write) -> usize {
         let made = self.gather(steps, most, out);
         self.make(made, made);
         made
     }
 
-    /// Puts the next requests behind each other, as far as they fit into so many bytes; returns how
-    /// many bytes that is.
+    /// Gathers the next requests, as far as they fit into `most` bytes; returns the number of
+    /// bytes.
     pub fn gather(&self, steps: &[Step], most: usize, out: &mut impl Write) -> usize {
         let mut from = self.first_left;
         let mut written = 0;
@@ -168,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// Steps whose requests have these lengths, each in so many copies.
+    /// Steps whose requests have these lengths, each with this many copies.
     fn steps(lengths: &[usize], copies: usize) -> Vec<Step> {
         let step = |length: &usize| {
             let bytes = vec![b'a' + u8::try_from(*length).expect("short"); *length];
@@ -201,14 +200,14 @@ mod tests {
         assert_eq!(output.bytes(&steps), 11);
         output.make(40, 5);
         assert_eq!(output.left(&steps, 39, true), Left::Rest(39..40));
-        // Of what carries them, another part is still to be made.
+        // Another part of what carries them still has to be made.
         assert_eq!((output.left(&steps, 1, false), output.requests()), (Left::More, 3));
         output.make(10, output.carried());
         assert_eq!((output.left(&steps, 10, true), output.requests()), (Left::More, 2));
         assert_eq!((output.carried(), output.bytes(&steps)), (0, 6));
         output.make(20, 6);
         assert_eq!((output.left(&steps, 20, true), output.requests()), (Left::All, 0));
-        // It has something to say by itself.
+        // TLS has bytes of its own to send.
         output.make(7, 0);
         assert_eq!(output.left(&steps, 7, true), Left::All);
     }
@@ -234,7 +233,7 @@ mod tests {
         assert_eq!(gathered(&mixed, 8), "dddfffff");
         mixed.left(&steps, 1, true);
         assert_eq!(gathered(&mixed, 7), "ddfffff");
-        // What doesn't fit leaves from where it lies.
+        // What doesn't fit leaves straight from memory.
         assert_eq!(mixed.next(&steps, 100, 1), Some(Piece::Range(0, 1..3)));
         mixed.left(&steps, 2, true);
         assert_eq!(mixed.next(&steps, 100, 100), Some(Piece::Range(1, 0..10)));

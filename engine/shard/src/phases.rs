@@ -1,8 +1,8 @@
-//! The phases of a shard's life: the moments at which they change, and who may change those.
+//! The phases of a shard's life: when they change, and how that may be moved.
 
 use super::plan::ShardPlan;
 
-/// The moments at which a shard's phases change.
+/// The times at which a shard's phases change.
 pub(super) struct Phases {
     window_ns: u64,
     end_ns: u64,
@@ -12,7 +12,7 @@ pub(super) struct Phases {
 }
 
 impl Phases {
-    /// The plan's.
+    /// The plan's phases.
     pub(super) fn new(plan: &ShardPlan) -> Phases {
         let drain_end_ns = plan.end_ns + plan.timeout_ns;
         Phases {
@@ -36,7 +36,7 @@ impl Phases {
         self.end_ns
     }
 
-    /// When what is still in flight is abandoned, ns since the epoch.
+    /// When requests still in flight are abandoned, ns since the epoch.
     #[inline]
     pub(super) fn drain_end_ns(&self) -> u64 {
         self.drain_end_ns
@@ -48,24 +48,24 @@ impl Phases {
         self.send_end_ns
     }
 
-    /// Whether the epoch has come; before it, there is only setup load.
+    /// True once the epoch has come; before it, there is only setup load.
     #[inline]
     pub(super) fn running(&self) -> bool {
         self.running
     }
 
-    /// Whether what is due at this time, ns since the epoch, is recorded.
+    /// True if a request due at this time, ns since the epoch, is recorded.
     #[inline]
     pub(super) fn is_recorded(&self, intended_ns: u64) -> bool {
         self.window_ns <= intended_ns
     }
 
-    /// Setup begins: it records nothing.
+    /// Setup begins: nothing is recorded.
     pub(super) fn set_up(&mut self) {
         self.window_ns = u64::MAX;
     }
 
-    /// The load is to end at `end_ns`, and its drain so much later.
+    /// The load ends at `end_ns`, and its drain `drain_ns` later.
     pub(super) fn end_with(&mut self, end_ns: u64, drain_ns: u64) {
         self.end_ns = end_ns;
         self.drain_end_ns = end_ns + drain_ns;
@@ -77,17 +77,17 @@ impl Phases {
         self.running = true;
     }
 
-    /// What is in flight at this moment is abandoned, if it isn't before.
+    /// Requests in flight at this time are abandoned, unless they are earlier.
     pub(super) fn drain_until(&mut self, drain_end_ns: u64) {
         self.drain_end_ns = self.drain_end_ns.min(drain_end_ns);
     }
 
-    /// Ends the load at this moment, if it doesn't end before.
+    /// Ends the load at this time, unless it ends earlier.
     pub(super) fn end_at(&mut self, end_ns: u64) {
         self.end_ns = self.end_ns.min(end_ns);
     }
 
-    /// Nothing is sent from this moment on, if it isn't so before.
+    /// Nothing is sent from this time on, or already from an earlier one.
     #[inline]
     pub(super) fn send_until(&mut self, send_end_ns: u64) {
         self.send_end_ns = self.send_end_ns.min(send_end_ns);

@@ -1,4 +1,4 @@
-//! What a shard has to do, as plain data.
+//! A shard's task, as plain data.
 
 use std::num::NonZeroU32;
 
@@ -14,12 +14,12 @@ use socket2::SockAddr;
 use tls::ClientSetup;
 use uring::Payload;
 
-/// What one shard has to do, derived from the plan.
+/// One shard's task, derived from the plan.
 #[derive(Clone, Debug)]
 pub struct ShardPlan {
-    /// What it offers of the whole load.
+    /// Its share of the whole load.
     pub share: Share,
-    /// How many shards begin together.
+    /// The number of shards that start together.
     pub shards: usize,
     /// The core that it runs on.
     pub core: usize,
@@ -31,21 +31,21 @@ pub struct ShardPlan {
     pub conns_total: usize,
     /// Connections to open before anything is sent.
     pub prewarm: usize,
-    /// Setup load is offered until no connection has been added for this long, ns; 0 for no such
+    /// Setup load is offered until no connection has been added for this long, ns; 0 for no setup
     /// load.
     pub settle_ns: u64,
-    /// The shortest time for which that load is offered, ns.
+    /// The shortest time for which setup load is offered, ns.
     pub settle_min_ns: u64,
-    /// Idle connections to add after setup, beyond those that its load needed.
+    /// Idle connections to add after setup, beyond those that the setup load needed.
     pub spare: usize,
-    /// What is recorded and how.
+    /// The recorder's settings.
     pub recorder_config: RecorderConfig,
     /// End of the recorded window, ns since the epoch.
     pub end_ns: u64,
-    /// Requests of the window after which unpaced users stop, and with the last of them the window;
-    /// `u64::MAX` for no limit.
+    /// The number of requests in the window of unpaced users, who stop after them; the last one
+    /// ends the window. `u64::MAX` for no limit.
     pub requests: u64,
-    /// How long after it was sent a request times out, ns.
+    /// How long after its sending a request times out, ns.
     pub timeout_ns: u64,
     /// How long after its intended time a request expires, ns; `u64::MAX` for never.
     pub deadline_ns: u64,
@@ -54,29 +54,29 @@ pub struct ShardPlan {
     pub queue_max_ns: u64,
     /// Requests that one connection carries; `u64::MAX` for no limit.
     pub requests_per_connection: u64,
-    /// The most requests that one connection has in flight at once.
+    /// The most requests in flight on one connection.
     pub pipeline: usize,
     /// How to wait.
     pub wait: Wait,
-    /// Whose stamp the arrival of a response has.
+    /// What stamps the arrival of a response.
     pub stamps: StampSource,
     /// Whether the kernel stamps what sockets receive.
     pub kernel_stamps: bool,
-    /// Of how many requests one is asked when it left the host.
+    /// One in this many requests gets a kernel stamp of leaving the host.
     pub stamp_sends: Option<NonZeroU32>,
     /// The most sends per system call.
     pub flush: usize,
-    /// What is requested, by step.
+    /// The requests, by step.
     pub steps: Vec<Step>,
-    /// Which step each request takes.
+    /// The mix of steps.
     pub mix: Mix,
     /// The target.
     pub address: SockAddr,
-    /// What TLS is spoken with, if it is.
+    /// The TLS client setup, if any.
     pub tls: Option<ClientSetup>,
-    /// Where to connect from, in turn; empty for the kernel's choice.
+    /// Local addresses to connect from, in turn; empty if the kernel chooses.
     pub sources: Vec<SockAddr>,
-    /// Where the raw samples go.
+    /// The lane for raw samples.
     pub samples: Option<Lane>,
 }
 
@@ -97,12 +97,12 @@ impl ShardPlan {
     }
 }
 
-/// One of the requests that a plan has.
+/// One of a plan's requests.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// Its bytes.
     pub request: Payload,
-    /// Whether it is a HEAD, whose response has no body.
+    /// True for a HEAD, whose response has no body.
     pub head_request: bool,
 }
 
@@ -127,7 +127,7 @@ pub enum Drive {
     },
 }
 
-/// The run's first request, which was due at this time and seen at once.
+/// The run's first request, due and noticed at this time.
 #[cfg(test)]
 pub(super) fn due_at(intended_ns: u64) -> load::DueRequest {
     load::DueRequest::noticed(

@@ -1,22 +1,22 @@
-//! Polling: spinning while nothing is due, and fetching all that has come before requests time out.
+//! Polling: spinning while nothing is due, and fetching all completions before requests time out.
 //!
 //! By default a shard sleeps until 50 µs before an arrival is due and then polls, since the
 //! kernel's wake-up alone is 5 to 30 µs late.
 //!
-//! Before a timeout is believed, the kernel is asked: a thread that stalled finds deadlines passed
-//! and completions not yet posted. Completions go first, so a response that came in time isn't a
-//! timeout.
+//! Before a timeout is declared, the kernel is polled: after a stall, a thread finds deadlines
+//! passed and completions not yet posted. Completions go first, so a response that came in time
+//! isn't a timeout.
 
 use super::shard::Shard;
 
 /// The fewest completions that one poll posts, if that many are ready.
 const POSTED_MIN: usize = 16;
-/// The longest that a shard catches up, ns: meanwhile, nothing is sent.
+/// The longest time to catch up, ns: nothing is sent in the meantime.
 const CATCH_UP_NS: u64 = 100_000_000;
 
 impl Shard {
     /// Polls for completions until `wake_ns` at the latest, having worked until `worked_ns`.
-    // A profile tells polling from work by this function, so it keeps a frame of its own.
+    // Profiles tell polling from work by this function, so it keeps a frame of its own.
     #[inline(never)]
     pub(super) fn poll(&mut self, worked_ns: u64, wake_ns: u64) {
         let began_ns = self.now_ns();
@@ -36,13 +36,13 @@ impl Shard {
     /// Fetches every completion that the kernel has: after a stall, responses that came in time
     /// would otherwise count as timeouts. One poll posts only 20 to 40 of them.
     pub(super) fn catch_up(&mut self) {
-        // Requests sent along the way may be answered along the way, so the number of polls is
-        // bounded; so is the number of re-arm rounds, since large responses may go on coming.
+        // Requests sent on the way may be answered on the way, so the number of polls is bounded;
+        // so is the number of re-arm rounds, since large responses may keep coming.
         let open = self.connections.open_count();
         let (mut polls, mut refills) = (open / POSTED_MIN + 1, 2 * open);
         let until_ns = self.now_ns() + CATCH_UP_NS;
         while 0 < polls && self.now_ns() < until_ns {
-            // Without a buffer a receive ends, and what it was to bring is still in its socket.
+            // Without a buffer a receive ends, and its bytes are still in the socket.
             self.rearm();
             self.stamp_queued();
             self.ring.poll();

@@ -1,8 +1,8 @@
-//! A running shard's progress: a small summary that it publishes in a cache line of its own.
+//! A running shard's progress: a small summary, published in cache lines of its own.
 //!
 //! No other thread reads a running shard's counters. Twenty times a second the shard copies a few
 //! numbers, with plain stores, to memory that no other shard writes; readers see only that copy.
-//! Numbers only grow, so what a second brought is the difference of two looks.
+//! The numbers only grow, so a second's worth is the difference between two readings.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,20 +19,20 @@ const OCTAVE_FIRST: usize = 10;
 const OCTAVE_LAST: usize = 36;
 const STEPS: usize = 8;
 
-/// Latencies beyond a quantile that is known.
+/// The number of latencies beyond a quantile for it to be known.
 const BEYOND_MIN: u64 = 10;
 
-/// The lateness is published this often, ns: as often as anybody looks at it.
+/// How often the lateness is published, ns: as often as it is read.
 const LATENESS_EVERY_NS: u64 = 200_000_000;
 
-/// A coarse latency histogram for the progress line: its quantiles are within 6.25 %.
+/// A coarse latency histogram for the progress line: its quantiles are accurate to 6.25 %.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Vec<u64>", try_from = "Vec<u64>")]
 pub struct CoarseHistogram {
     counts: Box<[u64; BUCKETS]>,
 }
 
-/// Counts that aren't those of a [`CoarseHistogram`].
+/// Counts that don't fit a [`CoarseHistogram`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} buckets, not {BUCKETS}")]
 pub struct NotCoarse(usize);
@@ -66,14 +66,14 @@ impl CoarseHistogram {
         self.counts[bucket(value_ns)] += 1;
     }
 
-    /// Adds another's latencies.
+    /// Adds another histogram's latencies.
     pub fn merge(&mut self, other: &CoarseHistogram) {
         for (count, more) in self.counts.iter_mut().zip(other.counts.iter()) {
             *count = count.saturating_add(*more);
         }
     }
 
-    /// The latencies that were added since it was as `earlier`.
+    /// The latencies added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &CoarseHistogram) -> CoarseHistogram {
         let mut rest = self.clone();
@@ -83,23 +83,23 @@ impl CoarseHistogram {
         rest
     }
 
-    /// How many latencies each bucket holds, from the shortest up.
+    /// The number of latencies in each bucket, from the shortest up.
     pub fn counts(&self) -> &[u64] {
         &*self.counts
     }
 
-    /// From where on a bucket holds latencies, ns; the first holds all shorter ones too.
+    /// The lower bound of a bucket, ns; the first one holds all shorter latencies too.
     pub fn from_ns(bucket: usize) -> u64 {
         let octave_ns = 1_u64 << (bucket / STEPS + OCTAVE_FIRST);
         octave_ns + octave_ns * (bucket % STEPS) as u64 / STEPS as u64
     }
 
-    /// How many latencies it holds.
+    /// The number of latencies.
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0_u64, |sum, count| sum.saturating_add(*count))
     }
 
-    /// The same as [`CoarseHistogram::quantile_ns`]; `None` as well with fewer than ten latencies
+    /// The same as [`CoarseHistogram::quantile_ns`], but also `None` with fewer than ten latencies
     /// beyond it.
     pub fn known_ns(&self, q: f64) -> Option<u64> {
         let (value, count) = (self.quantile_ns(q)?, self.count());
@@ -136,12 +136,12 @@ fn bucket(value_ns: u64) -> usize {
     (octave - OCTAVE_FIRST) * STEPS + step
 }
 
-/// How late a shard was by its own doing: of the window's requests that ended.
+/// How late a shard was by its own doing, for the window's requests that have ended.
 #[derive(Clone, Debug, Default)]
 pub struct Lateness {
-    /// Intended → noticed, of those that were sent.
+    /// Intended → noticed, of the sent ones.
     pub pacer: CoarseHistogram,
-    /// Sent → left the host, of those of the sample.
+    /// Sent → left the host, of the sampled ones.
     pub send_path: CoarseHistogram,
     /// Received → handled, of the responses that the kernel stamped.
     pub receive: CoarseHistogram,
@@ -152,7 +152,7 @@ impl Lateness {
         [&self.pacer, &self.send_path, &self.receive]
     }
 
-    /// What was added since it was as `earlier`.
+    /// The lateness added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Lateness) -> Lateness {
         Lateness {
@@ -163,8 +163,8 @@ impl Lateness {
     }
 }
 
-/// What one shard publishes. The alignment keeps two shards from sharing a cache line, or the pair
-/// of lines that is prefetched together.
+/// One shard's published summary. The alignment keeps two shards from sharing a cache line, or a
+/// pair of lines that is prefetched together.
 #[repr(align(128))]
 pub struct SharedProgress {
     intended: AtomicU64,
@@ -192,7 +192,7 @@ impl Default for SharedProgress {
     }
 }
 
-/// What one shard, or all of them together, have done so far, warm-up included.
+/// The progress so far of one shard, or of all together, including the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct ShardProgress {
     /// Requests that have fallen due.
@@ -203,18 +203,18 @@ pub struct ShardProgress {
     pub errors: u64,
     /// Requests awaiting their response.
     pub in_flight: u64,
-    /// What the report will count, as far as it is known.
+    /// The report's counts, as far as they are known.
     pub counts: CountsSoFar,
     /// Corrected latency of the window so far.
     pub latency: CoarseHistogram,
-    /// How late the generator was.
+    /// The generator's lateness.
     pub lateness: Lateness,
-    /// What one shard did with its time; of all together nothing.
+    /// How one shard spent its time; zero for all together.
     pub time: ShardTime,
 }
 
 impl ShardProgress {
-    /// A request ended, which was due in the window or before it.
+    /// A request that was due in the window or before it has ended.
     #[inline]
     pub(super) fn ended(
         &mut self,
@@ -249,7 +249,8 @@ impl ShardProgress {
 impl SharedProgress {
     /// Publishes a new summary; only the shard calls it.
     pub fn show(&self, summary: &ShardProgress) {
-        // A reader may see numbers of two moments side by side: good enough for a progress line.
+        // A reader may see numbers from two different times together: good enough for a progress
+        // line.
         self.intended.store(summary.intended, Ordering::Relaxed);
         self.answered.store(summary.answered, Ordering::Relaxed);
         self.errors.store(summary.errors, Ordering::Relaxed);
@@ -290,7 +291,7 @@ impl SharedProgress {
         }
     }
 
-    /// What the shard did with its time until its last summary.
+    /// How the shard had spent its time at its last summary.
     pub fn time(&self) -> ShardTime {
         let [at_ns, cpu_ns, polling_ns, stopped_ns] =
             self.time.each_ref().map(|shown| shown.load(Ordering::Relaxed));
@@ -313,7 +314,7 @@ mod tests {
             let seen = latency.quantile_ns(0.5).expect("one value") as f64;
             assert!(
                 (seen / value_ns as f64 - 1.0).abs() <= 0.0625 + 1e-9,
-                "{value_ns} was seen as {seen}"
+                "{value_ns} is reported as {seen}"
             );
             let at = bucket(value_ns);
             let range = CoarseHistogram::from_ns(at)..CoarseHistogram::from_ns(at + 1);
@@ -363,7 +364,7 @@ mod tests {
         assert_eq!((total.intended, total.answered, total.errors), (3, 4, 2));
         let each = total.lateness.each();
         assert_eq!(each.map(CoarseHistogram::count), [2, 2, 2], "of the window");
-        assert_eq!(total.latency.count(), 4, "who was given up unsent waited too");
+        assert_eq!(total.latency.count(), 4, "requests given up unsent waited too");
         for (histogram, ns) in each.into_iter().zip([30_000.0, 5_000.0, 100_000.0]) {
             let seen = histogram.quantile_ns(0.5).expect("two values") as f64;
             assert!((seen / ns - 1.0).abs() <= 0.0625, "{seen}, {ns}");

@@ -1,8 +1,8 @@
-//! What a connection speaks: what each protocol has to answer, and which there are.
+//! A connection's protocol: the methods that each one has, and the list of protocols.
 //!
 //! A protocol is a file with a type that has these methods, a variant, and an arm in each method.
-//! The enum has one variant so far, which costs nothing, neither a tag nor a branch. It isn't a
-//! trait, so no call is dynamic and nothing of it is public.
+//! The enum has one variant so far, so it costs neither a tag nor a branch. It isn't a trait, so no
+//! call is dynamic and nothing of it is public.
 
 use http1::response::KnownHead;
 
@@ -21,19 +21,19 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// What a new connection speaks.
+    /// The protocol of a new connection.
     pub fn new() -> Protocol {
         Protocol::Http1(Http1::new())
     }
 
-    /// It begins anew, on a new socket.
+    /// Starts over on a new socket.
     pub fn reset(&mut self) {
         match self {
             Protocol::Http1(http1) => http1.reset(),
         }
     }
 
-    /// Whether one more request may begin, of at most `pipeline` at once.
+    /// True if one more request can begin, with at most `pipeline` in flight.
     #[inline]
     pub fn has_room(&self, exchanges: &Exchanges, pipeline: usize) -> bool {
         match self {
@@ -41,8 +41,8 @@ impl Protocol {
         }
     }
 
-    /// The step of the queued requests, if all are one request as it was rendered before the run;
-    /// `None` if what they are is made as it leaves.
+    /// The step of the queued requests, if they all are the same request as rendered before the
+    /// run; `None` if they are made as they leave.
     #[inline]
     pub fn rendered(&self, exchanges: &Exchanges, steps: &[Step]) -> Option<u16> {
         match self {
@@ -57,8 +57,8 @@ impl Protocol {
         }
     }
 
-    /// What bytes mean that arrived at `arrived_ns`, if that is known; by step, `known` has the
-    /// head of the last response on any connection.
+    /// Interprets bytes that arrived at `arrived_ns`, if that is known; `known` has, for each step,
+    /// the head of the last response on any connection.
     #[inline(always)]
     pub fn receive(
         &mut self,
@@ -76,8 +76,8 @@ impl Protocol {
         }
     }
 
-    /// What it means that the peer closed its side; `known`: that the peer did so, and the
-    /// connection wasn't cut by another.
+    /// Interprets the peer's close of its side; `known`: it is certain that the peer closed it, and
+    /// that the connection wasn't cut.
     pub fn receive_end(&mut self, socket: &Socket, exchanges: &Exchanges, known: bool) -> Event {
         match self {
             Protocol::Http1(http1) => http1.receive_end(socket, exchanges, known),

@@ -1,15 +1,15 @@
-//! Which of the kernel's stamps of what was received show when it was all there.
+//! Tells which kernel stamps of received data show when all of it had arrived.
 //!
-//! A receive has the stamp of its last byte's segment. Segments that wait for one before them, lost
-//! or overtaken, keep the stamps of their own arrival.
+//! A receive has the stamp of the segment with its last byte. Segments that wait for an earlier
+//! one, lost or overtaken, keep the stamps of their own arrival.
 
 use uring::receive_stamps::out_of_order;
 
 use super::clock::Clock;
 use super::socket::Socket;
 
-/// Whether segments may have arrived on the socket after the one that was stamped: it has received
-/// some out of order since it was last asked. It is asked where a stamp is oddly old.
+/// True if segments may have arrived on the socket after the stamped one: it has received some out
+/// of order since the last query. It is queried when a stamp is oddly old.
 #[inline]
 pub(super) fn is_doubted(socket: &mut Socket, clock: &Clock, kernel_ns: Option<u64>) -> bool {
     let Some(kernel_ns) = kernel_ns else { return false };

@@ -1,5 +1,5 @@
-//! What a shard has done: each outcome goes to the recorder, the raw samples and the progress, or,
-//! if its request was due before the window, is only counted.
+//! A shard's results: each outcome goes to the recorder, the raw samples and the progress; a
+//! request due before the window is only counted.
 
 use std::sync::Arc;
 
@@ -23,19 +23,19 @@ use super::progress::{ShardProgress, SharedProgress};
 
 /// A shard's numbers.
 pub(super) struct Recording {
-    /// Those of the window.
+    /// The window's numbers.
     recorder: Recorder,
     meter: ShardMeter,
-    /// What the shard has done so far.
+    /// The progress so far.
     progress: ShardProgress,
     sampler: Option<Sampler>,
     shared: Arc<SharedProgress>,
-    /// Twice the naive p99 of the window, ns, once it has been asked for.
+    /// Twice the window's naive p99, ns, once it has been asked for.
     slow_ns: Option<u64>,
 }
 
 impl Recording {
-    /// Nothing yet; the progress is shown in `shared`.
+    /// Empty; the progress is published in `shared`.
     pub(super) fn new(plan: &ShardPlan, shared: Arc<SharedProgress>) -> Recording {
         Recording {
             recorder: Recorder::new(plan.recorder_config.clone()),
@@ -47,7 +47,7 @@ impl Recording {
         }
     }
 
-    /// What the shard does with its time.
+    /// How the shard spends its time.
     #[inline]
     pub(super) fn meter(&mut self) -> &mut ShardMeter {
         &mut self.meter
@@ -76,7 +76,7 @@ impl Recording {
         0 < self.progress.intended
     }
 
-    /// The setup is over, and with it what it has shown.
+    /// Setup is over: discards its numbers.
     pub(super) fn restart(&mut self, plan: &ShardPlan) {
         self.slow_ns = None;
         self.progress = ShardProgress::default();
@@ -84,7 +84,7 @@ impl Recording {
             InFlightIntegral::new(plan.recorder_config.window_ns, plan.end_ns);
     }
 
-    /// The window ends at this moment, unless it ends before.
+    /// The window ends at this time, unless it ends earlier.
     pub(super) fn stop_at(&mut self, end_ns: u64) {
         self.recorder.in_flight.stop_at(end_ns);
         self.meter.stop_at(end_ns);
@@ -182,14 +182,13 @@ impl Recording {
         }
     }
 
-    /// A request of the sample has ended, which left the host at `left_ns`, if the kernel said
-    /// when.
+    /// A sampled request has ended; it left the host at `left_ns`, if the kernel stamped that.
     pub(super) fn left(&mut self, phases: &Phases, stamps: &Stamps, left_ns: Option<u64>) {
-        // Read before the window too, or its stamps would wait ahead of the window's.
+        // Read before the window too, or their stamps would queue ahead of the window's.
         if !phases.is_recorded(stamps.intended_ns) {
             return;
         }
-        // Both clocks are read one after the other: the stamp may seem to be of just before.
+        // The two clocks are read one after the other, so the stamp may appear slightly early.
         let path_ns = left_ns.map(|left_ns| left_ns.saturating_sub(stamps.sent_ns));
         self.recorder.left(path_ns);
         if let Some(path_ns) = path_ns {
@@ -197,7 +196,7 @@ impl Recording {
         }
     }
 
-    /// A request had its one outcome.
+    /// A request got its outcome.
     pub(super) fn ended(
         &mut self,
         phases: &Phases,
@@ -217,8 +216,8 @@ impl Recording {
         }
     }
 
-    /// Counts a request that was due before the window as sent; `None`: it was connected at no
-    /// time.
+    /// Counts a request that was due before the window as sent; `None` if it never had a
+    /// connection.
     fn unrecorded_sent(&mut self, phases: &Phases, sent_ns: Option<u64>) {
         let counts = &mut self.recorder.counts;
         if phases.running() {
@@ -239,8 +238,7 @@ impl Recording {
         }
     }
 
-    /// About twice the naive p99 of the window, ns; 0 without a response. To be asked for after the
-    /// window.
+    /// About twice the window's naive p99, ns; 0 without a response. For use after the window.
     pub(super) fn slow_ns(&mut self) -> u64 {
         let times = &self.recorder.times;
         *self.slow_ns.get_or_insert_with(|| {
@@ -249,7 +247,7 @@ impl Recording {
         })
     }
 
-    /// Publishes the progress, with so many requests in flight.
+    /// Publishes the progress, with this many requests in flight.
     pub(super) fn show(&mut self, clock: &Clock, phases: &Phases, now_ns: u64, in_flight: usize) {
         let in_flight = in_flight as u64;
         self.progress.in_flight = in_flight;
@@ -261,7 +259,7 @@ impl Recording {
         }
     }
 
-    /// All of it, with what the ring and the clock have counted.
+    /// The shard's report, with the counts of the ring and the clock.
     pub(super) fn report(mut self, digest: Digest, ring: &Ring, clock: &Clock) -> ShardReport {
         self.meter.buffers_exhausted = ring.buffers_exhausted();
         let stats = self.meter.report(&self.recorder.counts, ring.overflows(), clock.steps());

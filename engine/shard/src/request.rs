@@ -3,15 +3,15 @@
 //! [`Shard::turn`] is one pass of the loop: reap completions, admit arrivals, expire deadlines,
 //! enter the kernel once. Below it, a request falls due, takes a connection or waits for one, is
 //! answered or fails, and ends in exactly one outcome. That outcome is decided here, and in `life`
-//! for what the end of the run leaves over. `wire` hands requests to the kernel; the recorder turns
-//! outcomes into numbers.
+//! for requests left over at the end of the run. `wire` hands requests to the kernel; the recorder
+//! turns outcomes into numbers.
 //!
-//! A full batch of requests costs a system call more than the turn's own, and so does a connection
-//! that was just opened; drawing the schedule's next block while requests are queued costs one too,
-//! since they leave first.
+//! A full batch of requests costs a system call beyond the turn's own, and so does a newly opened
+//! connection; so does drawing the schedule's next block while requests are queued, since they
+//! leave first.
 //!
 //! If a send fails because the peer is gone, its request hasn't failed yet: the peer may have
-//! answered before it closed, and that response is still to be received, so the receive decides.
+//! answered before it closed, and that response may still be in the socket, so the receive decides.
 //!
 //! Arrivals noticed more than 1 ms late come in a burst, and connections must be opened for them.
 //! That isn't the target's backlog: below the cap, their wait counts as pacer lateness, not as
@@ -35,7 +35,7 @@ use super::send_stamps;
 use super::shard::Shard;
 use super::socket::State;
 
-/// The most arrivals that one turn admits: meanwhile, completions wait.
+/// The most arrivals that one turn admits: completions wait in the meantime.
 const ADMITTED_MAX: usize = 4_096;
 /// An arrival noticed later than this counts as late, ns: well above the length of a turn.
 const NOTICED_LATE_NS: u64 = 1_000_000;
@@ -117,7 +117,7 @@ impl Shard {
         // One call both submits and posts completions.
         self.ring.poll_if_queued();
         self.poll(now_ns, wake_ns);
-        // An arrival that ends the spin is on its way at once: there is nothing to post.
+        // An arrival that ends the spin is sent at once: there is nothing to post.
         self.ring.poll_if_flagged();
     }
 }
@@ -173,13 +173,13 @@ impl Shard {
         }
     }
 
-    /// A request whose deadline had passed by the time it was noticed is never sent.
+    /// A request whose deadline had passed when it was noticed is never sent.
     fn noticed_expired(&mut self, due: DueRequest) {
         self.recording.intended(&self.phases, due.intended_ns);
         self.unsent(due, due.intended_ns + self.plan.deadline_ns, UnsentReason::Deadline);
     }
 
-    /// Whether an arrival waits because of the cap: no connection is being opened for it or can be.
+    /// True if an arrival waits because of the cap: no connection is or can be opened for it.
     fn is_capped(&self) -> bool {
         let waiting = match &self.load {
             Load::Open(load) => load.waiting_len(),
@@ -204,9 +204,9 @@ impl Shard {
     }
 }
 
-/// A connection for it: one that is free, while its time isn't over.
+/// Its connection: a free one, if its time hasn't run out.
 impl Shard {
-    /// A connection has room: it takes the next requests, and is there for more if any is left.
+    /// A connection has room: it takes the next requests, and is listed again if it has room left.
     pub(super) fn ready(&mut self, slot: u32) {
         while self.connections.has_room(slot)
             && let Some(due) = self.next_for(slot)
@@ -221,7 +221,7 @@ impl Shard {
     fn next_for(&mut self, slot: u32) -> Option<DueRequest> {
         let now_ns = self.clock.handled_ns();
         if self.phases.send_end_ns() <= now_ns {
-            // At the drain's end it would be abandoned as soon as it was sent, with next to no
+            // At the drain's end it would be abandoned as soon as it was sent, with almost no
             // latency.
             return None;
         }
@@ -256,7 +256,7 @@ impl Shard {
         }
     }
 
-    /// The slot's unpaced user comes at this time: its request.
+    /// The next request of the slot's unpaced user, who arrives at this time.
     #[inline]
     pub(super) fn user_comes(&mut self, slot: u32, came_ns: u64) -> DueRequest {
         let Load::Closed(load) = &mut self.load else { panic!("others come by their schedule") };
@@ -265,7 +265,7 @@ impl Shard {
 
     /// Arrivals noticed late come in a burst, and connections must be opened for all of them at
     /// once. That isn't the target's backlog: below the cap, their wait counts as pacer lateness
-    /// too. It may be the target's with TLS, whose handshake takes more than its kernel.
+    /// too. With TLS it may be the target's, since a handshake involves more than its kernel.
     fn with_lateness(&self, due: DueRequest, now_ns: u64) -> DueRequest {
         let late = NOTICED_LATE_NS < due.noticed_ns - due.intended_ns;
         match self.load {
@@ -316,8 +316,8 @@ impl Shard {
         let connection = &mut self.connections[slot];
         let shaking = connection.socket.state == State::Handshaking;
         match (usize::try_from(result), -result) {
-            // The peer is gone. It may have answered before, or said why it ends the handshake:
-            // what was received decides.
+            // The peer is gone. It may have answered before, or sent the reason for ending the
+            // handshake: what was received decides.
             (Err(_), errno @ (libc::EPIPE | libc::ECONNRESET))
                 if shaking || connection.is_awaiting() =>
             {
@@ -377,7 +377,7 @@ impl Shard {
         }
     }
 
-    /// The target said something: a part of a response, or the rest of one and what follows it.
+    /// The target sent bytes: a part of a response, or the rest of one and what follows it.
     #[inline(always)]
     pub(super) fn parse(&mut self, slot: u32, arrival: Arrival) {
         let answered = self.recording.counts().answered;
@@ -425,16 +425,17 @@ impl Shard {
     /// The connection was closed.
     fn received_close(&mut self, slot: u32) {
         self.count_close(slot);
-        // A send has met the reset, so what looks like an end here ends no response.
+        // A send has failed with the reset, so what looks like an end here doesn't end a response.
         let reset = self.connections[slot].socket.broken == Some(libc::ECONNRESET);
         self.received_end(slot, self.sessions.is_none() && !reset);
     }
 
-    /// The peer closed its side; `known`: that it did, and nobody cut the connection.
+    /// The peer closed its side; `known`: it is certain that the connection wasn't cut.
     pub(super) fn received_end(&mut self, slot: u32, known: bool) {
         match self.connections[slot].receive_end(known) {
             Event::Answered { number, status, .. } => {
-                // The kernel stamps no close, and the last bytes may have come long before it.
+                // The kernel doesn't stamp a close, and the last bytes may have come long before
+                // it.
                 self.answered(slot, number, status, None);
                 self.lose(slot);
             }
@@ -456,7 +457,7 @@ impl Shard {
 /// Its end: exactly one outcome.
 impl Shard {
     /// A request of the slot was answered; the kernel stamped the response's arrival `arrived_ns`.
-    /// Returns whether the request had been sent completely.
+    /// Returns true if the request had been sent completely.
     fn answered(&mut self, slot: u32, number: u64, status: u16, arrived_ns: Option<u64>) -> bool {
         let connection = &mut self.connections[slot];
         let whole = connection.is_sent();
@@ -485,7 +486,8 @@ impl Shard {
         whole
     }
 
-    /// The slot's connection has answered and is reusable, unless it has carried all that it may.
+    /// The slot's connection has answered and can be reused, unless it has reached its limit of
+    /// requests.
     fn free(&mut self, slot: u32) {
         let Connection { socket, exchanges, .. } = &self.connections[slot];
         if socket.state == State::Retired && exchanges.open() == 0 {
@@ -495,14 +497,13 @@ impl Shard {
         }
     }
 
-    /// A request of the slot failed, and its connection with it; another connection replaces that.
+    /// A request of the slot failed, and its connection with it, which is replaced.
     fn failed(&mut self, slot: u32, number: u64, cause: Cause) {
         self.end(slot, number, Ending::at(self.clock.handled_ns()), Outcome::Failed(cause));
         self.lose(slot);
     }
 
-    /// The slot's connection failed, and with it its requests, if any; another connection replaces
-    /// it.
+    /// The slot's connection failed, with its requests, if any; it is replaced.
     pub(super) fn fail(&mut self, slot: u32, cause: Cause) {
         let Connection { socket, exchanges, .. } = &self.connections[slot];
         if matches!(socket.state, State::Fresh | State::Handshaking) {
@@ -519,14 +520,14 @@ impl Shard {
         self.failed(slot, exchanges.oldest().number, cause);
     }
 
-    /// The slot's connection had a response too few or too many: nobody knows since when.
+    /// The slot's connection had a missing or surplus response: since when is unknown.
     pub(super) fn doubt(&mut self, slot: u32) {
         let shiftable = self.connections[slot].exchanges.take_shiftable();
         self.recording.counts_mut().doubtful += shiftable;
     }
 
-    /// The slot's connection answers nothing more: what was sent behind its last outcome fails, and
-    /// another connection replaces it.
+    /// The slot's connection won't answer any more: requests sent behind its last outcome fail, and
+    /// it is replaced.
     fn lose(&mut self, slot: u32) {
         if 0 < self.connections[slot].exchanges.queued() {
             self.flush_before_failing();
@@ -539,8 +540,8 @@ impl Shard {
         self.replace(slot);
     }
 
-    /// Sends what is queued on a connection that is lost, and on all others. A request that was
-    /// sent fails later than that: one that fails as it is sent counts as without a connection.
+    /// Sends what is queued on a lost connection, and on all others. A request must fail later than
+    /// it was sent: one that fails at that very time counts as unconnected.
     fn flush_before_failing(&mut self) {
         self.flush_queued();
         self.clock.stamp_handled();
@@ -568,7 +569,7 @@ impl Shard {
         }
     }
 
-    /// When a request that was sent has taken too long, ns since the epoch.
+    /// When a sent request times out, ns since the epoch.
     #[inline]
     pub(super) fn over_ns(&self, stamps: &Stamps) -> u64 {
         let timed_out_ns = stamps.sent_ns + self.plan.timeout_ns;
@@ -596,7 +597,7 @@ impl Shard {
         None
     }
 
-    /// A request of the slot ended, after it was sent.
+    /// A sent request of the slot ended.
     pub(super) fn end(&mut self, slot: u32, number: u64, ending: Ending, outcome: Outcome) {
         let Ending { received_ns, handled_ns: now_ns, .. } = ending;
         let in_flight = self.connections.in_flight();
@@ -611,8 +612,8 @@ impl Shard {
         self.recording.stayed(stamps.sent_ns, received_ns, now_ns);
         self.clock.handled_no_earlier(now_ns);
         // A request sent before the window has no latency in it, and an answer after the window
-        // that took far longer than those in it is none for it: such waits count as blocked.
-        // Whoever works off the warm-up's backlog in the window is served.
+        // that took far longer than those in it doesn't count as one: such waits count as blocked.
+        // A user who works off the warm-up's backlog in the window is served.
         let is_answered = matches!(outcome, Outcome::Answered(_));
         let is_recent = self.phases.window_ns() <= stamps.sent_ns;
         self.connections.mark_seen(slot, is_recent);
@@ -681,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_that_cannot_be_right_is_taken_for_one_that_can_and_counted() {
+    fn an_impossible_stamp_is_moved_to_a_possible_time_and_counted() {
         for (off_ns, clamped) in [(-5_000_i64, 1), (5_000, 0), (50_000_000, 1)] {
             let (mut shard, _peer) = with_a_queued_request();
             shard.flush();
@@ -714,7 +715,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_stamps_a_request_as_sent_also_submits_it() {
+    fn every_request_stamped_as_sent_is_also_submitted() {
         let paths: [fn(&mut Shard, u64); 3] = [
             |shard, now_ns| {
                 shard.unsent(due_at(now_ns), now_ns, UnsentReason::Dropped);
@@ -736,9 +737,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_queued_when_the_lease_ends_is_taken_back() {
+    fn queued_requests_are_withdrawn_when_the_lease_ends() {
         let (mut shard, peer) = with_a_queued_request();
-        // The process stood still after it had judged the lease.
+        // The process was suspended after it had checked the lease.
         let lease_ns = shard.clock.monotonic_ns(shard.now_ns());
         shard.signals.lease_ns.store(lease_ns, std::sync::atomic::Ordering::Relaxed);
         shard.flush();
@@ -752,7 +753,7 @@ mod tests {
 
     #[test]
     fn the_rest_of_an_upload_stays_here_when_the_lease_ends() {
-        // More than the kernel holds for a connection.
+        // More than the kernel buffers for a connection.
         const BODY: usize = 32 << 20;
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {BODY}\r\n\r\n");
@@ -766,7 +767,7 @@ mod tests {
         let lease = |shard: &Shard, lease_ns: u64| {
             shard.signals.lease_ns.store(lease_ns, std::sync::atomic::Ordering::Relaxed);
         };
-        // How many bytes reach the peer while the shard goes on with its completions.
+        // The number of bytes that reach the peer while the shard goes on with its completions.
         let arrives = |shard: &mut Shard, peer: &mut TcpStream, rounds: usize| -> usize {
             let mut bytes = vec![0; 1 << 20];
             let mut arrived = 0;
@@ -784,7 +785,7 @@ mod tests {
         let before = arrives(&mut shard, &mut peer, 8);
         assert!(256 << 10 < before && before < BODY / 2, "{before} bytes");
         lease(&shard, shard.clock.monotonic_ns(shard.now_ns()));
-        // Some lie in the kernel, and one send.
+        // Some are in the kernel's buffer, and one send.
         let after = arrives(&mut shard, &mut peer, 80);
         assert!(after <= 1 << 20, "{after} bytes");
         let report = shard.finish();

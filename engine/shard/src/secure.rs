@@ -1,20 +1,20 @@
 //! TLS between the ring and a shard's requests: handshake, encryption, decryption, close_notify.
 //!
-//! A request's life calls this file where a socket is connected, where what leaves next is made,
-//! where bytes or their end arrived, and where a socket is about to be closed.
+//! The code of a request's life calls this file when a socket is connected, when the next output is
+//! made, when bytes or their end arrived, and when a socket is about to be closed.
 //!
-//! - A connection counts as connecting until its handshake is done and all of it has left.
+//! - A connection counts as connecting until its handshake is done and completely sent.
 //! - Requests are encrypted as they leave, into the ring's outbox: at most one record per send.
-//!   Each send reports back, since its bytes are there only once, and the connection takes no other
-//!   request before.
+//!   Each send reports back, since its bytes exist only once, and the connection takes no other
+//!   request until then.
 //! - Encryption comes before `sent`, in the connection wait, and decryption after `received`: naive
 //!   latency includes neither, except for the later records of an upload of more than one.
-//! - `received` is the stamp of the receive that completed the response's last record. Only then is
-//!   anything of the record known, and what a receive returns has the stamp of its last segment.
-//! - There are no send stamps: the kernel would count bytes of records, whose number isn't that of
-//!   the requests' bytes.
-//! - A close without close_notify ends no response that has no length of its own: the connection
-//!   may have been cut by others.
+//! - `received` is the stamp of the receive that completed the response's last record. Nothing of a
+//!   record is known before it is complete, and a receive has the stamp of its last segment.
+//! - There are no send stamps: the kernel would count bytes of records, which differ from the
+//!   requests' bytes in number.
+//! - A close without close_notify doesn't end a response that has no length of its own: the
+//!   connection may have been cut.
 
 use std::io::Write;
 
@@ -27,29 +27,29 @@ use super::plan::Step;
 use super::shard::Shard;
 use super::socket::State;
 
-/// What a receive brought, and when it arrived.
+/// A receive's bytes, and when they arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrival {
-    /// The buffer that it is in.
+    /// The buffer that holds them.
     pub(super) buffer: u16,
-    /// Where in it the bytes begin, behind the kernel's stamp.
+    /// Where the bytes begin, after the kernel's stamp.
     pub(super) from: usize,
     /// Where they end.
     pub(super) to: usize,
     /// The kernel's stamp of its last segment, ns since the epoch.
     pub(super) kernel_ns: Option<u64>,
-    /// Whether other segments may have arrived after the stamped one.
+    /// True if other segments may have arrived after the stamped one.
     pub(super) doubted: bool,
 }
 
 impl Arrival {
-    /// The bytes as they were received.
+    /// The bytes as received.
     #[inline]
     fn received(self, ring: &Ring) -> &[u8] {
         &ring.received(self.buffer, self.to)[self.from..]
     }
 
-    /// What they say, in plain.
+    /// The plaintext.
     #[inline]
     pub(super) fn plain<'a>(self, ring: &'a Ring, sessions: &'a Option<Sessions>) -> &'a [u8] {
         match sessions {
@@ -84,7 +84,7 @@ impl Shard {
         self.worked(began_ns);
     }
 
-    /// The handshake has come further: it is done if nothing of it is still to come or to leave.
+    /// The handshake has progressed: it is done if nothing of it remains to be received or sent.
     fn continue_handshake(&mut self, slot: u32) {
         if self.connections[slot].socket.sending {
             return;
@@ -113,9 +113,9 @@ impl Shard {
     }
 }
 
-/// Encrypts a record of the requests that leave on this slot, if what was made before has left, and
-/// writes what its session has to say; returns how many bytes. On a session that has failed nothing
-/// leaves: the requests fail with their connection.
+/// Encrypts a record of the requests leaving on this slot, if the previous output has left, and
+/// writes its session's own messages; returns the number of bytes. Nothing leaves on a failed
+/// session: the requests fail with their connection.
 pub(super) fn encrypt_next(
     sessions: &mut Sessions,
     slot: u32,
@@ -152,10 +152,10 @@ pub(super) fn encrypt_next(
     made
 }
 
-/// What is sent.
+/// Sending.
 impl Shard {
-    /// Says that nothing follows on a connection that is about to be closed, unless a send is under
-    /// way, and ends its session.
+    /// Sends close_notify on a connection that is about to be closed, unless a send is in progress,
+    /// and ends its session.
     pub(super) fn close_session(&mut self, slot: u32) {
         let Some(sessions) = &mut self.sessions else { return };
         let socket = &self.connections[slot].socket;
@@ -170,10 +170,10 @@ impl Shard {
     }
 }
 
-/// What is received.
+/// Receiving.
 impl Shard {
     /// Bytes arrived through TLS.
-    // Without TLS, a request doesn't pay for a longer function.
+    // Not inlined, so that a request without TLS doesn't pay for a longer function.
     #[inline(never)]
     pub(super) fn received_encrypted(&mut self, slot: u32, arrival: Arrival) {
         let socket = &self.connections[slot].socket;
@@ -182,7 +182,7 @@ impl Shard {
         let sessions = self.sessions.as_mut().expect("the plan has TLS");
         let end = sessions.receive(slot, arrival.received(&self.ring));
         let says_something = !sessions.plain().is_empty();
-        // What has ended takes no request that what came before the end makes room for.
+        // Bytes before the end may make room for a request, but the ended connection takes none.
         if end.is_some() {
             self.connections[slot].socket.retire();
         }
@@ -197,7 +197,7 @@ impl Shard {
         let socket = &self.connections[slot].socket;
         let is_gone = socket.generation != generation || socket.state == State::Closed;
         if is_gone {
-            // It had answered all that it was asked: its failure fails no request.
+            // All its requests had been answered: its failure fails none.
             if let Some(End::Failed(cause)) = end {
                 self.recording.counts_mut().connection_errors.add(cause);
             }
@@ -214,7 +214,7 @@ impl Shard {
         }
     }
 
-    /// Sends what TLS has to say by itself. With a request queued, it leaves before that.
+    /// Sends TLS's own messages. If a request is queued, they leave before it.
     fn send_unasked(&mut self, slot: u32) {
         let connection = &self.connections[slot];
         let is_free = connection.exchanges.queued() == 0 && !connection.socket.sending;
@@ -224,7 +224,8 @@ impl Shard {
         }
     }
 
-    /// The slot's connection was closed. With TLS, that says nothing of what would have followed.
+    /// The slot's connection was closed. With TLS, that doesn't show whether more would have
+    /// followed.
     pub(super) fn count_close(&mut self, slot: u32) {
         let is_up = !self.connections[slot].socket.is_coming();
         self.recording.tls_mut().truncated += u64::from(is_up && self.sessions.is_some());

@@ -1,7 +1,7 @@
 //! The sample of requests for which the kernel stamps when they left the host.
 //!
-//! Each shard takes the first request and then every so many; where several leave in one send, the
-//! last of them. The stamp waits in the socket's error queue and is read when its request ends: a
+//! Each shard samples the first request and then one in N; if several leave in one send, the last
+//! of them. The stamp waits in the socket's error queue and is read when its request ends: a
 //! response can't come before its request has left. These stamps show how early `sent` is.
 
 use std::num::NonZeroU32;
@@ -13,22 +13,22 @@ use super::clock::Clock;
 use super::connection::Connection;
 use super::socket::Socket;
 
-/// Which requests are of the sample.
+/// Picks the sampled requests.
 pub(super) struct SendSample {
-    /// One in so many; `None` for no sample.
+    /// The N of one in N; `None` for no sample.
     one_in: Option<NonZeroU32>,
-    /// Requests to send before the next.
+    /// Requests to skip before the next sampled one.
     before: u64,
 }
 
 impl SendSample {
-    /// One in so many requests, or none.
+    /// Samples one in N requests, or none.
     pub(super) fn new(one_in: Option<NonZeroU32>) -> SendSample {
         SendSample { one_in, before: 0 }
     }
 
-    /// A socket is connected, and what it receives is stamped by `receives`: its stamps are to say
-    /// which bytes they are of.
+    /// A socket is connected, and `receives` stamps what it receives: has its send stamps
+    /// identified by byte.
     pub(super) fn expect(&self, socket: &Socket, receives: ReceiveStamps) {
         if self.one_in.is_some() {
             // A socket that has already been reset refuses, and its requests are of no use.
@@ -36,8 +36,7 @@ impl SendSample {
         }
     }
 
-    /// Whether a send of so many queued requests, which is about to leave, carries one of the
-    /// sample.
+    /// True if a send of this many queued requests, which is about to leave, carries a sampled one.
     #[inline]
     pub(super) fn take(&mut self, connection: &mut Connection, requests: usize) -> bool {
         let Some(one_in) = self.one_in else { return false };
@@ -53,8 +52,8 @@ impl SendSample {
     }
 }
 
-/// When a request of the sample that has ended left the host, ns since the epoch, where the kernel
-/// says so; `None` for one that isn't of the sample.
+/// When a sampled request that has ended left the host, ns since the epoch, or `None` inside if the
+/// kernel didn't stamp it; `None` for a request that isn't sampled.
 #[inline]
 pub(super) fn read(socket: &mut Socket, clock: &Clock, number: u64) -> Option<Option<u64>> {
     let last = socket.take_sample(number)?;

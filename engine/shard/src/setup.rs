@@ -3,12 +3,12 @@
 //!
 //! A closed model opens all its connections. An open one opens those that `--prewarm` asks for;
 //! with a warm-up it then offers its load, unrecorded and with a seed of its own, until no
-//! connection has been added for a while. That finds the number in flight, rate times latency, by
-//! measuring it. Without a warm-up, nothing is sent before the window.
+//! connection has been added for a while. That measures the number in flight, rate times latency.
+//! Without a warm-up, nothing is sent before the window.
 //!
-//! It connects up to 512 sockets at a time on each shard, 1,024 on all, or as many every 20 ms
-//! where the target is far away: a listener with a full queue drops what comes, and the client
-//! tries again a second later.
+//! It connects up to 512 sockets at a time on each shard, 1,024 on all, or as many every 20 ms if
+//! the target is far away: a listener with a full queue drops connects, and the client tries again
+//! a second later.
 
 use std::sync::atomic::Ordering;
 
@@ -27,14 +27,14 @@ use super::shard::{LOOK_NS, Shard};
 
 /// How long requests still in flight after setup may take to be answered, ns.
 const SETUP_DRAIN_NS: u64 = 1_000_000_000;
-/// Connects that one shard's setup begins together.
+/// The most connects that one shard's setup starts at once.
 const BATCH_MAX: usize = 512;
-/// Connects that the setups of all shards begin together: with half as many again, which may still
-/// be under way from before, well below a listener's usual queue of 4,096.
+/// The most connects that the setups of all shards start at once: with half as many again that may
+/// still be in progress, well below a listener's usual queue of 4,096.
 const BATCHES_MAX: usize = 1_024;
-/// The longest pause before it begins so many more, ns.
+/// The longest pause before the next batch, ns.
 const BATCH_NS: u64 = 20_000_000;
-/// Gives setup load other arrivals than the schedule's.
+/// Gives setup load different arrivals from the schedule's.
 const SETUP_SEED: u64 = 0x7365_7475_7000_0000;
 
 impl Shard {
@@ -50,14 +50,14 @@ impl Shard {
         if let Drive::Open { curve, arrivals, seed } = &self.plan.drive
             && 0 < self.plan.settle_ns
         {
-            // As many connections as the load will need when it is highest.
+            // As many connections as the load will need at its peak.
             let (curve, arrivals) = (Curve::constant(curve.peak()), *arrivals);
             let longest_ns =
                 self.now_ns() + self.plan.settle_min_ns + SETTLE_TIMES_MAX * self.plan.settle_ns;
             let seed = schedule::mix(seed ^ SETUP_SEED);
             let share = self.plan.share.clone();
             let mut load = OpenLoad::new(Schedule::new(curve, arrivals, seed, longest_ns, share));
-            // Its schedule starts with the setup: what is overdue by now is skipped.
+            // Its schedule starts with the setup: arrivals that are already overdue are skipped.
             while load.take_unsent(self.now_ns()).is_some() {}
             self.load = Load::Open(load);
             let settled = self.settle(longest_ns);
@@ -72,9 +72,9 @@ impl Shard {
         self.phases = Phases::new(&self.plan);
     }
 
-    /// Opens `conns` connections and waits until each has been tried. A target that is asked for
-    /// too many at once drops some of the requests, and the kernel repeats those only a second
-    /// later: so there are a few at a time, or a few every so often where the target is far away.
+    /// Opens `conns` connections and waits until each has been tried. A target that gets too many
+    /// connects at once drops some, and the kernel repeats those only a second later: so they are
+    /// opened a few at a time, or in timed batches if the target is far away.
     fn connect(&mut self, conns: usize) {
         let began_ns = self.now_ns();
         let mut opened = 0;
@@ -103,8 +103,8 @@ impl Shard {
         self.recording.meter().opening_ns += self.now_ns() - began_ns;
     }
 
-    /// Opens one connection: that of a user, who has a slot of its own and whose failed connect is
-    /// retried later, or else any.
+    /// Opens one connection: in the slot of its user, where a failed connect is retried later, or
+    /// else in any slot.
     fn open_in_set_up(&mut self, slot: usize, now_ns: u64) {
         match self.load {
             Load::Open(_) => {
@@ -119,7 +119,7 @@ impl Shard {
     }
 
     /// Offers setup load until no connection has been added for the settling time, at most until
-    /// `longest_ns`; returns whether it settled. Without a connection there is nothing to settle.
+    /// `longest_ns`; returns true if it settled. Without a connection nothing can settle.
     fn settle(&mut self, longest_ns: u64) -> bool {
         let mut settled = false;
         let least_ns = self.now_ns() + self.plan.settle_min_ns;
@@ -129,7 +129,7 @@ impl Shard {
         while self.turn(looked_ns + LOOK_NS) {
             let now_ns = self.now_ns();
             if looked_ns + LOOK_NS <= now_ns {
-                // Where nothing has been due yet, nothing had to be connected.
+                // As long as nothing has been due, nothing had to be connected.
                 let found = 0 < self.connections.most() || !self.recording.has_begun();
                 let still = found
                     && self.connections.grown_ns() + self.plan.settle_ns <= now_ns
@@ -169,14 +169,14 @@ impl Shard {
         }
     }
 
-    /// Whether the run was stopped, or its lease is over.
+    /// True if the run was stopped, or its lease is over.
     fn is_stopped(&self) -> bool {
         self.signals.is_lease_over(clock::now_ns())
             || self.signals.stop_ns.load(Ordering::Relaxed) != 0
     }
 }
 
-/// Connects that the setup of a shard with this share begins together.
+/// The most connects that the setup of a shard with this share starts at once.
 fn batch_max(share: &Share) -> usize {
     share.count(BATCHES_MAX).clamp(1, BATCH_MAX)
 }
@@ -203,10 +203,10 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_fails_once_costs_its_user_one_request_and_nobody_else_any() {
+    fn a_socket_that_fails_once_costs_only_its_user_and_only_one_request() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
-        // Every second socket can't be bound: 192.0.2.1 is for documents and nobody's.
+        // Every second socket can't be bound: 192.0.2.1 is reserved for documentation.
         let sources: [SocketAddr; 2] =
             ["127.0.0.1:0", "192.0.2.1:0"].map(|source| source.parse().expect("an address"));
         let end_ns = 200_000_000;
@@ -223,8 +223,8 @@ mod tests {
         };
         let shared = Arc::new(SharedProgress::default());
         let shard = Shard::new(plan, shared, Arc::new(Signals::default())).expect("a ring");
-        let counts = shard.run().expect("nobody called it off").recorder.counts;
-        // Each of six users had a socket in the end: half of them at once, the others later.
+        let counts = shard.run().expect("the run isn't cancelled").recorder.counts;
+        // Each of six users got a socket in the end: half of them at once, the others later.
         assert_eq!(counts.connects, 6, "{counts:?}");
         assert!(3 <= counts.connection_errors.total() + counts.failed, "{counts:?}");
     }

@@ -1,4 +1,4 @@
-//! What a shard is made of.
+//! The parts of a shard.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use super::progress::SharedProgress;
 use super::recording::Recording;
 use super::send_stamps::SendSample;
 
-/// How often a shard looks whether it is to stop, and shows how far it is, ns: too rarely to show
-/// in the CPU time of a request.
+/// How often a shard checks for a stop and publishes its progress, ns: too rarely to show in the
+/// CPU time per request.
 pub(super) const LOOK_NS: u64 = 50_000_000;
-/// Requests above this size, bytes, may still be on their way out when the response comes, so their
-/// sends report back.
+/// Requests above this size, bytes, may still be leaving when the response comes, so their sends
+/// report back.
 pub const SEND_SILENT_MAX: usize = 16_384;
-/// How many times `flush` sends one call carries while the shard is behind its schedule.
+/// The multiple of `flush` sends that one call carries while the shard is behind its schedule.
 const BEHIND_FLUSHES: usize = 4;
-/// Size of a receive buffer, bytes. A response that takes many costs more for each than for its
+/// Size of a receive buffer, bytes. A response that takes many costs more per buffer than for its
 /// bytes.
 const BUFFER_SIZE: usize = 65_536;
 
@@ -35,28 +35,28 @@ pub struct Shard {
     pub(super) signals: Arc<Signals>,
     pub(super) clock: Clock,
     pub(super) phases: Phases,
-    /// What drives it.
+    /// The driver of its load.
     pub(super) load: Load,
-    /// The pool.
+    /// The connection pool.
     pub(super) connections: Connections,
     pub(super) recording: Recording,
     pub(super) ring: Ring,
     pub(super) sending: Sending,
-    /// The TLS of its connections, where the plan has any.
+    /// The TLS sessions of its connections, if the plan uses TLS.
     pub(super) sessions: Option<Sessions>,
-    /// By step, the head of the last response to it, on any connection.
+    /// For each step, the head of its last response on any connection.
     pub(super) known_heads: Vec<KnownHead>,
 }
 
-/// What sends need.
+/// Settings and buffers for sends.
 pub(super) struct Sending {
-    /// The most bytes, on their way at once, of requests whose sends needn't report back.
+    /// The most bytes of requests in flight in one send that needn't report back.
     pub(super) silent_max: usize,
     /// The length of the longest request, bytes.
     pub(super) longest: usize,
-    /// What of several steps' requests a record of TLS is to hold.
+    /// Plaintext of several steps' requests for a TLS record.
     pub(super) gathered: Vec<u8>,
-    /// Of which the kernel says when they left.
+    /// The requests for which the kernel stamps when they left.
     pub(super) sample: SendSample,
 }
 
@@ -64,7 +64,7 @@ impl Sending {
     fn new(plan: &ShardPlan) -> Sending {
         let is_secure = plan.tls.is_some();
         Sending {
-            // What is encrypted is made as it leaves, and lies in the outbox until it has left.
+            // Encrypted bytes are made as they leave, and stay in the outbox until they have left.
             silent_max: if is_secure { 0 } else { SEND_SILENT_MAX },
             longest: plan.steps.iter().map(|step| step.request.len()).max().unwrap_or(0),
             gathered: Vec::with_capacity(if is_secure { RECORD_MAX } else { 0 }),
@@ -77,7 +77,7 @@ impl Shard {
     /// Builds the shard on the thread that will run it: memory first, then the ring.
     ///
     /// # Errors
-    /// Why the kernel refused the ring.
+    /// The kernel refused the ring.
     pub fn new(
         plan: ShardPlan,
         shared: Arc<SharedProgress>,
@@ -129,8 +129,8 @@ impl Shard {
         self.clock.now_ns()
     }
 
-    /// Draws the schedule's next arrivals ahead of their time. What is queued leaves first: nothing
-    /// that is due waits for arrivals to come.
+    /// Draws the schedule's next arrivals in advance. Queued requests leave first: nothing that is
+    /// due waits for future arrivals.
     pub(super) fn refill(&mut self) {
         if let Load::Open(load) = &mut self.load
             && let Some(schedule) = load.refillable()
@@ -156,7 +156,7 @@ impl Shard {
         (Shard::new(plan, Arc::default(), Arc::default()).expect("a ring"), listener)
     }
 
-    /// Waits until a new connection is there to be taken.
+    /// Waits until a new connection can be taken.
     pub(super) fn wait_for_fresh(&mut self) {
         while self.connections.fresh() == 0 {
             self.ring.wait(1_000_000_000);

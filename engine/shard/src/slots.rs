@@ -1,6 +1,6 @@
 //! A stack of slot numbers from which any slot can be removed in constant time.
 
-/// A stack of slot numbers. Whatever is removed from its middle is replaced by its top.
+/// A stack of slot numbers. A slot removed from the middle is replaced by the top.
 pub(super) struct SlotStack {
     stack: Vec<u32>,
     /// Each slot's index in `stack`.
@@ -33,7 +33,7 @@ impl SlotStack {
         Some(slot)
     }
 
-    /// Takes a slot out, wherever it is; returns whether it was there.
+    /// Removes a slot, wherever it is; returns false if it wasn't there.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) -> bool {
         let place = std::mem::replace(&mut self.places[slot as usize], NOWHERE);
@@ -47,12 +47,12 @@ impl SlotStack {
         true
     }
 
-    /// How many slots it holds.
+    /// The number of slots in it.
     pub(super) fn len(&self) -> usize {
         self.stack.len()
     }
 
-    /// Whether it holds none.
+    /// True if it is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.stack.is_empty()
     }

@@ -1,4 +1,4 @@
-//! A connection's socket: which one it is, how far it has come, and what went wrong on it.
+//! A connection's socket: its descriptor, its state, and its errors.
 
 use std::collections::VecDeque;
 use std::mem::offset_of;
@@ -6,27 +6,27 @@ use std::os::fd::RawFd;
 
 use uring::token::GENERATION_BITS;
 
-/// How far a socket has come.
+/// The state of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// There is none.
+    /// There is no socket.
     Closed,
     /// It is connecting.
     Connecting,
-    /// It is connected, and its TLS handshake isn't done.
+    /// It is connected, but its TLS handshake isn't done.
     Handshaking,
     /// It is new: nothing may arrive on it before its first request.
     Fresh,
     /// It takes requests.
     Open,
-    /// It takes no more: it has carried all that it may, its peer has ended TLS, or its keys are
-    /// spent.
+    /// It takes no more: it has reached its limit of requests, its peer has ended TLS, or its keys
+    /// are spent.
     Retired,
 }
 
 /// A connection's socket.
 ///
-/// What each request needs comes first: see `Connection`.
+/// The data that each request needs comes first: see `Connection`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Socket {
@@ -36,36 +36,36 @@ pub struct Socket {
     pub generation: u32,
     /// How many bytes it has been given to send, modulo 2³².
     given_bytes: u32,
-    /// How far it has come.
+    /// Its state.
     pub state: State,
-    /// Whether its last send has yet to report back.
+    /// True if its last send has yet to report back.
     pub sending: bool,
-    /// Whether segments have arrived out of order, as far as was asked.
+    /// True if segments are known to have arrived out of order.
     pub reordered: bool,
-    /// Whether the kernel is asked when some of the requests in flight left.
+    /// True if send stamps have been requested for some of the requests in flight.
     asked: bool,
     /// When it began to connect, or its user came again after giving up, ns since the epoch.
     pub since_ns: u64,
     /// When it was connected and the TLS handshake began, ns since the epoch.
     pub connected_ns: u64,
-    /// Why a send failed, if one did because the peer is gone: errno.
+    /// The errno of a send that failed because the peer is gone.
     pub broken: Option<i32>,
-    /// How many segments had arrived out of order when it was last asked.
+    /// How many segments had arrived out of order at the last query.
     pub out_of_order: u32,
-    /// When that was last seen to have grown, ns since the epoch.
+    /// When that number was last seen to have grown, ns since the epoch.
     pub out_of_order_ns: u64,
-    /// Whether a request on it ended without an answer.
+    /// True if a request on it ended without an answer.
     pub unanswered: bool,
-    /// The requests for which the kernel is asked when they left: their numbers, and which byte is
-    /// their last, modulo 2³².
+    /// The requests with a send stamp requested: their numbers, and the offset of their last byte,
+    /// modulo 2³².
     sampled: VecDeque<(u64, u32)>,
 }
 
-/// Where what every request needs ends.
+/// End of the data that every request needs.
 pub const SOCKET_HOT: usize = offset_of!(Socket, since_ns);
 
 impl Socket {
-    /// None.
+    /// A closed socket.
     pub fn new() -> Socket {
         Socket {
             fd: -1,
@@ -85,7 +85,7 @@ impl Socket {
         }
     }
 
-    /// A new one has been connecting since `since_ns`.
+    /// A new socket has been connecting since `since_ns`.
     pub fn open(&mut self, fd: RawFd, since_ns: u64) {
         assert_eq!(self.state, State::Closed, "a slot has one socket at a time");
         let sampled = std::mem::take(&mut self.sampled);
@@ -100,7 +100,7 @@ impl Socket {
         (self.state, self.connected_ns) = (State::Handshaking, connected_ns);
     }
 
-    /// Whether it is connecting, TLS included.
+    /// True if it is connecting, including TLS.
     pub fn is_coming(&self) -> bool {
         matches!(self.state, State::Connecting | State::Handshaking)
     }
@@ -111,7 +111,7 @@ impl Socket {
         self.state = State::Fresh;
     }
 
-    /// It takes no further request. What has never carried one fails by itself.
+    /// It takes no further request. A socket that has never carried one fails by itself.
     pub fn retire(&mut self) {
         if self.state == State::Open {
             self.state = State::Retired;
@@ -125,7 +125,7 @@ impl Socket {
         std::mem::replace(&mut self.fd, -1)
     }
 
-    /// It has been given so many bytes to send.
+    /// It has been given this many bytes to send.
     #[inline]
     pub fn give(&mut self, bytes: usize) {
         let bytes = u32::try_from(bytes as u64 & u64::from(u32::MAX)).expect("32 bits");
@@ -137,14 +137,14 @@ impl Socket {
         self.sampled.reserve(count);
     }
 
-    /// The kernel is asked when this request leaves, whose bytes were the last to be given.
+    /// Requests a send stamp for this request, whose bytes were the last to be given.
     pub fn sample(&mut self, number: u64) {
         self.asked = true;
         self.sampled.push_back((number, self.given_bytes.wrapping_sub(1)));
     }
 
-    /// Which byte was the last of a request that has ended, modulo 2³², if the kernel was asked
-    /// when it left.
+    /// The offset of the last byte of a request that has ended, modulo 2³², if a send stamp was
+    /// requested for it.
     #[inline]
     pub fn take_sample(&mut self, number: u64) -> Option<u32> {
         if self.asked { self.find_sample(number) } else { None }
@@ -178,7 +178,7 @@ mod tests {
         socket.close();
         socket.open(8, 0);
         socket.give(1);
-        assert_eq!(socket.take_sample(5), None, "it was the last socket's");
+        assert_eq!(socket.take_sample(5), None, "it belonged to the last socket");
     }
 
     #[test]

@@ -2,14 +2,15 @@
 //!
 //! `sent` is stamped just before the system call that carries the request. A call carries at most
 //! `flush` sends, because one stamp for a long batch is wrong for its last members; while the shard
-//! is behind its schedule it carries four times as many, since calls are what makes it fall behind.
-//! Requests on the same connection leave in one send. A send is handed to the ring only once its
-//! requests are stamped, so that a full ring never submits unstamped requests.
+//! is behind its schedule a call carries four times as many, since it is the calls that make it
+//! fall behind. Requests on the same connection leave in one send. A send is handed to the ring
+//! only once its requests are stamped, so that a full ring never submits unstamped requests.
 //!
-//! In an agent's run, each call that sends is preceded by a fresh look at the clock: if the lease
-//! has ended, what was queued is taken back, and the rest of an upload or of a TLS handshake stays
-//! here. What the kernel holds by then it sends: a connect, what lies in a socket, and one send of
-//! up to 256 KiB that waits for room there. A run without a controller has no such look.
+//! In an agent's run, each call that sends is preceded by a fresh reading of the clock: if the
+//! lease has ended, queued requests are withdrawn, and the rest of an upload or of a TLS handshake
+//! isn't sent. The kernel still sends what it holds by then: a connect, the contents of a socket
+//! buffer, and one send of up to 256 KiB that waits for room there. A run without a controller
+//! doesn't read the clock for this.
 
 use load::DueRequest;
 use plan::StampSource;
@@ -24,19 +25,19 @@ use super::secure::encrypt_next;
 use super::shard::Shard;
 use super::socket::State;
 
-/// The most bytes of one send: the shard is in the kernel while it copies them.
+/// The most bytes of one send: the shard is in the kernel while they are copied.
 const SEND_MAX: usize = 262_144;
-/// A request due longer ago than this is behind its schedule, ns: several times what the longest
-/// batch takes.
+/// A request overdue by more than this is behind its schedule, ns: several times the duration of
+/// the longest batch.
 const BEHIND_NS: u64 = 100_000;
-/// With the program's stamps, the kernel stamps every so many connections as a control.
+/// With the program's stamps, the kernel stamps every Nth connection as a control.
 const CONTROL_EVERY: u32 = 16;
 
 impl Shard {
     /// Connects a new socket in a slot taken for it; without a socket, the slot is given back.
     ///
     /// # Errors
-    /// Why no socket could be made.
+    /// No socket could be created, with the cause.
     pub(super) fn open(&mut self, slot: u32, now_ns: u64) -> Result<(), Cause> {
         let source = match self.plan.sources.len() {
             0 => None,
@@ -68,8 +69,8 @@ impl Shard {
         }
     }
 
-    /// Who stamps what the slot's sockets receive: with the program's stamps, the kernel does so
-    /// for a few, as a control.
+    /// What stamps the data that the slot's sockets receive: with the program's stamps, the kernel
+    /// stamps a few connections, as a control.
     pub(super) fn receive_stamps(&self, slot: u32) -> ReceiveStamps {
         match self.plan.stamps {
             StampSource::Kernel => ReceiveStamps::Software,
@@ -80,7 +81,7 @@ impl Shard {
         }
     }
 
-    /// Gives a connection a request and queues it for the next system call.
+    /// Assigns a request to a connection and queues it for the next system call.
     #[inline]
     pub(super) fn begin(&mut self, slot: u32, due: DueRequest) {
         let behind = BEHIND_NS < self.clock.handled_ns().saturating_sub(due.intended_ns);
@@ -101,7 +102,7 @@ impl Shard {
             let bytes = count * request.len();
             let ahead = connection.exchanges.in_flight() * self.sending.longest;
             if bytes + ahead <= self.sending.silent_max && bytes <= request.whole_len() {
-                // The kernel says nothing of these: they leave whole, or the connection breaks.
+                // No completion follows for these: they leave completely, or the connection breaks.
                 connection.socket.give(bytes);
                 let fd = connection.socket.fd;
                 self.recording.meter().sent_bytes += bytes as u64;
@@ -117,7 +118,7 @@ impl Shard {
         self.send_next(slot);
     }
 
-    /// Sends what leaves next on this slot, from where it lies or made now; the send reports back.
+    /// Sends what leaves next on this slot, from memory or made now; the send reports back.
     pub(super) fn send_next(&mut self, slot: u32) {
         let token = self.connections.token(Op::Send, slot);
         let connection = &mut self.connections[slot];
@@ -144,13 +145,13 @@ impl Shard {
         }
     }
 
-    /// So many more bytes of what leaves on this slot have left. Returns whether all has.
+    /// Another `bytes` of the output of this slot have left. Returns true if all has.
     pub(super) fn left(&mut self, slot: u32, bytes: usize) -> bool {
         let is_whole = !self.sessions.as_mut().is_some_and(|sessions| sessions.wants_write(slot));
         match self.connections[slot].output.left(&self.plan.steps, bytes, is_whole) {
             Left::All => self.connections[slot].socket.sending = false,
             _ if self.withhold(slot) => {}
-            // If a send fell short, the next one says why.
+            // If a send was short, the next one shows why.
             Left::More => self.send_next(slot),
             Left::Rest(rest) => {
                 let fd = self.connections[slot].socket.fd;
@@ -161,9 +162,9 @@ impl Shard {
         !self.connections[slot].socket.sending
     }
 
-    /// Keeps here what follows on this slot if the lease has ended, and returns whether it has:
-    /// then the slot's send never ends, its requests are abandoned, and nothing else leaves on it.
-    /// For what leaves without being queued, which no look at the lease comes before.
+    /// Holds back further output of this slot if the lease has ended, and returns true if so: the
+    /// slot's send then never ends, its requests are abandoned, and nothing else leaves on it. For
+    /// output that leaves without being queued and so without the check of the lease.
     pub(super) fn withhold(&mut self, slot: u32) -> bool {
         let is_over = self.signals.is_leased() && self.heed_lease(self.now_ns());
         if is_over {
@@ -232,7 +233,7 @@ impl Shard {
         let socket = &self.connections[slot].socket;
         let armed = if socket.state == State::Connecting { Op::Connect } else { Op::Receive };
         let pending = [armed, Op::Send].map(|kind| self.connections.token(kind, slot));
-        // A request that nobody answered, or that was answered early, may still be on its way out.
+        // A request without an answer, or with an early one, may still be leaving.
         let may_send = socket.unanswered || socket.sending;
         self.close_session(slot);
         let fd = self.connections.close(slot);

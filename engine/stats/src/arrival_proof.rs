@@ -1,12 +1,12 @@
-//! The proof of arrivals: were requests sent as planned, by their number and their dispersion, with
-//! one line for the report.
+//! The proof of arrivals: whether requests were sent as planned, in number and dispersion, with one
+//! line for the report.
 //!
-//! That the schedule is the planned one is shown by its digest. The **sends** are held against the
+//! The digest shows that the schedule is the planned one. The **sends** are compared with the
 //! intended times of the same requests, whatever chance made of these, so chance excuses nothing.
 //! They are counted per millisecond, and their dispersion is taken about what the curve expects, so
-//! that a ramp adds none. They are bounded by the size of the effect: a generator that batches and
-//! wakes up late does shift them, by amounts that follow from its lateness, and with enough
-//! requests any shift is significant.
+//! that a ramp adds none. They are bounded by effect size: a generator that batches and wakes up
+//! late does shift them, by amounts that follow from its lateness, and with enough requests any
+//! shift is significant.
 
 use std::fmt::Write as _;
 
@@ -17,24 +17,24 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::{ArrivalStats, Dispersed};
 
-/// How far the sends' index of dispersion may be off that of the intended times of the same
-/// requests, beyond what the lateness that the plan allows explains: a twentieth of a Poisson
-/// process's index makes no queue longer that a run could tell.
+/// How far the sends' index of dispersion may be off that of the same requests' intended times,
+/// beyond what the plan's permitted lateness explains: a twentieth of a Poisson process's index
+/// lengthens no queue noticeably.
 const SENDS_EFFECT: f64 = 0.05;
-/// Standard deviations that such lateness may move the sends' index of dispersion by: one honest
-/// window length in 370 moves by more.
+/// Standard deviations by which such lateness may move the sends' index of dispersion: one honest
+/// window length in 370 exceeds this.
 const SENDS_DEVIATIONS: f64 = 3.0;
 /// Windows of the index of dispersion, ms.
 const WINDOWS_MS: [u64; 3] = [1, 10, 100];
-/// The windows that show whether constant arrivals were sent evenly: shorter ones would mostly
-/// measure lateness, longer ones would hide it.
+/// The window length that shows whether constant arrivals were sent evenly: shorter ones would
+/// mostly measure lateness, longer ones would hide it.
 const EVEN_WINDOW_MS: u64 = 10;
-/// Arrivals below which nothing is judged.
+/// The fewest arrivals to judge.
 const ARRIVALS_MIN: u64 = 100;
-/// Windows below which an index of dispersion is reported and not judged.
+/// The fewest windows whose index of dispersion is judged and not merely reported.
 const WINDOWS_MIN: u64 = 100;
 
-/// What a run was meant to offer, and what its report counted of that.
+/// The planned load of a run, and its report's counts.
 #[derive(Clone, Debug)]
 pub struct Offer {
     /// Rate over time of the whole plan.
@@ -45,13 +45,13 @@ pub struct Offer {
     pub until_ns: u64,
     /// How they were to be spaced.
     pub arrivals: plan::Arrivals,
-    /// How much of the whole was offered: the agents' shares together.
+    /// The share of the whole that was offered: the agents' shares together.
     pub fraction: f64,
     /// Requests intended in the window.
     pub intended: u64,
     /// Of these, sent before its end.
     pub sent_in_window: u64,
-    /// Of these, never sent since no connection could be had: errors, and no fault of the pace.
+    /// Of these, never sent for lack of a connection: errors, and no fault of the pace.
     pub unconnected: u64,
     /// Requests that may be between due and sent when the window ends.
     pub at_the_edge: f64,
@@ -60,32 +60,31 @@ pub struct Offer {
 /// A figure and its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
-    /// The figure; `None` when there was too little to compute it from.
+    /// The figure; `None` if there was too little data to compute it.
     pub value: Option<f64>,
-    /// The lowest and the highest that it may be; `None` if it is only reported, not judged.
+    /// The lowest and highest permitted value; `None` if it is only reported, not judged.
     pub within: Option<[f64; 2]>,
 }
 
-/// The index of dispersion of counts about what the planned rate expects, over windows of one
-/// length.
+/// The index of dispersion of counts about the expected ones, over windows of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DispersionProof {
     /// Length of a window, ms.
     pub window_ms: u64,
     /// Whole windows counted, of the last 60 s.
     pub windows: u64,
-    /// Of the requests that were sent, as intended: what `sent` is held against.
+    /// Index of the sent requests' intended times, to compare `sent` with.
     pub due: Option<f64>,
-    /// Of the same requests, as sent.
+    /// Index of the times when they were sent.
     pub sent: Figure,
 }
 
-/// A run's arrivals against those planned.
+/// A run's arrivals compared with the planned ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArrivalProof {
-    /// The process planned.
+    /// The planned process.
     pub arrivals: plan::Arrivals,
-    /// The rate planned, requests per second over all shards; the mean of one that changes.
+    /// The planned rate, requests per second over all shards; the mean if it changes.
     #[serde(rename = "rate_per_s")]
     pub rate: f64,
     /// Requests intended in the window.
@@ -96,10 +95,10 @@ pub struct ArrivalProof {
     pub dispersion: Vec<DispersionProof>,
     /// Requests sent before the end of the window, over those intended in it.
     pub sent_over_intended: Figure,
-    /// Whether there were enough arrivals to tell, and each judged figure was within its bounds.
+    /// True if there were enough arrivals to judge, and each judged figure was within its bounds.
     pub as_planned: bool,
-    /// What was not as planned, one sentence for each figure. Empty with `as_planned` false: too
-    /// few arrivals to tell.
+    /// The failures, one sentence for each figure. Empty with `as_planned` false if there were too
+    /// few arrivals.
     pub failed: Vec<String>,
 }
 
@@ -132,7 +131,7 @@ impl ArrivalStats {
 }
 
 impl Offer {
-    /// Requests per second that were to be offered, on average.
+    /// The planned requests per second, on average.
     fn per_second(&self) -> f64 {
         self.curve.mean_per_second(self.from_ns, self.until_ns) * self.fraction
     }
@@ -148,7 +147,7 @@ impl Offer {
 }
 
 impl Figure {
-    /// What is wrong with the figure; `None` when nothing is, or when it is not judged.
+    /// The figure's failure; `None` if there is none, or if it isn't judged.
     fn failure(&self, name: &str) -> Option<String> {
         let [low, high] = self.within?;
         let value = match self.value {
@@ -161,12 +160,12 @@ impl Figure {
 }
 
 impl ArrivalProof {
-    /// Whether there were too few arrivals to tell what they were.
+    /// True if there were too few arrivals to judge.
     pub fn too_few(&self) -> bool {
         self.intended < ARRIVALS_MIN
     }
 
-    /// The one line of the report: as planned, with the figures; or not, and which figure says so.
+    /// The summary line for the report: as planned, with the figures; or not, with the failed ones.
     pub fn line(&self) -> String {
         let process = match self.arrivals {
             plan::Arrivals::Poisson => format!("Poisson({}/s)", self.rate),
@@ -194,15 +193,15 @@ impl ArrivalProof {
         line
     }
 
-    /// Judges the sends by when these requests were due: fills in their bounds, `as_planned` and
-    /// `failed`.
+    /// Judges the sends by the intended times of these requests: fills in their bounds,
+    /// `as_planned` and `failed`.
     pub fn judge(&mut self, bounds: &Thresholds) {
         let quantum_ms = bounds.lateness_floor_us / 1e3;
         for DispersionProof { window_ms, windows, due, sent } in &mut self.dispersion {
             let due = due.unwrap_or(0.0);
             let within = match self.arrivals {
-                // Lateness carries a share q of the arrivals into the next of m windows.
-                // Independent of how many there are in each, that moves the index by a deviation of
+                // Lateness carries a share q of the arrivals into the next of m windows. However
+                // many arrivals each window has, that moves the index with a deviation of
                 // 2·√(2q/m).
                 plan::Arrivals::Poisson => {
                     let moved = (quantum_ms / *window_ms as f64).min(1.0);
@@ -228,7 +227,7 @@ impl ArrivalProof {
     }
 }
 
-/// A figure as people read it: four significant digits.
+/// A figure for people: four significant digits.
 fn short(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();

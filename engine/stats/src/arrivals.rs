@@ -1,5 +1,5 @@
-//! What a shard counts of its arrivals, per millisecond: when the requests that it sent were due,
-//! and when they were sent.
+//! A shard's arrival counts per millisecond: when the requests that it sent were due, and when they
+//! were sent.
 //!
 //! Memory is allocated up front, about 0.5 MB; recording allocates nothing. The judgement is in
 //! [`super::arrival_proof`].
@@ -14,7 +14,7 @@ use super::statistics::{Dispersion, index_of_dispersion};
 /// One millisecond in nanoseconds.
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// The requests that one shard sent in the window, or several after merging.
+/// The requests that one shard, or after merging several, sent in the window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ArrivalStats {
     window_ns: Range<u64>,
@@ -23,8 +23,7 @@ pub struct ArrivalStats {
 }
 
 impl ArrivalStats {
-    /// Nothing counted yet of a window, ns since the epoch of the run. All memory is allocated
-    /// here.
+    /// Empty counts for a window, ns since the epoch of the run. All memory is allocated here.
     pub fn new(window_ns: Range<u64>) -> ArrivalStats {
         ArrivalStats { window_ns, due: Milliseconds::new(), sent: Milliseconds::new() }
     }
@@ -34,37 +33,36 @@ impl ArrivalStats {
         self.window_ns.clone()
     }
 
-    /// Counts a request of the window that was sent before its end. One that was sent later would
-    /// be missing from the windows around it.
+    /// Counts a request of the window that was sent before its end. A request sent later would be
+    /// missing from the windows around it.
     ///
     /// # Panics
-    /// When either moment lies before the window.
+    /// If either time lies before the window.
     #[inline]
     pub fn record(&mut self, intended_ns: u64, sent_ns: u64) {
         self.due.add(self.ms(intended_ns));
         self.sent.add(self.ms(sent_ns));
     }
 
-    /// The millisecond of a moment, counted from the start of the window.
+    /// The millisecond of a time, counted from the start of the window.
     fn ms(&self, at_ns: u64) -> u64 {
-        assert!(self.window_ns.start <= at_ns, "the moment lies before the window");
+        assert!(self.window_ns.start <= at_ns, "the time lies before the window");
         (at_ns - self.window_ns.start) / MILLISECOND_NS
     }
 
     /// Adds another shard's arrivals: counts of the same millisecond add up. Exact, in any order.
     ///
     /// # Panics
-    /// When the windows differ.
+    /// If the windows differ.
     pub fn merge(&mut self, other: &ArrivalStats) {
         assert_eq!(self.window_ns, other.window_ns, "shards share one window");
         self.due.merge(&other.due);
         self.sent.merge(&other.sent);
     }
 
-    /// The indices of dispersion of the requests as they were due and as they were sent, over the
-    /// whole windows of `length_ms` in the last minute before `until_ns`, and how many these are.
-    /// `expected`: how many arrivals there are between two moments on average, or as many in
-    /// proportion.
+    /// The indices of dispersion of the requests as due and as sent, over the whole windows of
+    /// `length_ms` in the last minute before `until_ms`, with the number of windows. `expected`
+    /// gives the mean number of arrivals between two times, or a number proportional to it.
     pub(super) fn dispersion(
         &self,
         length_ms: u64,
@@ -94,9 +92,9 @@ impl ArrivalStats {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Dispersed {
     pub(super) windows: u64,
-    /// Of the requests that were sent, as they were due; `None` if there were none, or one window.
+    /// Of the sent requests' intended times; `None` if there were none, or only one window.
     pub(super) due: Option<f64>,
-    /// Of the same, as they were sent.
+    /// Of the times when they were sent.
     pub(super) sent: Option<f64>,
 }
 
@@ -118,7 +116,7 @@ mod tests {
         let over = |until_ns| arrivals.dispersion(1, until_ns, |_, _| 1.0);
         let Dispersed { windows, due, sent } = over(8_000_000);
         assert_eq!((windows, due), (3, Some(0.0)));
-        // Two in three windows: their variance is 1/3, their mean 2/3.
+        // Two of every three windows: their variance is 1/3, their mean 2/3.
         assert!((sent.expect("sends") - 0.5).abs() < 1e-12, "{sent:?}");
         assert_eq!(over(90_000_000), over(8_000_000), "a window has an end");
         let stopped = Dispersed { windows: 1, due: None, sent: None };
@@ -128,7 +126,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "before the window")]
-    fn a_moment_before_the_window_is_refused() {
+    fn a_time_before_the_window_is_refused() {
         ArrivalStats::new(10..1_000).record(9, 20);
     }
 

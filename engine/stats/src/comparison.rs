@@ -1,11 +1,11 @@
 //! Compares two samples: the ratio of their quantiles and the difference of their shares, each with
-//! an interval that holds where values depend on each other.
+//! an interval that holds even if values depend on each other.
 //!
 //! A quantile's own interval comes from ranks by pieces ([`super::interval`]), so it follows the
-//! dependence within each side, needs no density and isn't symmetric where the distribution isn't.
-//! The interval of a ratio is made of the two by **MOVER** (method of variance estimates recovery;
-//! Zou and Donner, *Statistics in Medicine* 27, 2008) on the logarithms: with a and b the
-//! logarithms of the quantiles, in [l_a, u_a] and [l_b, u_b], and d = b − a,
+//! dependence within each side, needs no density and is as asymmetric as the distribution. The
+//! interval of a ratio combines the two by **MOVER** (method of variance estimates recovery; Zou
+//! and Donner, *Statistics in Medicine* 27, 2008) on the logarithms: with a and b the logarithms of
+//! the quantiles, in [l_a, u_a] and [l_b, u_b], and d = b − a,
 //!
 //! L = d − √((b − l_b)² + (u_a − a)²), U = d + √((u_b − b)² + (a − l_a)²).
 //!
@@ -13,8 +13,8 @@
 //! 1998, method 10). Rejected: a block bootstrap over seconds, whose draws of a p99.9 repeat the
 //! few slowest requests, and which would give another answer each time.
 //!
-//! The two sides are independent: they are of different runs. What differs between runs of one
-//! target is in no interval of two runs; only several runs a side show it.
+//! The two sides are independent, since they are different runs. Differences between runs of one
+//! target are in no interval of two runs; only several runs per side show them.
 
 use hdrhistogram::Histogram;
 
@@ -24,7 +24,7 @@ use super::ratio::share_interval_at;
 use super::statistics::normal_point;
 use crate::distribution::Distribution;
 
-/// How often a change is found that is called just large enough to be: in four comparisons of five.
+/// The probability of detecting a change that counts as just detectable: four comparisons in five.
 pub(super) const POWER: f64 = 0.8;
 
 /// One of the two samples.
@@ -36,24 +36,24 @@ pub struct Sample<'a> {
     pub pieces: &'a Pieces<Histogram<u64>>,
 }
 
-/// The ratio of a figure of two sides, the second over the first.
+/// The ratio of two sides' values, the second over the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// The figure on either side: a quantile, µs; of pairs the geometric mean, in their unit.
+    /// The value of each side: a quantile, µs; for pairs the geometric mean, in their unit.
     pub values: [f64; 2],
     /// The ratio.
     pub ratio: f64,
-    /// The ends of its interval, where they are known.
+    /// The ends of its interval, if known.
     pub interval: [Option<f64>; 2],
-    /// The smallest ratio above 1 that such samples, or so many pairs scattered like these, show
-    /// four times in five, beyond a margin of nothing.
+    /// The smallest ratio above 1 that such samples, or as many pairs with this scatter, detect
+    /// four times in five, with a margin of zero.
     pub shows: Option<f64>,
-    /// How long the windows would have to be where they are too short for an end, s.
+    /// How long the windows would have to be, s, if they are too short for an end.
     pub needed_s: Option<f64>,
 }
 
-/// The ratio of the samples' quantiles `q`, whose interval is wrong with a probability of `error`;
-/// `None` if a side has no value, or 0 ns, there.
+/// The ratio of the samples' quantiles `q`, with an interval that is wrong with probability
+/// `error`; `None` if a side has no value, or 0 ns, there.
 pub fn quantile_ratio(before: Sample<'_>, after: Sample<'_>, q: f64, error: f64) -> Option<Ratio> {
     let [a, b] = [before, after].map(|side| logarithms(side, q, error));
     let (a, b) = (a?, b?);
@@ -72,7 +72,7 @@ pub fn quantile_ratio(before: Sample<'_>, after: Sample<'_>, q: f64, error: f64)
     })
 }
 
-/// The logarithm of a quantile, and how far down and up it may be.
+/// The logarithm of a quantile, and how far it may be off below and above.
 struct Logarithm {
     value_ns: u64,
     at: f64,
@@ -107,18 +107,18 @@ fn logarithms(side: Sample<'_>, q: f64, error: f64) -> Option<Logarithm> {
     })
 }
 
-/// How many of what happened count: the part, the whole, and both by pieces of the run.
+/// A count and its total, both also by pieces of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// What counts.
+    /// The count.
     pub part: u64,
-    /// All.
+    /// The total.
     pub whole: u64,
-    /// Both, by pieces of the runs; `None` of what happens independently.
+    /// Both by pieces of the runs; `None` for independent events.
     pub pieces: Option<&'a Pieces<(u64, u64)>>,
 }
 
-/// The difference of two shares, the second less the first.
+/// The difference of two shares, the second minus the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShareDifference {
     /// Both shares.
@@ -129,8 +129,8 @@ pub struct ShareDifference {
     pub interval: [f64; 2],
 }
 
-/// The difference of two shares, whose interval is wrong with a probability of `error`; `None` if
-/// there is nothing on a side, or a side's runs are too short.
+/// The difference of two shares, with an interval that is wrong with probability `error`; `None` if
+/// a side's total is 0, or its runs are too short.
 pub fn share_difference(before: Part<'_>, after: Part<'_>, error: f64) -> Option<ShareDifference> {
     let known = |side: Part<'_>| {
         let ends = share_interval_at(side.part, side.whole, side.pieces, error / 2.0).ok()?;
@@ -165,13 +165,13 @@ mod tests {
         }
     }
 
-    /// A number from 0 to 1, another for each seed.
+    /// A number from 0 to 1 for each seed.
     fn unit(seed: u64) -> f64 {
         mix(seed) as f64 / u64::MAX as f64
     }
 
     /// A run of `seconds` at 200 requests per second, of 5 to 6 ms. In each second all of them take
-    /// longer by up to `together`, a share, so that they depend on each other; every hundredth
+    /// longer by up to the share `together`, so that they depend on each other; every hundredth
     /// takes twice as long, times `tail`.
     fn run(seed: u64, seconds: u64, together: f64, tail: f64) -> Run {
         let mut whole = Distribution::new();
@@ -193,7 +193,7 @@ mod tests {
         Run(whole, pieces)
     }
 
-    /// Of so many comparisons of runs of one target: how many intervals leave 1 out.
+    /// How many of these comparisons of runs of one target have an interval without 1.
     fn false_calls(pairs: u64, together: f64, q: f64, error: f64) -> u64 {
         let calls = (0..pairs).filter(|pair| {
             let (a, b) = (run(2 * pair, 40, together, 1.0), run(2 * pair + 1, 40, together, 1.0));
@@ -205,9 +205,9 @@ mod tests {
     }
 
     #[test]
-    fn intervals_leave_one_out_as_rarely_as_they_say() {
-        // Of 100 comparisons that are wrong one time in twenty, more than 12 would be beyond chance
-        // (one time in 600).
+    fn intervals_leave_one_out_as_rarely_as_stated() {
+        // Of 100 comparisons that are each wrong one time in twenty, more than 12 would be beyond
+        // chance (one time in 600).
         for (together, q) in [(0.0, 0.5), (0.0, 0.99), (0.3, 0.5), (0.3, 0.99)] {
             let calls = false_calls(100, together, q, 0.05);
             assert!(calls <= 12, "{together} together at {q}: {calls} of 100");
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn twenty_pairs_of_one_target_and_a_tail_that_takes_a_tenth_longer() {
-        // As a comparison asks: eight figures, all of them right 99 times in 100.
+        // As in a comparison: eight figures, all of them right 99 times in 100.
         let quantiles = PERCENTILES.map(|quantile| quantile.q);
         let error = 0.01 / 8.0;
         let calls = |a: &Run, b: &Run| {
@@ -242,8 +242,8 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_shows_is_found_four_times_in_five() {
-        // What one pair shows is itself uncertain: the median of pairs.
+    fn a_detectable_change_is_found_four_times_in_five() {
+        // The detectable ratio of one pair is itself uncertain: the median of pairs is used.
         let mut shows: Vec<f64> = (0..20_u64)
             .filter_map(|pair| {
                 let (a, b) = (run(2 * pair, 60, 0.1, 1.0), run(2 * pair + 1, 60, 0.1, 1.0));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_that_of_both_sides_together() {
+    fn the_interval_combines_both_sides() {
         let (a, b) = (run(7, 40, 0.0, 1.0), run(8, 40, 0.0, 1.0));
         let found = quantile_ratio(a.sample(), b.sample(), 0.5, 0.05).expect("values");
         let ends = |run: &Run| {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_difference_of_shares_is_near_the_textbooks() {
+    fn the_difference_of_shares_is_close_to_the_textbooks() {
         // 56 of 70 against 48 of 80: 0.2, from 0.0524 to 0.3339 by Wilson's intervals (Newcombe's
         // example). Clopper and Pearson's are a little wider.
         let part = |part, whole| Part { part, whole, pieces: None };

@@ -1,4 +1,4 @@
-//! Latency distributions: an HdrHistogram with exact minimum, maximum and mean beside it.
+//! Latency distributions: an HdrHistogram plus the exact minimum, maximum and mean.
 //!
 //! Memory is allocated up front. A value beyond the range is counted as overflow, never clamped
 //! into the histogram, which would hide it.
@@ -20,20 +20,20 @@ const DIGEST_BYTES: usize = 16;
 /// Significant decimal digits of a histogram.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Significant decimal digits of the latencies of one interval of a run.
+/// Significant decimal digits of an interval's latencies.
 pub const INTERVAL_DIGITS: u8 = 2;
-/// Significant decimal digits of the receive lateness of one interval of a run.
+/// Significant decimal digits of an interval's receive lateness.
 pub const LATENESS_DIGITS: u8 = 1;
 
 /// An empty histogram with this many digits for one interval of a run.
 pub fn interval_histogram(digits: u8) -> Histogram<u64> {
     let mut histogram = empty(digits);
-    // Touches every page now: memory must not grow during the run.
+    // Touches every page now, since memory mustn't grow during the run.
     histogram.reset();
     histogram
 }
 
-/// The histogram with this many digits that a document's text holds.
+/// Decodes the histogram with this many digits from a document's text.
 ///
 /// # Errors
 /// The text is anything else.
@@ -57,7 +57,7 @@ pub struct Distribution {
     sum_ns: u128,
 }
 
-/// A distribution outside of a recorder.
+/// A serialized distribution.
 #[derive(Serialize, Deserialize)]
 struct State {
     histogram: Encoded,
@@ -74,7 +74,7 @@ impl From<Distribution> for State {
     }
 }
 
-/// What a distribution outside of a recorder can be wrong about.
+/// The problems of a serialized distribution.
 #[derive(Debug, thiserror::Error)]
 enum NotADistribution {
     #[error(transparent)]
@@ -120,7 +120,7 @@ impl Distribution {
         }
     }
 
-    /// The distribution that a document describes, without its sum, which no document has.
+    /// The distribution described by a document, without its sum, which documents don't have.
     pub fn of_document(
         histogram: Histogram<u64>,
         overflow: u64,
@@ -158,7 +158,7 @@ impl Distribution {
         self.sum_ns += u128::from(value_ns) * u128::from(count);
     }
 
-    /// Adds all of another distribution: exact, in any order.
+    /// Adds another distribution; exact, in any order.
     pub fn merge(&mut self, other: &Distribution) {
         self.histogram.add(&other.histogram).expect("both have the same bounds");
         self.overflow += other.overflow;
@@ -167,12 +167,12 @@ impl Distribution {
         self.sum_ns += other.sum_ns;
     }
 
-    /// Values recorded, those beyond the range included.
+    /// The number of recorded values, including those beyond the range.
     pub fn count(&self) -> u64 {
         self.histogram.len() + self.overflow
     }
 
-    /// Values beyond [`VALUE_MAX_NS`], which the histogram doesn't hold.
+    /// The number of values beyond [`VALUE_MAX_NS`], which the histogram doesn't hold.
     pub fn overflow(&self) -> u64 {
         self.overflow
     }
@@ -182,7 +182,7 @@ impl Distribution {
         (0 < self.count()).then_some(self.min_ns)
     }
 
-    /// The largest value, exact, beyond the range too; `None` when empty.
+    /// The largest value, exact, even beyond the range; `None` when empty.
     pub fn max_ns(&self) -> Option<u64> {
         (0 < self.count()).then_some(self.max_ns)
     }
@@ -199,7 +199,7 @@ impl Distribution {
     }
 
     /// The value at quantile `q` in [0, 1], by rank `⌈q·n⌉` over all values: the upper edge of its
-    /// histogram bucket, held within the exact minimum and maximum. A rank among the overflow gives
+    /// histogram bucket, clamped to the exact minimum and maximum. A rank among the overflow gives
     /// [`VALUE_MAX_NS`], a lower bound. `None` when empty.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
         let count = self.count();
@@ -221,9 +221,9 @@ impl Distribution {
         unreachable!("the rank is at most the histogram's count")
     }
 
-    /// A digest of what was counted, hexadecimal: the first half of the SHA-256 of, for each bucket
-    /// with values and in rising order, its lowest value and its count, and of the overflow, each
-    /// of 8 bytes, little endian. However parts were added up, it is the same.
+    /// A digest of the counts, hexadecimal: the first half of the SHA-256 of, for each bucket with
+    /// values in ascending order, its lowest value and its count, followed by the overflow, each as
+    /// 8 bytes, little endian. It doesn't depend on how parts were added up.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
         for bucket in self.histogram.iter_recorded() {
@@ -246,8 +246,8 @@ impl AddAssign for Distribution {
     }
 }
 
-/// How many requests a closed loop left out, whose response times these are: during a response that
-/// takes k median times, a user who comes at the median pace would have sent k − 1 more.
+/// How many requests a closed loop with these response times left out: during a response that takes
+/// k median times, a user at the median pace would have sent k − 1 more.
 pub fn omitted(responses: &Histogram<u64>) -> u64 {
     let typical_ns = responses.value_at_quantile(0.5).max(1);
     responses.iter_recorded().fold(0, |sum: u64, bucket| {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_contradict_each_other_are_no_distribution() {
+    fn figures_that_contradict_each_other_are_refused() {
         let mut distribution = Distribution::new();
         (5_000..5_010).for_each(|value_ns| distribution.record(value_ns));
         let is_one = |change: fn(&mut State)| {

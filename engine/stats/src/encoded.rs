@@ -1,6 +1,6 @@
-//! A histogram as bytes, for a recorder that crosses a border: HdrHistogram V2, not deflated, whose
-//! length bounds what reading it costs. And as the text of a document: V2 deflate, base64, of which
-//! no more is inflated than such a histogram can have.
+//! A histogram as bytes, for a recorder that is sent elsewhere: HdrHistogram V2, not deflated,
+//! whose length bounds the cost of reading it. And as text in a document: V2 deflate, base64,
+//! inflated to no more than such a histogram can have.
 
 use std::io::Read as _;
 
@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 /// Bytes before the counts: the format's cookie, the length of what follows the header, an offset,
 /// digits, bounds and a ratio.
 const HEADER_BYTES: usize = 40;
-/// Where that length is.
+/// The position of that length.
 const LENGTH_AT: std::ops::Range<usize> = 4..8;
 
-/// What a deflated one begins with, before the length of what follows.
+/// The cookie of a deflated histogram, before the length of what follows.
 const DEFLATED_COOKIE: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
-/// Bytes that a count takes at most.
+/// The most bytes of a count.
 const COUNT_BYTES_MAX: usize = 9;
 
 /// A histogram's bytes.
@@ -53,11 +53,11 @@ impl Encoded {
         Encoded(bytes)
     }
 
-    /// The histogram, with the digits and bounds of `like`, that these bytes are. What they claim
-    /// is checked before any memory is taken for it.
+    /// Decodes the histogram, which must have the digits and bounds of `like`. The claims in its
+    /// header are checked before any memory is allocated.
     ///
     /// # Errors
-    /// They are anything else.
+    /// The bytes are anything else.
     pub fn decode(&self, like: &Histogram<u64>) -> Result<Histogram<u64>, NotLike> {
         let Encoded(bytes) = self;
         let other = NotLike::new(like);
@@ -73,13 +73,13 @@ impl Encoded {
     }
 }
 
-/// What is wrong with a text that should hold a histogram.
+/// The problem with a text that should hold a histogram.
 #[derive(Debug, thiserror::Error)]
 pub enum HistogramError {
     /// It isn't base64.
     #[error(transparent)]
     Text(#[from] base64::DecodeError),
-    /// What follows isn't deflated.
+    /// Its content isn't deflated.
     #[error("not deflated ({0})")]
     Deflated(#[from] std::io::Error),
     /// Its bytes aren't a histogram of this range and precision.
@@ -96,7 +96,7 @@ pub fn to_text(histogram: &Histogram<u64>) -> String {
     BASE64.encode(bytes)
 }
 
-/// The histogram, with the digits and bounds of `like`, that a document's text holds.
+/// Decodes the histogram from a document's text; it must have the digits and bounds of `like`.
 ///
 /// # Errors
 /// The text is anything else.
@@ -111,7 +111,7 @@ pub(super) fn from_text(
         is_long.then_some(deflated)
     });
     let deflated = deflated.ok_or_else(|| NotLike::new(like))?;
-    // A few bytes may inflate to a thousand times as many, so what is too long stays cut short.
+    // A few bytes may inflate to a thousand times as many, so longer content stays truncated.
     let most = HEADER_BYTES + COUNT_BYTES_MAX * like.distinct_values();
     let mut inflated = Vec::new();
     ZlibDecoder::new(deflated).take(most as u64).read_to_end(&mut inflated)?;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_the_histogram_that_it_was_made_of() {
+    fn a_text_is_decoded_to_the_histogram_that_was_encoded() {
         for digits in [2, 3] {
             let mut histogram = empty(digits);
             (1..1_000).for_each(|value| histogram.record(value * 1_000).expect("in range"));

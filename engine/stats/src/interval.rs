@@ -1,5 +1,5 @@
-//! Confidence intervals of percentiles: 95 %, from ranks, by pieces of the run since samples depend
-//! on each other.
+//! Confidence intervals of percentiles: 95 %, from ranks, by pieces of the run, since samples
+//! depend on each other.
 //!
 //! Of n **independent** samples the number below the true quantile p is binomial, so the true
 //! quantile lies between the values at ranks `np − z·√(np(1−p))` and `np + 1 + z·√(np(1−p))`,
@@ -7,14 +7,13 @@
 //! Computer and Communication Systems*, theorem 2.1).
 //!
 //! Samples of a service that queues or stalls are not independent: one stall makes hundreds slow at
-//! once. Then the deviation of the rank comes from the pieces of the run ([`super::pieces`]), whose
-//! sums are what piece b has below the pooled quantile beyond its share, X_b − p·n_b. This is
-//! Woodruff's interval (*JASA* 47, 1952) with pieces as clusters. It turns the uncertainty of a
-//! *rank* into values only at the end, so it needs no density, follows a distribution that jumps,
-//! and is not symmetric where that isn't. Rejected: the jackknife, which is inconsistent for
-//! quantiles unless the pieces left out are large; and averaging the quantiles of the pieces, which
-//! is biased where a piece has few samples beyond the quantile, and blind to a stall that hits one
-//! piece in ten.
+//! once. The deviation of the rank then comes from the pieces of the run ([`super::pieces`]), whose
+//! sums are each piece's excess below the pooled quantile, X_b − p·n_b. This is Woodruff's interval
+//! (*JASA* 47, 1952) with pieces as clusters. It turns the uncertainty of a *rank* into values only
+//! at the end, so it needs no density, follows a distribution that jumps, and is as asymmetric as
+//! the distribution. Rejected: the jackknife, which is inconsistent for quantiles unless the pieces
+//! left out are large; and averaging the quantiles of the pieces, which is biased if a piece has
+//! few samples beyond the quantile, and blind to a stall that hits one piece in ten.
 
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
@@ -25,7 +24,7 @@ use super::statistics::{chi_squared_point, normal_point};
 use crate::distribution::{Distribution, VALUE_MAX_NS, rank};
 use crate::quantiles::{PERCENTILES, WITH_INTERVAL};
 
-/// Two-sided 5 % point of the normal distribution, as the sample sizes are usually given with.
+/// Two-sided 5 % point of the normal distribution, in the precision usual for sample sizes.
 pub(super) const NORMAL_5_PERCENT: f64 = 1.96;
 /// The 95 % confidence interval of a quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,23 +35,24 @@ pub struct Interval {
     pub high_ns: u64,
 }
 
-/// How an interval was found.
+/// The method of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// From the spread between consecutive pieces of the run; holds where samples depend on each
+    /// From the spread between consecutive pieces of the run; valid if samples depend on each
     /// other.
     Batches,
     /// From ranks, since the run's samples don't depend on each other.
     OrderStatistics,
 }
 
-/// What an interval lacks, in the unit that cures it.
+/// What an interval lacks, in the unit of its cure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Missing {
-    /// So many samples: its ranks lie beyond those there are, even if they were independent.
+    /// This many samples: its ranks would exceed the existing ones even if they were independent.
     Samples(u64),
-    /// A window of so many seconds: what the samples depend on lasts too long for this one.
+    /// A window of this many seconds: the samples depend on something that lasts too long for this
+    /// one.
     Seconds(f64),
 }
 
@@ -63,7 +63,7 @@ impl From<TooShort> for Missing {
 }
 
 /// The fewest independent samples for which quantile `p`, strictly between 0 and 1, has an
-/// interval: both ranks among the samples.
+/// interval: both ranks are among the samples.
 pub fn needed(p: f64) -> u64 {
     needed_with(p, NORMAL_5_PERCENT)
 }
@@ -76,8 +76,8 @@ pub fn needed(p: f64) -> u64 {
 )]
 fn needed_with(p: f64, width: f64) -> u64 {
     assert!(0.0 < p && p < 1.0, "a quantile lies between 0 and 1");
-    // With x samples expected on a side, either condition is x − width·√(x·(1 − share)) ≥ 1, share
-    // that of the side.
+    // With x samples expected on a side, either condition is x − width·√(x·(1 − share)) ≥ 1, where
+    // share is that of the side.
     let side = |share: f64| {
         let half = width * (1.0 - share).sqrt() / 2.0;
         (half + (half * half + 1.0).sqrt()).powi(2) / share
@@ -87,8 +87,8 @@ fn needed_with(p: f64, width: f64) -> u64 {
 
 /// Whether samples depend on each other: the pieces of the run differ at one of the usual quantiles
 /// by more than those of independent samples do once in 100 runs. Each of k quantiles with enough
-/// samples is tested at one in 100·k (Bonferroni). `None` when the run is too short or has too few
-/// samples to tell.
+/// samples is tested at one in 100·k (Bonferroni). `None` if the run is too short or has too few
+/// samples.
 pub fn dependent(pieces: &Pieces<Histogram<u64>>) -> Option<bool> {
     let pooled = pooled(pieces.iter());
     let known: Vec<f64> = PERCENTILES[..WITH_INTERVAL]
@@ -106,7 +106,7 @@ pub fn dependent(pieces: &Pieces<Histogram<u64>>) -> Option<bool> {
     known.into_iter().filter_map(exceeds).reduce(|one, other| one || other)
 }
 
-/// All samples of the pieces pooled, each as the highest value of its bucket.
+/// All samples of the pieces, pooled, each as the highest value of its bucket.
 pub(super) fn pooled<'a>(pieces: impl Iterator<Item = &'a Histogram<u64>>) -> Distribution {
     let mut pooled = Distribution::new();
     for piece in pieces {
@@ -120,8 +120,7 @@ pub(super) fn pooled<'a>(pieces: impl Iterator<Item = &'a Histogram<u64>>) -> Di
 }
 
 /// The interval of quantile `p` of `pooled`, whose samples the `pieces` hold in the order of the
-/// run. Pieces without a sample are allowed. It is never narrower than independent samples would
-/// make it.
+/// run. Pieces without a sample are allowed. It is never narrower than for independent samples.
 ///
 /// # Errors
 /// What it lacks.
@@ -136,17 +135,17 @@ pub fn interval(
 /// The interval of quantile `p` of independent samples.
 ///
 /// # Errors
-/// How many samples it takes.
+/// The number of samples it takes.
 pub(crate) fn interval_by_ranks(pooled: &Distribution, p: f64) -> Result<Interval, Missing> {
     by_width(pooled, p, NORMAL_5_PERCENT, |width| Missing::Samples(needed_with(p, width))).both()
 }
 
-/// The ends of an interval, each where its rank lies among the samples.
+/// The ends of an interval, each if its rank is among the samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ends {
-    /// Lower end, ns: the quantile lies below with a probability of 2.5 %.
+    /// Lower end, ns: the quantile is below it with a probability of 2.5 %.
     pub low_ns: Option<u64>,
-    /// Upper end, ns: the quantile lies above with a probability of 2.5 %.
+    /// Upper end, ns: the quantile is above it with a probability of 2.5 %.
     pub high_ns: Option<u64>,
     /// What the unknown ends lack.
     pub missing: Option<Missing>,
@@ -161,9 +160,9 @@ impl Ends {
     }
 }
 
-/// The ends of the 95 % interval of quantile `p`, as `interval` finds both. Of a queue that grows
-/// all the time, the last second of a run holds every slow request: no rank is high enough for an
-/// upper end, and there is a lower one.
+/// The ends of the 95 % interval of quantile `p`, as in `interval`, but each on its own. If a queue
+/// grows all the time, every slow request is in the last second of the run: no rank is high enough
+/// for an upper end, but there is a lower one.
 pub fn ends(pooled: &Distribution, pieces: &Pieces<Histogram<u64>>, p: f64) -> Ends {
     ends_with(pooled, pieces, p, TAIL, NORMAL_5_PERCENT)
 }
@@ -178,7 +177,7 @@ pub(super) fn ends_at(
     ends_with(pooled, pieces, p, tail, normal_point(tail))
 }
 
-/// The same; `independent` is the normal distribution's point of the tail.
+/// The same; `independent` is the normal distribution's point for the tail.
 fn ends_with(
     pooled: &Distribution,
     pieces: &Pieces<Histogram<u64>>,
@@ -202,7 +201,7 @@ fn ends_with(
     }
 }
 
-/// The ends by the deviation of the rank, as a multiple of that of independent samples.
+/// The ends, given the deviation of the rank as a multiple of that of independent samples.
 fn by_width(
     pooled: &Distribution,
     p: f64,
@@ -227,7 +226,7 @@ fn by_width(
     }
 }
 
-/// What each piece has below quantile `p` beyond its share.
+/// Each piece's excess below quantile `p`.
 fn excess(pooled: &Distribution, pieces: &Pieces<Histogram<u64>>, p: f64) -> Pieces<f64> {
     if pooled.count() == 0 {
         return pieces.map(|_| 0.0);
@@ -237,14 +236,13 @@ fn excess(pooled: &Distribution, pieces: &Pieces<Histogram<u64>>, p: f64) -> Pie
     let sum = |of: fn(&Sides) -> f64| sides.iter().map(of).sum::<f64>();
     let (below, within) = (sum(|sides| sides.below), sum(|sides| sides.within));
     let count = sum(|sides| sides.count);
-    // The bucket may hold most of all samples, where a service answers in constant time: the same
-    // share of each piece's part of it counts as below, so that the shares of all pieces add up to
-    // p.
+    // The bucket may hold most of all samples if a service answers in constant time: the same share
+    // of each piece's part of it counts as below, so that the shares of all pieces add up to p.
     let share = ((p * count - below) / within.max(1.0)).clamp(0.0, 1.0);
     sides.map(|sides| sides.below + share * sides.within - p * sides.count)
 }
 
-/// How many samples of a piece lie below the pooled quantile's bucket and within it.
+/// How many samples of a piece lie below the pooled quantile's bucket, and within it.
 struct Sides {
     below: f64,
     within: f64,
@@ -252,9 +250,8 @@ struct Sides {
 }
 
 impl Sides {
-    /// `bucket_ns` is a value of the pooled bucket. The piece's own buckets may be wider: what
-    /// counts as within is all of the one that holds the value, and what counts as below ends where
-    /// that one begins.
+    /// `bucket_ns` is a value in the pooled bucket. The piece's own buckets may be wider: "within"
+    /// is the whole bucket that holds the value, and "below" ends where that begins.
     fn of(piece: &Histogram<u64>, bucket_ns: u64) -> Sides {
         let below_ns = piece.lowest_equivalent(bucket_ns).checked_sub(1);
         let below = below_ns.map_or(0, |high| piece.count_between(0, high));
@@ -267,8 +264,8 @@ impl Sides {
 }
 
 /// Lowest and highest value of the bucket that holds the sample of a rank from 1 to the count,
-/// within the exact minimum and maximum. Beyond the range it is only known to lie between the end
-/// of the range and the maximum.
+/// clamped to the exact minimum and maximum. A sample beyond the range is only known to lie between
+/// the end of the range and the maximum.
 fn bucket_at(distribution: &Distribution, rank: u64) -> (u64, u64) {
     let histogram = distribution.histogram();
     let (min_ns, max_ns) =

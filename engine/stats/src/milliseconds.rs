@@ -7,10 +7,10 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// The stretch before the end of a run whose windows are looked at, 60 s.
+/// The stretch before the end of a run whose windows are evaluated, 60 s.
 const LOOKED_AT_MS: u64 = 60_000;
-/// How many of the latest milliseconds are kept: that stretch, and a second within which agents
-/// that are stopped may end apart.
+/// How many of the latest milliseconds are kept: that stretch, plus a second, since agents that are
+/// stopped may end up to that far apart.
 const KEPT_MS: u64 = LOOKED_AT_MS + 1_000;
 
 /// Counts per millisecond. Slot `ms % KEPT_MS` belongs to the one kept millisecond with that
@@ -23,15 +23,15 @@ pub(super) struct Milliseconds {
     next_ms: u64,
 }
 
-/// The counts outside of a recorder.
+/// The serialized counts.
 #[derive(Serialize, Deserialize)]
 struct State {
-    /// Of the kept milliseconds, in order.
+    /// Counts of the kept milliseconds, in order.
     counts: Vec<u32>,
     next_ms: u64,
 }
 
-/// Counts that aren't those of the milliseconds kept.
+/// Counts whose number doesn't match the milliseconds kept.
 #[derive(Debug, thiserror::Error)]
 #[error("{counts} counts of milliseconds up to number {next_ms}")]
 struct NotTheKept {
@@ -67,7 +67,7 @@ impl Default for Milliseconds {
 }
 
 impl Milliseconds {
-    /// Nothing counted; all memory is allocated here.
+    /// Empty counts; all memory is allocated here.
     pub(super) fn new() -> Milliseconds {
         Milliseconds { slots: vec![0; slot(KEPT_MS - 1) + 1].into_boxed_slice(), next_ms: 0 }
     }
@@ -98,12 +98,12 @@ impl Milliseconds {
         }
     }
 
-    /// Events of window `window` of those of `length_ms`.
+    /// The number of events in window `window` of those of `length_ms`.
     pub(super) fn window(&self, window: u64, length_ms: u64) -> u64 {
         (window * length_ms..(window + 1) * length_ms).map(|ms| self.count(ms)).sum()
     }
 
-    /// Events of a kept millisecond; none of one that was not reached yet.
+    /// The number of events in a kept millisecond; 0 if it hasn't been reached yet.
     fn count(&self, ms: u64) -> u64 {
         let kept = self.oldest_ms()..self.next_ms;
         if kept.contains(&ms) { u64::from(self.slots[slot(ms)]) } else { 0 }
@@ -118,9 +118,9 @@ impl Milliseconds {
     }
 }
 
-/// The windows of `length_ms` that lie within the last minute before `until_ms`, where a run ended.
-/// Windows are aligned to the start; one that is cut off at either end would be undercounted, so it
-/// is left out.
+/// The windows of `length_ms` within the last minute before `until_ms`, where a run ended. Windows
+/// are aligned to the start; one that is cut off at either end would be undercounted, so it is left
+/// out.
 pub(super) fn whole_windows(length_ms: u64, until_ms: u64) -> Range<u64> {
     until_ms.saturating_sub(LOOKED_AT_MS).div_ceil(length_ms)..until_ms / length_ms
 }
@@ -143,7 +143,7 @@ mod tests {
         counted
     }
 
-    /// The counts of the windows of a run that ended then.
+    /// The counts of the windows of a run that ended at this time.
     fn windows(counted: &Milliseconds, length_ms: u64, until_ms: u64) -> Vec<u64> {
         whole_windows(length_ms, until_ms).map(|at| counted.window(at, length_ms)).collect()
     }
@@ -153,7 +153,7 @@ mod tests {
         let counted = filled(&[0, 3, 9, 10, 11, 25]);
         assert_eq!(windows(&counted, 10, 30), [3, 2, 1]);
         assert_eq!(windows(&counted, 10, 29), [3, 2], "the last is cut off");
-        assert_eq!(windows(&counted, 10, 40), [3, 2, 1, 0], "an idle window is a window");
+        assert_eq!(windows(&counted, 10, 40), [3, 2, 1, 0], "an idle window counts");
         assert_eq!(windows(&counted, 1, 4), [1, 0, 0, 1]);
     }
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_kept_is_not_counted() {
+    fn dropped_milliseconds_are_not_counted() {
         let counted = filled(&[0, 1, 99, KEPT_MS]);
         assert_eq!(counted.oldest_ms(), 1);
         assert_eq!(counted.window(0, 100), 2);

@@ -1,23 +1,23 @@
-//! Compares two sides that were measured in turn: the ratio of a figure, of which each side has a
-//! value in every pair, and the difference of a share.
+//! Compares two sides that were measured in turn: the ratio of a figure with one value per side in
+//! every pair, and the difference of a share.
 //!
-//! The members of a pair were measured one right after the other, so what drifts on the machine is
-//! in both and leaves their ratio alone. With d_i the logarithm of the second value of pair i over
-//! the first, d̄ their mean and s their standard deviation, the interval of the ratio is Student's
-//! (*Biometrika* 6, 1908): exp(d̄ ± t·s/√n), t with n−1 degrees of freedom. That of a difference of
-//! shares is the same of the differences themselves, but never narrower than independent requests
-//! would make it: pairs without an error have no scatter, and errors may come all the same.
+//! The members of a pair were measured one right after the other, so drift of the machine affects
+//! both and cancels in their ratio. With d_i the logarithm of the second value of pair i over the
+//! first, d̄ their mean and s their standard deviation, the interval of the ratio is Student's
+//! (*Biometrika* 6, 1908): exp(d̄ ± t·s/√n), t with n−1 degrees of freedom. For a difference of
+//! shares it is the same of the differences themselves, but never narrower than for independent
+//! requests: pairs without an error have no scatter, and errors may come all the same.
 //!
 //! If nothing changed, either member of a pair may be the larger one: the d_i are symmetric about
 //! 0, whatever the distribution of latencies. Student's interval then leaves 0 out hardly more
-//! often than it says, and where values far out are frequent, less often (Efron, *JASA* 64, 1969).
-//! Rejected: Wilcoxon's signed ranks, which need no more than that symmetry, but can't show
-//! anything by ten pairs at the confidence that eight figures at once take.
+//! often than stated, and less often if outliers are frequent (Efron, *JASA* 64, 1969). Rejected:
+//! Wilcoxon's signed ranks, which need only that symmetry, but can't show anything with ten pairs
+//! at the confidence that eight simultaneous figures take.
 
 use super::comparison::{POWER, Part, Ratio, ShareDifference, share_difference};
 use super::statistics::student_t_point;
 
-/// The ratio of values in pairs, whose interval is wrong with a probability of `error`; `None`
+/// The ratio of values in pairs, with an interval that is wrong with probability `error`; `None`
 /// without a pair, or if a value isn't above 0.
 pub fn paired_ratio(pairs: &[[f64; 2]], error: f64) -> Option<Ratio> {
     if pairs.is_empty() || pairs.iter().flatten().any(|value| *value <= 0.0) {
@@ -46,9 +46,9 @@ pub fn paired_ratio(pairs: &[[f64; 2]], error: f64) -> Option<Ratio> {
     })
 }
 
-/// The difference of shares in pairs, each of a part and a whole, whose interval is wrong with a
-/// probability of `error`. Each pair counts alike: the shares are the means over the pairs. `None`
-/// with fewer than two pairs, or if a whole is nothing.
+/// The difference of shares in pairs, each a part and a whole, with an interval that is wrong with
+/// probability `error`. Each pair has the same weight: the shares are the means over the pairs.
+/// `None` with fewer than two pairs, or if a whole is 0.
 pub fn paired_difference(pairs: &[[(u64, u64); 2]], error: f64) -> Option<ShareDifference> {
     if pairs.len() < 2 {
         return None;
@@ -88,7 +88,7 @@ mod tests {
         assert!((found - known).abs() < 1e-9 * known, "{found}, not {known}");
     }
 
-    /// A number from 0 to 1, another for each seed.
+    /// A number from 0 to 1 for each seed.
     fn unit(seed: u64) -> f64 {
         mix(seed) as f64 / u64::MAX as f64
     }
@@ -109,7 +109,7 @@ mod tests {
         let [low, high] = wider.interval.map(|end| end.expect("five pairs"));
         close(low, 0.944_474_930_883);
         close(high, 1.579_647_265_779);
-        // The other way round it is the inverse.
+        // Swapped, it is the inverse.
         let swapped = pairs.map(|[a, b]| [b, a]);
         let back = paired_ratio(&swapped, 0.05).expect("values");
         let [low, high] = back.interval.map(|end| end.expect("five pairs"));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_members_of_a_pair_have_leaves_the_interval_alone() {
+    fn drift_common_to_both_members_of_a_pair_cancels() {
         let pairs = [[5.0, 5.1], [5.2, 5.1], [4.9, 5.0], [5.0, 5.0], [5.1, 5.3]];
         let mut drifting = pairs;
         for (at, pair) in drifting.iter_mut().enumerate() {
@@ -144,8 +144,8 @@ mod tests {
         assert_eq!((one.interval, one.shows), ([None; 2], None));
     }
 
-    /// Ten pairs. Of the values this share is five times as large, on either side: slices in which
-    /// something else happened.
+    /// Ten pairs. The share `odd` of the values, on either side, is five times as large: slices in
+    /// which something else happened.
     fn pairs(seed: u64, factor: f64, odd: f64) -> Vec<[f64; 2]> {
         let value = |at: u64| {
             let one = mix(seed) ^ at;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_leave_one_out_as_rarely_as_they_say() {
+    fn intervals_leave_one_out_as_rarely_as_stated() {
         for odd in [0.0, 0.05] {
             let called = |error: f64| {
                 let calls = (0..1_000).filter(|seed| {
@@ -166,15 +166,15 @@ mod tests {
                 });
                 calls.count()
             };
-            // 50 are due at most; more than 75 would be beyond chance (one time in 5,000). At the
-            // error of one figure of eight it is 1.25, and more than 7.
+            // At most 50 are expected; more than 75 would be beyond chance (one time in 5,000). At
+            // the error of one figure of eight it is 1.25, and more than 7.
             let (one, eight) = (called(0.05), called(0.01 / 8.0));
             assert!(one <= 75 && eight <= 7, "{one} and {eight} of 1,000, {odd} odd");
         }
     }
 
     #[test]
-    fn a_change_that_shows_is_found_about_four_times_in_five() {
+    fn a_detectable_change_is_found_about_four_times_in_five() {
         let error = 0.01 / 8.0;
         let shows = |seed| paired_ratio(&pairs(seed, 1.0, 0.0), error)?.shows;
         let usual = ((0..100).filter_map(shows).map(f64::ln).sum::<f64>() / 100.0).exp();
@@ -184,14 +184,14 @@ mod tests {
                 1.0 < found.interval[0].expect("ten pairs")
             })
             .count();
-        // 400 of 500, about: the sum of two points of Student's t is a little off with few pairs.
+        // About 400 of 500: the sum of two points of Student's t is slightly off with few pairs.
         assert!((350..=450).contains(&found), "{found} of 500");
     }
 
     #[test]
-    fn a_difference_of_shares_is_that_of_the_pairs() {
-        // 1, 2, 3, 4 and 5 % on one side, whatever drifts; each time two points more on the other,
-        // but for half a point more or less. Student's, with 2.776445 as above.
+    fn a_difference_of_shares_is_taken_within_pairs() {
+        // 1, 2, 3, 4 and 5 % on one side, whatever drifts; two points more on the other, give or
+        // take half a point. Student's, with 2.776445 as above.
         let pairs = [(1, 0), (2, 5), (3, -5), (4, 5), (5, -5)].map(|(percent, off): (u64, i64)| {
             let a = percent * 10_000;
             [
@@ -205,7 +205,7 @@ mod tests {
         let half = 2.776_445 * 0.005 / 5.0_f64.sqrt();
         let [low, high] = found.interval;
         assert!((low - 0.02 + half).abs() < 1e-8 && (high - 0.02 - half).abs() < 1e-8, "{found:?}");
-        // The sides as such overlap: 1 to 5 % and 3 to 6.5 %.
+        // As separate samples the sides overlap: 1 to 5 % and 3 to 6.5 %.
         let runs = [0, 1].map(|side| {
             let mut runs = Pieces::none();
             pairs.iter().for_each(|pair| runs.add(Pieces::new(vec![pair[side]], 2.0)));

@@ -1,6 +1,6 @@
-//! What a report states of each percentile: its value and its confidence interval.
+//! The reported figures of each percentile: its value and its confidence interval.
 //!
-//! Whatever lists percentiles takes them from [`PERCENTILES`]; in a document the name of each is a
+//! Everything that lists percentiles takes them from [`PERCENTILES`]; in a document each name is a
 //! key.
 
 use std::borrow::Cow;
@@ -18,36 +18,35 @@ use crate::interval::{Interval, Method, Missing, dependent, interval, interval_b
 use crate::pieces::Pieces;
 pub use crate::quantiles::{PERCENTILES, Quantile, WITH_INTERVAL};
 
-/// What a report states of one percentile, microseconds.
+/// The reported figures of one percentile, microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Percentile {
-    /// Its value; `None` below the number of values that it takes.
+    /// Its value; `None` if there are too few values.
     pub value: Option<f64>,
     /// Its 95 % confidence interval, `[low, high]`.
     pub interval: Option<[f64; 2]>,
-    /// How many values an interval would take where there are too few of them.
+    /// The number of values that an interval takes, if there are too few.
     pub needed: Option<u64>,
-    /// How long the window would have to be for an interval, s, where it is too short for what its
-    /// latencies depend on.
+    /// The window length that an interval takes, s, if the window is too short for the dependence
+    /// of its latencies.
     pub needed_s: Option<f64>,
 }
 
-/// The percentiles of one distribution, and what their confidence intervals rest on.
+/// The percentiles of one distribution, and the basis of their confidence intervals.
 ///
 /// Only the corrected latencies are kept by pieces of the run, so only their intervals can come
-/// from the spread between pieces, and only they can be seen to depend on each other. What stalls
-/// them stalls the other distributions of the run as well. So where the corrected latencies depend
-/// on each other, the others have no intervals: ranks would give them a precision that they don't
-/// have.
+/// from the spread between pieces, and only they can be shown to depend on each other. A stall
+/// affects the run's other distributions as well. So if the corrected latencies depend on each
+/// other, the others have no intervals: ranks would claim a precision that they don't have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "Document", from = "Document")]
 pub struct Percentiles {
     /// One for each of [`PERCENTILES`].
     each: [Percentile; PERCENTILES.len()],
-    /// How the intervals were found, or sought where there are none. `batches`: from the spread
-    /// between pieces of the run; `order_statistics`: from ranks, of values that don't depend on
-    /// each other. `None`: by no method, because values may depend on each other and this
-    /// distribution is not kept by pieces.
+    /// The method of the intervals, or the one that failed if there are none. `batches`: from the
+    /// spread between pieces of the run; `order_statistics`: from ranks, for values that don't
+    /// depend on each other. `None`: no method, because values may depend on each other and this
+    /// distribution isn't kept by pieces.
     pub method: Option<Method>,
     /// Whether the run's latencies depend on each other, by the spread between its pieces; `None`
     /// if the run is too short to tell.
@@ -55,21 +54,21 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Of a distribution that the pieces hold in the order of the run.
+    /// The percentiles of a distribution whose values the pieces hold in the order of the run.
     pub fn new(distribution: &Distribution, pieces: &Pieces<Histogram<u64>>) -> Percentiles {
         let percentiles = Percentiles { dependent: dependent(pieces), ..Percentiles::default() };
         percentiles.with(distribution, Method::Batches, |q| interval(distribution, pieces, q))
     }
 
-    /// Of independent values.
+    /// The percentiles of independent values.
     pub fn independent(distribution: &Distribution) -> Percentiles {
         let percentiles = Percentiles { dependent: Some(false), ..Percentiles::default() };
         percentiles
             .with(distribution, Method::OrderStatistics, |q| interval_by_ranks(distribution, q))
     }
 
-    /// Of a distribution that is not kept by pieces of a run, whose latencies depend on each other
-    /// or don't.
+    /// The percentiles of a distribution that isn't kept by pieces of a run; `dependent`: whether
+    /// the run's latencies depend on each other.
     pub fn alone(distribution: &Distribution, dependent: Option<bool>) -> Percentiles {
         match dependent {
             Some(false) => Percentiles::independent(distribution),
@@ -77,7 +76,7 @@ impl Percentiles {
         }
     }
 
-    /// The same with the values of a distribution, and its intervals as found by this.
+    /// The same with the values of a distribution, and the intervals that `interval` finds.
     fn with(
         self,
         distribution: &Distribution,
@@ -114,17 +113,17 @@ impl Percentiles {
         both
     }
 
-    /// Each with its name.
+    /// Each percentile with its name.
     pub fn iter(&self) -> impl Iterator<Item = (Quantile, Percentile)> {
         PERCENTILES.into_iter().zip(self.each)
     }
 
-    /// What is stated of quantile `q`, one of [`PERCENTILES`].
+    /// The reported figures of quantile `q`, one of [`PERCENTILES`].
     pub fn at(&self, q: f64) -> &Percentile {
         &self.each[place(q)]
     }
 
-    /// The same to be changed.
+    /// The same, mutable.
     pub fn at_mut(&mut self, q: f64) -> &mut Percentile {
         &mut self.each[place(q)]
     }
@@ -139,7 +138,7 @@ fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-/// The document's form: the values, then the intervals with what they rest on.
+/// The document's form: the values, then the intervals with their basis.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Document {
     #[serde(flatten)]
@@ -185,8 +184,8 @@ impl From<Document> for Percentiles {
     }
 }
 
-/// A value for each of the first `N` percentiles, by their keys. Other keys are left to whoever
-/// knows them.
+/// A value for each of the first `N` percentiles, by their keys. Other keys are left to other
+/// fields.
 struct ByKey<T, const N: usize>([Option<T>; N]);
 
 impl<T: Serialize, const N: usize> Serialize for ByKey<T, N> {

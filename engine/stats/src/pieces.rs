@@ -1,47 +1,49 @@
-//! How far a sum over a run may be off where its values depend on each other: the pieces of the run
-//! against each other.
+//! The uncertainty of a sum over a run whose values depend on each other, from comparing the pieces
+//! of the run.
 //!
 //! A queue, a stall, a neighbour on the machine: latencies of a real system are correlated, over
-//! milliseconds or over seconds, and how long isn't known. So the run is cut into 40, 20, 10 and 5
-//! pieces of equal length (`CUTS`), and each cut says how uncertain the sum is: with Z_b what
-//! piece b has more than its share, the variance is `m/(m−1)·ΣZ_b²`, Student's t with m−1 degrees
-//! of freedom its point. Long pieces hold more of the dependence inside, short ones know their
-//! spread better; **the widest counts**. What dependence is left between neighbouring pieces widens
-//! it further, by `(1+r)/(1−r)` for their correlation r, which is that of a first-order
-//! autoregression (Bence, *Ecology* 76, 1995), corrected for its bias (Kendall, *Biometrika* 41,
-//! 1954). From `CORRELATION_MAX` on the run is shorter than what its values depend on, and says
+//! milliseconds or over seconds, and for how long isn't known. So the run is cut into 40, 20, 10
+//! and 5 pieces of equal length (`CUTS`), and each cut gives an uncertainty of the sum: with Z_b
+//! the excess of piece b over its share, the variance is `m/(m−1)·ΣZ_b²`, with Student's t with m−1
+//! degrees of freedom. Long pieces contain more of the dependence, short ones estimate their spread
+//! better; **the widest counts**. The remaining dependence between neighbouring pieces widens it
+//! further, by `(1+r)/(1−r)` for their correlation r, as in a first-order autoregression (Bence,
+//! *Ecology* 76, 1995), corrected for its bias (Kendall, *Biometrika* 41, 1954). From
+//! `CORRELATION_MAX` on the run is shorter than the dependence of its values, and the error states
 //! how long it would have to be.
 //!
-//! None of this sees what happens less often than about three times in a run: a run without a stall
-//! can't tell how often there is one. What comes fewer than ten times, such as three stalls, is too
-//! rare for its spread to be known well. `calibration/coverage.md` has the figures, for each kind
-//! of dependence and length of the window; its text has what was rejected.
+//! None of this detects anything that happens less than about three times per run: a run without a
+//! stall doesn't show how often there is one. Anything that comes fewer than ten times, such as
+//! three stalls, is too rare for a good estimate of its spread. `calibration/coverage.md` has the
+//! figures, for each kind of dependence and length of the window; its text has the rejected
+//! alternatives.
 
 use hdrhistogram::Histogram;
 
 use super::statistics::student_t_point;
 
-/// The probability with which each end of an interval of 95 % is wrong.
+/// The probability that an end of a 95 % interval is wrong.
 pub(super) const TAIL: f64 = 0.025;
-/// Into how many pieces a run is cut, each way of cutting on its own.
+/// The numbers of pieces into which a run is cut, each cut on its own.
 const CUTS: [usize; 4] = [40, 20, 10, 5];
-/// Pieces from which on the correlation of neighbours is known well enough to be used.
+/// The number of pieces from which the correlation of neighbours is known well enough to use.
 const CORRELATED_MIN: usize = 20;
-/// Correlation of neighbouring pieces from which on a run is too short.
+/// The correlation of neighbouring pieces from which a run is too short.
 const CORRELATION_MAX: f64 = 0.5;
-/// The longest run that a correlation asks for is that of this one: above it, how much longer can't
-/// be told.
+/// The highest correlation to extrapolate a longer run from: above it, the required length is
+/// unknown.
 const CORRELATION_READ_MAX: f64 = 0.95;
-/// The shortest run that is cut, s: 40 eighths of a second.
+/// The shortest run to cut, s: 40 eighths of a second.
 pub(crate) const RUN_MIN_S: f64 = 5.0;
-/// What a difference of two moments in seconds may be off by, s: a window of 5 s is one.
+/// The rounding error of a difference of two times in seconds, s: a window of 5 s qualifies.
 const ROUNDING_S: f64 = 1e-6;
-/// Its pieces at least; the last may have had nothing to hold.
+/// Its fewest pieces; the last may have been empty.
 const PIECES_MIN: usize = 36;
-/// Runs from which on their spread is used, which holds whatever makes runs of one target differ.
+/// The number of runs from which their spread is used, which covers any cause of differences
+/// between runs of one target.
 pub const RUNS_MIN: usize = 5;
 
-/// What runs hold by consecutive pieces of equal length; what a run holds is a `T` for each piece.
+/// Data of runs by consecutive pieces of equal length; each piece is a `T`.
 #[derive(Clone, Debug)]
 pub struct Pieces<T> {
     runs: Vec<Run<T>>,
@@ -51,7 +53,7 @@ pub struct Pieces<T> {
 struct Run<T> {
     pieces: Vec<T>,
     each_s: f64,
-    /// How long it was: its last pieces may be missing, and the last one be cut off.
+    /// Its length: its last pieces may be missing, and the last one cut off.
     length_s: f64,
 }
 
@@ -62,25 +64,25 @@ impl<T> Run<T> {
 }
 
 impl<T> Pieces<T> {
-    /// Those of one run, of `each_s` seconds each, as long as they are together.
+    /// The pieces of one run, each `each_s` seconds long; the run is as long as they are together.
     pub fn new(pieces: Vec<T>, each_s: f64) -> Pieces<T> {
         let length_s = pieces.len() as f64 * each_s;
         Pieces { runs: vec![Run { pieces, each_s, length_s }] }
     }
 
-    /// The same of a run of which this is the length, s: nothing happened in its last pieces, or
-    /// the last one was cut off.
+    /// The same for a run of this length, s: its last pieces were empty, or the last one was cut
+    /// off.
     pub fn lasting(mut self, length_s: f64) -> Pieces<T> {
         self.runs.iter_mut().for_each(|run| run.length_s = length_s);
         self
     }
 
-    /// Those of no run.
+    /// The pieces of no run.
     pub fn none() -> Pieces<T> {
         Pieces { runs: Vec::new() }
     }
 
-    /// Adds those of other runs.
+    /// Adds the pieces of other runs.
     pub fn add(&mut self, others: Pieces<T>) {
         self.runs.extend(others.runs);
     }
@@ -90,7 +92,7 @@ impl<T> Pieces<T> {
         self.runs.iter().flat_map(|run| &run.pieces)
     }
 
-    /// The same pieces of something else.
+    /// Maps each piece.
     pub(crate) fn map<U>(&self, mut of: impl FnMut(&T) -> U) -> Pieces<U> {
         let runs = self.runs.iter().map(|run| {
             let pieces = run.pieces.iter().map(&mut of).collect();
@@ -99,7 +101,7 @@ impl<T> Pieces<T> {
         Pieces { runs: runs.collect() }
     }
 
-    /// The share of a run that lies between two, each a part of the whole from 0 to 1.
+    /// The pieces between two points of each run, each a fraction of the whole.
     pub(crate) fn between(&self, start: f64, end: f64) -> Pieces<T>
     where
         T: Clone,
@@ -113,7 +115,7 @@ impl<T> Pieces<T> {
         Pieces { runs: runs.collect() }
     }
 
-    /// Those that lie between two moments of a run, s, as a whole.
+    /// The pieces that lie completely between two times of a run, s.
     pub fn within(&self, start_s: f64, end_s: f64) -> Pieces<T>
     where
         T: Clone,
@@ -129,14 +131,14 @@ impl<T> Pieces<T> {
         Pieces { runs: runs.collect() }
     }
 
-    /// How long the runs were together, s.
+    /// The total length of the runs, s.
     pub fn seconds(&self) -> f64 {
         self.runs.iter().map(|run| run.length_s).sum()
     }
 }
 
 impl Pieces<Histogram<u64>> {
-    /// The same joined to full seconds, or as they are where they are longer.
+    /// The pieces joined to full seconds, or as they are if they are longer.
     pub(crate) fn by_second(&self) -> Vec<Histogram<u64>> {
         let mut seconds = Vec::new();
         for run in &self.runs {
@@ -154,14 +156,14 @@ impl Pieces<Histogram<u64>> {
     }
 }
 
-/// The runs are too short for what their values depend on.
+/// The runs are too short for the dependence of their values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TooShort {
-    /// How long they would have to be together, s.
+    /// The total length they would need, s.
     pub(crate) needed_s: f64,
 }
 
-/// How uncertain a sum is, by each cut.
+/// The uncertainty of a sum, by each cut.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Spread {
     cuts: Vec<Cut>,
@@ -175,11 +177,11 @@ struct Cut {
 }
 
 impl Spread {
-    /// Half of the sum's interval, each end wrong with a probability of `tail`.
+    /// Half the width of the sum's interval, each end wrong with probability `tail`.
     ///
-    /// Which cut is the widest is decided at 95 %. To a smaller tail that width grows as for the
-    /// degrees of freedom of 20 pieces: by those of five it would grow beyond all use, and the
-    /// widest of four is wide enough already.
+    /// Which cut is the widest is decided at 95 %. For a smaller tail that width grows as with the
+    /// degrees of freedom of 20 pieces: with those of five it would grow beyond use, and the widest
+    /// of four is wide enough already.
     pub(super) fn half(&self, tail: f64) -> f64 {
         let half = |cut: &Cut| student_t_point(cut.degrees, TAIL) * cut.variance.sqrt();
         let widest = self.cuts.iter().map(half).fold(0.0, f64::max);
@@ -191,7 +193,7 @@ impl Spread {
 
 impl Pieces<f64> {
     /// The sum's variance by the shortest pieces of one run, as if these were independent, and its
-    /// degrees of freedom; `None` if the run is too short to be cut.
+    /// degrees of freedom; `None` if the run is too short to cut.
     pub(super) fn variance(&self) -> Option<(f64, u64)> {
         let [run] = &self.runs[..] else { return None };
         let number = CUTS.into_iter().find(|number| *number <= run.pieces.len());
@@ -200,7 +202,7 @@ impl Pieces<f64> {
         Some((variance, degrees))
     }
 
-    /// How uncertain a sum is of which these are the pieces, each less its share of the whole.
+    /// The uncertainty of a sum with these pieces, each minus its share of the whole.
     pub(super) fn spread(&self) -> Result<Spread, TooShort> {
         if RUNS_MIN <= self.runs.len() {
             let runs: Vec<f64> = self.runs.iter().map(|run| run.pieces.iter().sum()).collect();
@@ -230,29 +232,29 @@ impl Pieces<f64> {
     }
 }
 
-/// The pieces of one of several runs about their own mean: what a few runs differ by is no part of
-/// what happens within them.
+/// The pieces of one of several runs about their own mean: differences between a few runs aren't
+/// part of the variation within them.
 fn centred(pieces: &[f64], runs: usize) -> Vec<f64> {
     let mean = pieces.iter().sum::<f64>() / pieces.len() as f64;
     let mean = if runs == 1 { 0.0 } else { mean };
     pieces.iter().map(|piece| piece - mean).collect()
 }
 
-/// The sums of so many pieces of equal length, as far as these can be divided.
+/// The sums over `number` pieces of equal length, as far as these can be divided.
 fn cut(pieces: &[f64], number: usize) -> Vec<f64> {
     let edge = |at: usize| at * pieces.len() / number;
     (0..number).map(|at| pieces[edge(at)..edge(at + 1)].iter().sum()).collect()
 }
 
-/// The variance by pieces that are independent of each other.
+/// The variance if pieces are independent of each other.
 fn independent(pieces: &[f64]) -> Cut {
     let squares: f64 = pieces.iter().map(|piece| piece * piece).sum();
     let degrees = pieces.len() - 1;
     Cut { variance: squares * pieces.len() as f64 / degrees as f64, degrees: degrees as u64 }
 }
 
-/// The variance by neighbouring pieces, widened for their correlation; how many times as long the
-/// run would have to be if that is too high.
+/// The variance from neighbouring pieces, widened for their correlation; if that is too high, the
+/// factor by which the run would have to be longer.
 fn correlated(pieces: &[f64]) -> Result<Cut, f64> {
     let cut = independent(pieces);
     if pieces.len() < CORRELATED_MIN {
@@ -260,8 +262,8 @@ fn correlated(pieces: &[f64]) -> Result<Cut, f64> {
     }
     let r = correlation(pieces);
     if CORRELATION_MAX <= r {
-        // Of a first-order autoregression r falls to its power as the pieces grow; somewhat below
-        // the limit, so that chance doesn't bring it back.
+        // In a first-order autoregression r falls to a power as the pieces grow; the target is
+        // somewhat below the limit, so that chance doesn't exceed it again.
         let read = r.min(CORRELATION_READ_MAX);
         return Err((0.8 * CORRELATION_MAX).ln() / read.ln());
     }
@@ -284,7 +286,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers from −1 to 1, as if drawn.
+    /// Pseudo-random numbers from −1 to 1.
     fn noise(seed: u64, at: u64) -> f64 {
         2.0 * mix(seed ^ (at << 20)) as f64 / u64::MAX as f64 - 1.0
     }
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_below_five_seconds_says_how_long_it_has_to_be() {
+    fn a_run_below_five_seconds_states_the_length_it_needs() {
         let spread = |number, length_s| {
             pieces(number, |at| noise(1, at)).lasting(length_s).spread().map(|_| ())
         };
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_longer_than_a_piece_widens_and_what_lasts_as_long_as_the_run_refuses() {
+    fn dependence_beyond_a_piece_widens_and_dependence_over_the_run_refuses() {
         let half = |lasting: u64| {
             let run = pieces(480, |at| noise(7, at / lasting) + 0.1 * noise(9, at));
             run.spread().map(|spread| spread.half(0.025))
@@ -329,7 +331,7 @@ mod tests {
         let (alone, lasting) = (half(1).expect("a width"), half(12).expect("a width"));
         assert!(1.5 * alone < lasting, "{alone}, {lasting}");
         let trend = pieces(480, |at| at as f64).spread().expect_err("a trend");
-        // Its correlation is as high as one is read.
+        // Its correlation is at the highest that is extrapolated.
         assert!((1_000.0..1_100.0).contains(&trend.needed_s), "{trend:?}");
     }
 
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_runs_are_known_by_what_happens_within_them_and_five_by_what_they_differ_by() {
+    fn few_runs_are_judged_by_their_pieces_and_five_by_their_differences() {
         let run = |level: f64, seed| {
             Pieces::new((0..40).map(|at| level + noise(seed, at)).collect(), 0.125)
         };

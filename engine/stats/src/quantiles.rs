@@ -1,6 +1,6 @@
-//! The table of percentiles that reports state, by their names.
+//! The table of reported percentiles, with their names.
 
-/// A quantile by its name.
+/// A named quantile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
     /// Its name, in texts and as a key of documents: `p99.9`.
@@ -9,7 +9,7 @@ pub struct Quantile {
     pub q: f64,
 }
 
-/// The percentiles that a report states of each distribution.
+/// The percentiles reported for each distribution.
 pub const PERCENTILES: [Quantile; 7] = [
     Quantile { label: "p50", q: 0.5 },
     Quantile { label: "p75", q: 0.75 },
@@ -20,5 +20,5 @@ pub const PERCENTILES: [Quantile; 7] = [
     Quantile { label: "p99.99", q: 0.9999 },
 ];
 
-/// How many of them, from the first, come with a confidence interval.
+/// How many of them, from the first, have a confidence interval.
 pub const WITH_INTERVAL: usize = 6;

@@ -1,14 +1,14 @@
-//! 95 % confidence intervals of means and shares, by pieces of the run since values depend on each
+//! 95 % confidence intervals of means and shares, by pieces of the run, since values depend on each
 //! other.
 //!
 //! Both are ratios of a sum to a number of values. With S_b the sum over the n_b values of piece b,
-//! and r the ratio, what the piece has beyond its share is S_b − r·n_b, whose sum over the run is
-//! as uncertain as [`super::pieces`] finds; no interval is narrower than independent values would
-//! make it. That of a share is Clopper and Pearson's (*Biometrika* 26, 1934), which holds for any
-//! number of errors, one among them. Wilson's (*JASA* 22, 1927) lies above the truth too often
-//! there: it called one error in 170 a miss of 0.1 %, which happens to one such run in six. The
-//! interval is taken of as many independent values as would leave the sum as uncertain, by
-//! Student's t (Korn and Graubard, *Survey Methodology* 24, 1998).
+//! and r the ratio, the piece's excess is S_b − r·n_b; [`super::pieces`] gives the uncertainty of
+//! its sum over the run. No interval is narrower than for independent values. That of a share is
+//! Clopper and Pearson's (*Biometrika* 26, 1934), which holds for any number of errors, even one.
+//! Wilson's (*JASA* 22, 1927) lies above the truth too often there: it called one error in 170 a
+//! miss of 0.1 %, which happens to one such run in six. The interval is taken for as many
+//! independent values as would leave the sum as uncertain, by Student's t (Korn and Graubard,
+//! *Survey Methodology* 24, 1998).
 
 use hdrhistogram::Histogram;
 
@@ -17,20 +17,20 @@ use super::pieces::{Pieces, TAIL};
 use super::statistics::{beta_point, chi_squared_point, normal_point};
 use crate::distribution::Distribution;
 
-/// The fewest values whose mean is taken as normally distributed.
+/// The fewest values whose mean is treated as normally distributed.
 pub(crate) const MEAN_VALUES_MIN: u64 = 30;
-/// Values from which on the largest says something about the tail.
+/// The number of values from which the largest is informative about the tail.
 const TAIL_VALUES_MIN: u64 = 1_000;
-/// Which part of the sum of squares the largest of many values makes only where the variance may be
-/// infinite: for n values it tends to 0 exactly where the variance is finite (Embrechts,
+/// The part of the sum of squares that the largest of many values exceeds only if the variance may
+/// be infinite: for n values it tends to 0 exactly if the variance is finite (Embrechts,
 /// Klüppelberg and Mikosch, *Modelling Extremal Events*, section 6.2.6).
 const LARGEST_PART_MAX: f64 = 0.1;
 
-/// The interval of the mean of a distribution, µs, which the pieces hold in the order of the run.
+/// The interval of a distribution's mean, µs; the pieces hold its values in the order of the run.
 ///
 /// # Errors
-/// What it lacks. Values beyond the histogram's range have no known spread: then it lacks samples,
-/// however many there are.
+/// What the interval lacks. Values beyond the histogram's range have no known spread: it lacks
+/// samples, however many there are.
 pub fn mean_interval(
     distribution: &Distribution,
     mean_us: f64,
@@ -49,15 +49,15 @@ pub fn mean_interval(
     Ok([(mean_us - half_us).max(0.0), mean_us + half_us])
 }
 
-/// Whether so much of the spread is one value's that the variance may be infinite: then the
-/// interval of the mean lies below the truth too often, however many values there are.
+/// True if one value makes up so much of the spread that the variance may be infinite: the interval
+/// of the mean then lies below the truth too often, however many values there are.
 pub fn mean_may_lie_above(distribution: &Distribution) -> bool {
     let (_, squares) = moments(distribution.histogram());
     let largest = distribution.max_ns().unwrap_or(0) as f64;
     TAIL_VALUES_MIN <= distribution.count() && LARGEST_PART_MAX * squares < largest * largest
 }
 
-/// The interval of `part` of `whole`, of which the pieces of the run hold these parts and wholes.
+/// The interval of `part` of `whole`; the pieces of the run hold their parts and wholes.
 ///
 /// # Errors
 /// What it lacks.
@@ -69,8 +69,7 @@ pub fn share_interval(
     share_interval_with(part, whole, Some(pieces), TAIL, NORMAL_5_PERCENT)
 }
 
-/// The same, each end wrong with a probability of `tail`; without pieces, as if what counts
-/// happened independently.
+/// The same, each end wrong with probability `tail`; without pieces, for independent events.
 ///
 /// # Errors
 /// What it lacks.
@@ -83,7 +82,7 @@ pub(super) fn share_interval_at(
     share_interval_with(part, whole, pieces, tail, normal_point(tail))
 }
 
-/// The same; `normal` is the normal distribution's point of the tail.
+/// The same; `normal` is the normal distribution's point for the tail.
 fn share_interval_with(
     part: u64,
     whole: u64,
@@ -99,8 +98,8 @@ fn share_interval_with(
     });
     let half = spread.transpose()?.map_or(0.0, |spread| spread.half(tail));
     let (n, share) = (whole as f64, part as f64 / whole as f64);
-    // By how much wider the interval is than that of independent values. It grows towards the tail,
-    // where Student's t leaves the normal distribution behind.
+    // The factor by which the interval is wider than for independent values. It grows towards the
+    // tail, where Student's t departs from the normal distribution.
     let independent = normal * (n * share * (1.0 - share)).sqrt();
     let wider = if 0.0 < independent { (half / independent).max(1.0) } else { 1.0 };
     let values = n / wider.powi(2);
@@ -110,7 +109,7 @@ fn share_interval_with(
     Ok([low, high])
 }
 
-/// What each piece's sum has beyond its share of the whole, by its number of values.
+/// The excess of each piece's sum over its share of the whole, by its number of values.
 fn beyond_share(pieces: &Pieces<(f64, f64)>) -> Pieces<f64> {
     let sum: f64 = pieces.iter().map(|piece| piece.0).sum();
     let count: f64 = pieces.iter().map(|piece| piece.1).sum();
@@ -118,8 +117,8 @@ fn beyond_share(pieces: &Pieces<(f64, f64)>) -> Pieces<f64> {
     pieces.map(|(part, values)| part - ratio * values)
 }
 
-/// The interval that holds what `count` is on average, if what is counted happens independently of
-/// each other, except with this probability (Garwood, *Biometrika* 28, 1936).
+/// The interval that contains the mean of `count` for independent events, except with probability
+/// `error` (Garwood, *Biometrika* 28, 1936).
 pub fn count_interval(count: u64, error: f64) -> [f64; 2] {
     let low = if count == 0 { 0.0 } else { chi_squared_point(2 * count, error / 2.0) / 2.0 };
     [low, chi_squared_point(2 * count + 2, 1.0 - error / 2.0) / 2.0]
@@ -168,7 +167,7 @@ mod tests {
 
     #[test]
     fn pieces_that_differ_widen_the_interval_of_the_mean() {
-        // The same values, but each piece is all slow or all fast: ten values stand for one.
+        // The same values, but each piece is all slow or all fast: ten values are worth one.
         let values: Vec<u64> = (0..400).map(|at| if at / 10 % 2 == 0 { 95 } else { 105 }).collect();
         let (whole, mean_us, batches) = in_tens(&values);
         let [low, high] = mean_interval(&whole, mean_us, &batches).expect("enough values");
@@ -180,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_share_has_clopper_and_pearsons_interval() {
-        // Both ends by sums of the binomial distribution.
+        // Both ends from sums of the binomial distribution.
         for (part, whole, low, high) in [
             (0, 1_000, 0.0, 0.003_682_083_9),
             (1, 170, 0.000_148_917_2, 0.032_337_066_1),
@@ -214,9 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn few_errors_leave_the_truth_out_at_most_one_time_in_forty() {
-        // Of n requests of which each fails with probability p, x fail: those x whose interval
-        // lies above p, and those whose interval lies below it, are at most 2.5 % together each.
+    fn with_few_errors_each_end_is_wrong_at_most_one_time_in_forty() {
+        // Of n requests, each failing with probability p, x fail. The probability of those x whose
+        // interval lies above p is at most 2.5 %, and so is that of those whose interval lies
+        // below.
         for n in [20_u64, 170, 1_000, 30_000] {
             for expected in [0.05, 0.17, 0.5, 1.0, 2.0, 3.5, 5.0] {
                 let p = expected / n as f64;
@@ -236,8 +236,8 @@ mod tests {
         }
     }
 
-    /// The share of 400 runs of 60 s at 100 requests per second whose interval holds the true share
-    /// of errors, one in ten. `lasting` is how likely it is that a second goes on like the last.
+    /// The share of 400 runs of 60 s at 100 requests per second whose interval contains the true
+    /// error share, one in ten. `lasting` is the probability that a second continues like the last.
     fn coverage(lasting: f64, in_seconds: bool) -> f64 {
         const RUNS: u64 = 400;
         let share = 0.1;
@@ -259,7 +259,7 @@ mod tests {
                 })
                 .collect();
             let part = pieces.iter().map(|piece| piece.0).sum();
-            // An interval that isn't stated isn't wrong.
+            // A missing interval isn't wrong.
             let found = share_interval(part, 6_000, &Pieces::new(pieces, 1.0));
             holds += u64::from(found.is_ok_and(|[low, high]| (low..=high).contains(&share)));
         }
@@ -267,20 +267,20 @@ mod tests {
     }
 
     #[test]
-    fn nineteen_intervals_in_twenty_hold_the_truth() {
-        // 400 runs know a coverage of 95 % to 2.1 points (95 %), 4 points are beyond all doubt.
+    fn nineteen_intervals_in_twenty_contain_the_truth() {
+        // 400 runs measure a coverage of 95 % to 2.1 points (95 %); 4 points are beyond all doubt.
         let independent = coverage(0.0, false);
         assert!((0.91..=0.99).contains(&independent), "{independent}");
-        // Whole seconds that fail: 6,000 requests say as much as 60, which ends of a skewed
-        // distribution are only nearly normal for.
+        // Whole seconds that fail: 6,000 requests are worth 60, for which a skewed distribution's
+        // ends are only roughly normal.
         let bursts = coverage(0.0, true);
         assert!((0.91..=0.99).contains(&bursts), "{bursts}");
     }
 
     #[test]
-    fn five_runs_hold_the_truth_as_often_at_a_small_tail() {
-        // Five runs of 1,000 requests, half of which fail on average: in each of them together, by
-        // the mean of twelve numbers from 0 to 1. All that is left is Student's t.
+    fn five_runs_contain_the_truth_as_often_as_stated_at_a_small_tail() {
+        // Five runs of 1,000 requests, half of which fail on average: in each run together, by the
+        // mean of twelve numbers from 0 to 1. Only Student's t is left.
         const TAIL: f64 = 0.01 / 16.0;
         let mut seed = 0x7a11;
         let mut random = || {
@@ -305,8 +305,8 @@ mod tests {
                 !(found[0]..=found[1]).contains(&0.5)
             })
             .count();
-        // 2.5 are due; more than 8 would be beyond chance (one time in 900). The width of 95 %,
-        // stretched as the normal distribution is, leaves the truth out 20 times.
+        // 2.5 are expected; more than 8 would be beyond chance (one time in 900). The width of 95
+        // %, stretched like the normal distribution, misses the truth 20 times.
         assert!(misses <= 8, "{misses} of 2,000");
     }
 
@@ -323,13 +323,13 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_has_no_interval_and_says_how_long_it_has_to_be() {
+    fn a_short_run_has_no_interval_and_states_the_length_it_needs() {
         let short = Pieces::new(vec![(0, 100); 24], 0.125);
         assert_eq!(share_interval(0, 2_400, &short), Err(Missing::Seconds(5.0)));
     }
 
     #[test]
-    fn a_tail_without_a_variance_is_seen_and_an_exponential_one_is_none() {
+    fn a_tail_of_infinite_variance_is_detected_and_an_exponential_one_is_not() {
         let mut seed = 0x7a11;
         let mut random = || {
             seed += 1;

@@ -1,8 +1,8 @@
 //! Stationarity: whether latency drifted between the first and the last quarter of a run.
 //!
-//! It is looked for only where the rate stays the same: latency follows the rate, so the quarters
-//! of a ramp differ with any target. A plan with several rates is judged by the stage of one rate
-//! that drifted most (`report/steady.rs`).
+//! It is tested only while the rate stays the same: latency follows the rate, so the quarters of a
+//! ramp differ with any target. A plan with several rates is judged by the constant-rate stage that
+//! drifted most (`report/steady.rs`).
 
 use std::ops::RangeInclusive;
 
@@ -15,33 +15,34 @@ use super::interval::{Interval, interval, pooled};
 use super::pieces::Pieces;
 use super::statistics::{KOLMOGOROV_1_PERCENT, NORMAL_1_PERCENT};
 
-/// How far apart two latencies are that differ for a user, as a share: where most of them are
-/// equal, a few microseconds of jitter move them all.
+/// How far apart two latencies must be to differ for a user, as a share: if most are equal, a few
+/// microseconds of jitter move them all.
 const APART: f64 = 0.05;
-/// Factor between the p99 of two quarters, in either direction, that counts as a change: less is
-/// within what one stall more or less makes of it.
+/// The ratio of two quarters' p99, in either direction, that counts as a change: less may come from
+/// one stall more or less.
 const P99_RATIO_MAX: f64 = 1.5;
-/// Slices of a window, which are shorter than twice that share of it: short beside a drift, and
-/// long beside most stalls, so that neighbours vary independently.
+/// The fewest slices of a window, so that each is shorter than twice that share of it: short
+/// compared with a drift, and long compared with most stalls, so that neighbours vary
+/// independently.
 const SLICES_MIN: usize = 32;
 
-/// The first and the last quarter of a window, or of a stage, beside each other.
+/// The first and the last quarter of a window, or of a stage, compared.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stationarity {
-    /// The stage that these are the quarters of, from 1; `None` for the whole window.
+    /// The stage that was compared, from 1; `None` for the whole window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<usize>,
-    /// Kolmogorov–Smirnov distance of the two quarters' distributions, where latencies within 5 %
-    /// of each other count as equal.
+    /// Kolmogorov–Smirnov distance of the two quarters' distributions; latencies within 5 % of each
+    /// other count as equal.
     pub distance: f64,
-    /// The largest distance that counts as none: the plan's `drift` and what chance gives once
-    /// in 100 runs, by the number of latencies or by how much neighbouring slices of the window
-    /// differ, whichever is more.
+    /// The largest distance that doesn't count as drift: the plan's `drift` plus what chance
+    /// exceeds once in 100 runs, by the number of latencies or by the differences of neighbouring
+    /// slices of the window, whichever is more.
     pub distance_max: f64,
-    /// How far the first quarter is from the stretch most like it that begins three eighths of the
-    /// window later or more, or the last from the one most like it that begins as much earlier,
-    /// whichever is farther: small where the window repeats itself. `None` if the distance of the
-    /// two is within its bound.
+    /// How far the first quarter is from the most similar stretch that begins at least three
+    /// eighths of the window later, or the last from the most similar one that begins as much
+    /// earlier, whichever is farther: small if the window repeats itself. `None` if the distance of
+    /// the two is within its bound.
     pub distance_recurring: Option<f64>,
     /// p99 of the first quarter, in whole seconds or intervals, ns.
     pub p99_first_ns: u64,
@@ -49,26 +50,24 @@ pub struct Stationarity {
     pub p99_last_ns: u64,
     /// p99 of the last quarter over that of the first.
     pub p99_ratio: f64,
-    /// Whether the run was stationary: the distance within its bound or recurring within it, and
-    /// the p99 not off by more than 1.5 times, or the difference within the uncertainty of the two,
-    /// or recurring.
+    /// True if the run was stationary: the distance is within its bound or recurs, and the p99 is
+    /// off by at most 1.5 times, or by no more than the uncertainty of the two, or recurs.
     pub stationary: bool,
 }
 
-/// Compares the quarters of a window, given by its pieces in order. `None` below four seconds or
+/// Compares the quarters of a window, given its pieces in order. `None` below four seconds or
 /// without samples in both quarters.
 ///
-/// Latencies that follow each other depend on each other: a stall makes hundreds slow at once, and
-/// quarters of a stationary window differ by more than independent samples would. So the distance
-/// has to exceed what chance gives slices of the window that vary as these do, and the quarters
-/// have to stay apart: of a target that stalls every few seconds each quarter looks like another
-/// one, only at another time. Rejected: permuting slices, which a step at half time passes; and
-/// shifting the window as a circle, in which a step has a second one at the seam.
+/// Successive latencies depend on each other: a stall makes hundreds slow at once, and quarters of
+/// a stationary window differ by more than independent samples would. So the distance has to exceed
+/// what chance gives slices of the window that vary as these do, and the quarters have to stay
+/// apart: with a target that stalls every few seconds each quarter looks like another one, only at
+/// another time. Rejected: permuting slices, which a step at half time passes; and shifting the
+/// window as a circle, in which a step has a second one at the seam.
 ///
-/// A p99 has changed when it is off by the factor, the intervals of the two don't meet, **and** it
+/// A p99 has changed if it is off by the factor, the intervals of the two don't overlap, **and** it
 /// doesn't come back: one stall more in one quarter moves a p99 twentyfold and means nothing. So a
-/// window whose quarters are shorter than 5 s is judged by its distance
-/// alone.
+/// window whose quarters are shorter than 5 s is judged by its distance alone.
 pub fn stationarity(pieces: &Pieces<Histogram<u64>>, drift: f64) -> Option<Stationarity> {
     let seconds = pieces.by_second();
     if seconds.len() < 4 {
@@ -134,7 +133,7 @@ fn ratio(first_ns: u64, last_ns: u64) -> f64 {
     last_ns as f64 / first_ns.max(1) as f64
 }
 
-/// The window in slices of equal length: at least [`SLICES_MIN`], if it has as many intervals.
+/// The window in slices of equal length: at least [`SLICES_MIN`], if it has that many intervals.
 fn slices(intervals: &[&Histogram<u64>]) -> Vec<Histogram<u64>> {
     let together = (intervals.len() / SLICES_MIN).max(1);
     let slice = |chunk: &[&Histogram<u64>]| {
@@ -147,21 +146,21 @@ fn slices(intervals: &[&Histogram<u64>]) -> Vec<Histogram<u64>> {
     intervals.chunks(together).map(slice).collect()
 }
 
-/// Where the first and the last quarter of so many pieces come back if the window repeats itself:
-/// the start of each, and those of the stretches to hold it against.
+/// Where the first and the last quarter recur if the window repeats itself: the start of each, and
+/// the starts of the stretches to compare it with.
 ///
-/// If it repeats itself at least twice, the first quarter comes back at a multiple of the period
-/// that lies between three eighths and three quarters of the window, and the last one as much
-/// earlier. After a step or during a drift at least one of them does not: half of what lies closest
-/// to it is of the other state. The price is that a step at half time has to move twice as many
+/// If the window repeats itself at least twice, the first quarter recurs at a multiple of the
+/// period between three eighths and three quarters of the window, and the last one as much earlier.
+/// After a step or during a drift at least one of them doesn't: half of the most similar stretch
+/// belongs to the other state. The price is that a step at half time has to move twice as many
 /// latencies as the bound allows.
 fn recurrences(pieces: usize, quarter: usize) -> [(usize, RangeInclusive<usize>); 2] {
     let (last, least) = (pieces - quarter, 3 * pieces / 8);
     [(0, least..=last), (last, 0..=last - least)]
 }
 
-/// Variance of the number of a slice's latencies up to an edge, beyond what follows from how many
-/// latencies it has; from the differences of neighbours, which a drift hardly adds to (von Neumann,
+/// Variance of the number of a slice's latencies up to an edge, beyond what follows from its number
+/// of latencies; from the differences of neighbours, to which a drift adds little (von Neumann,
 /// *Annals of Mathematical Statistics* 12, 1941).
 fn variance(slices: &[Histogram<u64>], edge_ns: u64) -> f64 {
     let below: Vec<f64> =
@@ -174,22 +173,22 @@ fn variance(slices: &[Histogram<u64>], edge_ns: u64) -> f64 {
     squares / (2.0 * (excess.len() - 1) as f64)
 }
 
-/// The Kolmogorov–Smirnov distance of two distributions, and the latency at which they are that far
+/// The Kolmogorov–Smirnov distance of two distributions, and the latency at which they are farthest
 /// apart, ns.
 struct Farthest {
     distance: f64,
     edge_ns: u64,
 }
 
-/// How far two distributions are apart, whichever is the lower. `None` when either is empty.
+/// The distance of two distributions, in either direction. `None` if either is empty.
 fn farthest(one: &Distribution, other: &Distribution) -> Option<Farthest> {
     let (one, other) = (one.histogram(), other.histogram());
     let (low, high) = (below(one, other)?, below(other, one)?);
     Some(if low.distance < high.distance { high } else { low })
 }
 
-/// By how much more of `low` than of `high` lies below some value, if what `high` has within
-/// [`APART`] of it lies below too. `None` when either is empty.
+/// The largest excess of the share of `low` below some value over that of `high`, if values of
+/// `high` within [`APART`] of it count as below too. `None` if either is empty.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -231,7 +230,7 @@ mod tests {
     use super::*;
     use crate::distribution::{INTERVAL_DIGITS, interval_histogram};
 
-    /// What a plan allows without a word.
+    /// The drift that the plan allows.
     const DRIFT: f64 = 0.1;
 
     /// Twenty-four seconds of 300 samples by eighths, as a series keeps them; `value_ns` gives the
@@ -274,8 +273,8 @@ mod tests {
     }
 
     #[test]
-    fn a_jitter_of_microseconds_is_none() {
-        // Nearly all requests take 5 ms; those of the last quarter 100 µs more, or 300 µs more.
+    fn a_jitter_of_microseconds_is_no_drift() {
+        // Nearly all requests take 5 ms; those of the last quarter 100 µs or 300 µs more.
         let found_by =
             |more_ns: u64| found(|second, k| 5_050_000 + k + if second < 18 { 0 } else { more_ns });
         let (jitter, shift) = (found_by(100_000), found_by(300_000));
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_that_grows_is_not_although_few_samples_moved() {
+    fn a_growing_tail_is_a_drift_although_few_samples_moved() {
         let tail_ns = |second: u64| if second < 12 { 2_000_000 } else { 20_000_000 };
         let found = found(|second, k| if k < 12 { tail_ns(second) } else { 1_000_000 });
         assert!(!found.stationary && found.distance < found.distance_max, "{found:?}");
@@ -292,9 +291,9 @@ mod tests {
     }
 
     #[test]
-    fn a_p99_that_most_samples_share_is_seen_to_grow() {
-        // Each quarter answers in two times only, so that the bucket of its p99 holds one sample of
-        // ten.
+    fn a_p99_that_most_samples_share_is_detected_as_growing() {
+        // Each quarter has only two response times, so that the bucket of its p99 holds one sample
+        // in ten.
         let slow_ns = |second: u64| if second < 12 { 5_017_000 } else { 50_170_000 };
         let found = found(|second, k| if k < 30 { slow_ns(second) } else { 1_003_000 });
         assert!(!found.stationary && found.distance <= found.distance_max, "{found:?}");
@@ -307,9 +306,8 @@ mod tests {
         assert!(found.stationary && found.p99_ratio < 0.1, "{found:?}");
     }
 
-    /// Ten seconds of some 1,000 requests a second at random times, as a series keeps them;
-    /// `wait_ns` gives what one at a moment of the window, as a share of it, waits beside its own 1
-    /// to 2 ms.
+    /// Ten seconds of about 1,000 requests a second at random times, as a series keeps them;
+    /// `wait_ns` gives the wait at a point of the window, as a fraction of it, on top of 1 to 2 ms.
     fn ten_seconds(seed: u64, wait_ns: impl Fn(f64) -> f64) -> Stationarity {
         const EIGHTHS: u32 = 80;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -330,7 +328,7 @@ mod tests {
 
     const WINDOW_NS: f64 = 1e10;
 
-    /// What a request waits for a target that stalls for a share of each period, both of the
+    /// The wait for a target that stalls for a share of each period, both as fractions of the
     /// window.
     fn periodic(period: f64, share: f64, phase: f64) -> impl Fn(f64) -> f64 {
         move |moment| {
@@ -353,13 +351,13 @@ mod tests {
                 }
             }
         }
-        // Not one false alarm in 480 windows: at 95 % confidence fewer than 0.7 %.
+        // No false alarm in 480 windows: at 95 % confidence fewer than 0.7 %.
         assert_eq!(runs, 480);
         assert!(40 < apart, "of these, {apart} quarters are unlike each other");
     }
 
     #[test]
-    fn stalls_at_random_are_rarely_taken_for_a_drift() {
+    fn random_stalls_are_rarely_mistaken_for_a_drift() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         for (stalls, share) in [(5, 0.02), (10, 0.02), (20, 0.02), (5, 0.05), (10, 0.05)] {
             let alarms = (0..100).filter(|seed| {
@@ -389,7 +387,7 @@ mod tests {
                 let found = ten_seconds(seed, |moment| step(moment) + stalls(moment));
                 assert!(!found.stationary, "a step at {at} beside stalls: {found:?}");
             }
-            // Two requests of five become slower at half time.
+            // Two requests in five become slower at half time.
             let some =
                 |moment: f64| if (moment * 1e9) % 5.0 < 2.0 { step_at(0.5, moment) } else { 0.0 };
             assert!(!ten_seconds(seed, some).stationary, "a step of two in five");
@@ -402,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_p99_that_comes_back_has_not_changed() {
-        // Quarters of six seconds with and without a slow tail, by turns, and for good.
+        // Quarters of six seconds with and without a slow tail, alternating, and for good.
         let p99 = |slow: fn(u64) -> bool| {
             found(|second, k| if k < 6 && slow(second) { 20_000_000 } else { 1_000_000 + k })
         };
@@ -418,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn quarters_without_samples_say_nothing() {
+    fn quarters_without_samples_are_not_judged() {
         assert_eq!(of_seconds(&seconds(|_, k| k)[..3 * 8], DRIFT), None);
         let empty = Distribution::new().histogram().clone();
         assert_eq!(of_seconds(&vec![empty; 8 * 8], DRIFT), None);

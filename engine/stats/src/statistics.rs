@@ -8,25 +8,25 @@ use statrs::function::beta::beta_reg;
 /// Critical value of `√n·D` at 1 %, two-sided, for large n (Smirnov 1948).
 pub(super) const KOLMOGOROV_1_PERCENT: f64 = 1.628;
 /// Two-sided 1 % point of the normal distribution: `|r|·√n` of independent values stays below it 99
-/// times of 100.
+/// times in 100.
 pub(super) const NORMAL_1_PERCENT: f64 = 2.576;
 
-/// How far counts in equal windows vary beyond or below chance.
+/// How counts in equal windows vary compared with chance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dispersion {
-    /// Windows counted.
+    /// The number of windows.
     pub windows: u64,
     /// Variance of the counts over their mean: 1 for a Poisson process, 0 for a constant one.
     pub index: f64,
 }
 
-/// The index of dispersion of counts in windows, each with what is expected of it, or as much in
-/// proportion: `Σ(n − ê)²/(m−1)` over the mean count, ê the expected counts scaled to the number
-/// counted. Where all windows expect the same, that is `s²/x̄` (Fisher 1925; Cox and Lewis 1966,
-/// for point processes). `None` below two windows, or when nothing was expected or counted.
+/// The index of dispersion of counts in windows, each with its expected count, or a number
+/// proportional to it: `Σ(n − ê)²/(m−1)` over the mean count, ê the expected counts scaled to the
+/// total. If all windows expect the same, that is `s²/x̄` (Fisher 1925; Cox and Lewis 1966, for
+/// point processes). `None` below two windows, or if nothing was expected or counted.
 ///
-/// Under a Poisson process `(m−1)·index` is nearly χ² with m−1 degrees of freedom, so the index has
-/// a standard deviation of [`dispersion_deviation`]; somewhat more where the rate changes.
+/// For a Poisson process `(m−1)·index` is nearly χ² with m−1 degrees of freedom, so the index has a
+/// standard deviation of [`dispersion_deviation`], somewhat more if the rate changes.
 pub fn index_of_dispersion(windows: &[(u64, f64)]) -> Option<Dispersion> {
     let counted: u64 = windows.iter().map(|(count, _)| count).sum();
     let expected: f64 = windows.iter().map(|(_, expected)| expected).sum();
@@ -52,17 +52,17 @@ pub(super) fn normal_point(p: f64) -> f64 {
     -Normal::standard().inverse_cdf(p)
 }
 
-/// The point of Student's t with so many degrees of freedom that is exceeded with probability `p`.
+/// The point of Student's t with these degrees of freedom that is exceeded with probability `p`.
 pub(super) fn student_t_point(degrees: u64, p: f64) -> f64 {
     let t = StudentsT::new(0.0, 1.0, degrees as f64).expect("at least one degree of freedom");
     -t.inverse_cdf(p)
 }
 
-/// The point of the beta distribution with these shapes, both above 0, below which it stays with
-/// probability `p`: by bisection, since the inverse that `statrs` has bounds its steps by nothing.
+/// The `p` quantile of the beta distribution with these shapes, both above 0: by bisection, since
+/// `statrs`'s inverse doesn't bound its steps.
 pub(super) fn beta_point(a: f64, b: f64, p: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
-    // The shares of errors that a run can tell from 0 are far above 2⁻⁶⁴.
+    // The error shares that a run can tell from 0 are far above 2⁻⁶⁴.
     for _ in 0..64 {
         let middle = f64::midpoint(low, high);
         if beta_reg(a, b, middle) < p {
@@ -74,7 +74,7 @@ pub(super) fn beta_point(a: f64, b: f64, p: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The point of χ² with so many degrees of freedom below which it stays with probability `p`.
+/// The `p` quantile of χ² with these degrees of freedom.
 pub(super) fn chi_squared_point(degrees: u64, p: f64) -> f64 {
     ChiSquared::new(degrees as f64).expect("at least one degree of freedom").inverse_cdf(p)
 }

@@ -1,38 +1,38 @@
-//! Whether a process is Poisson of rate 1: goodness of fit of its number, its gaps and its times,
-//! and the dependence of neighbouring gaps.
+//! Whether a process is Poisson of rate 1: goodness of fit of its count, gaps and times, and the
+//! dependence of neighbouring gaps.
 
 use std::ops::Range;
 
-/// How far a stretch of a process is from Poisson of rate 1: figures of about 1, the larger the
-/// worse, and without bound if they can't be computed.
+/// How far a stretch of a process is from Poisson of rate 1: figures of about 1, larger is worse,
+/// infinite if they can't be computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnitProcess {
-    /// Its number of events, in standard deviations off the length of the stretch.
+    /// Its number of events minus the length of the stretch, in standard deviations.
     pub number: f64,
-    /// √n times Kolmogorov's distance of its gaps from the exponential distribution of mean 1.
+    /// √n times the Kolmogorov distance of its gaps from the exponential distribution of mean 1.
     pub gaps: f64,
     /// Anderson and Darling's A² of its gaps from the exponential distribution of any mean.
     pub shape: f64,
-    /// √n times Kolmogorov's distance of its times from the uniform distribution over the stretch:
-    /// that of a Poisson process's times, given their number.
+    /// √n times the Kolmogorov distance of its times from the uniform distribution over the
+    /// stretch, which the times of a Poisson process have, given their number.
     pub uniform: f64,
-    /// √n times the correlation, without its sign, of each gap with the next, by their
-    /// probabilities: of the gaps themselves, few long ones would be all of the variance.
+    /// √n times the absolute correlation of each gap with the next, by their probabilities: the
+    /// variance of the gaps themselves would come from a few long ones.
     pub lag1: f64,
 }
 
-/// Gaps between doubles that are equal are shorter than this.
+/// Gaps between equal doubles are replaced by this.
 const SHORTEST_GAP: f64 = 1e-9;
 
 impl UnitProcess {
-    /// What is beyond these figures is no Poisson process. In a stretch of 100 events or more, one
-    /// that is exceeds each of them with a probability of about 10⁻⁹ at most: by Massart's bound
+    /// A process beyond these figures isn't Poisson. In a stretch of 100 events or more, one that
+    /// is exceeds each of them with a probability of at most about 10⁻⁹: by Massart's bound
     /// 2·e^(−2x²) of √n·D at any n, by the normal and the Poisson distribution, and for A² by its
     /// limit's tail, which falls as e^(−2.16·x) and is 10⁻¹² at 12.
     pub const IMPOSSIBLE: UnitProcess =
         UnitProcess { number: 7.0, gaps: 3.3, shape: 12.0, uniform: 3.3, lag1: 6.2 };
 
-    /// The figures of these times of a stretch, in any order; they are sorted.
+    /// The figures of these times in a stretch, in any order; they are sorted in place.
     pub fn new(times: &mut [f64], stretch: &Range<f64>) -> UnitProcess {
         times.sort_unstable_by(f64::total_cmp);
         let length = stretch.end - stretch.start;
@@ -82,7 +82,7 @@ fn exponential(gap: f64) -> f64 {
 }
 
 /// Kolmogorov's one-sample distance `D = max(i/n − F(xᵢ), F(xᵢ) − (i−1)/n)` of sorted values from
-/// the distribution function `cdf` (Kolmogorov 1933). `None` when there are no values.
+/// the distribution function `cdf` (Kolmogorov 1933). `None` without values.
 fn ks_distance(sorted: &[f64], cdf: impl Fn(f64) -> f64) -> Option<f64> {
     let n = sorted.len() as f64;
     let distance = |(before, value): (usize, &f64)| {
@@ -94,7 +94,7 @@ fn ks_distance(sorted: &[f64], cdf: impl Fn(f64) -> f64) -> Option<f64> {
 
 /// Anderson and Darling's A² of sorted values, all above zero, from the exponential distribution
 /// whose scale is their mean, times `1 + 0.6/n` (Stephens 1974, case of the estimated scale): `A² =
-/// −n − (1/n)·Σ (2i−1)·(ln F(xᵢ) + ln(1 − F(xₙ₊₁₋ᵢ)))`. `None` when there are no values.
+/// −n − (1/n)·Σ (2i−1)·(ln F(xᵢ) + ln(1 − F(xₙ₊₁₋ᵢ)))`. `None` without values.
 fn anderson_darling_exponential(sorted: &[f64]) -> Option<f64> {
     if sorted.is_empty() {
         return None;
@@ -109,7 +109,7 @@ fn anderson_darling_exponential(sorted: &[f64]) -> Option<f64> {
     Some((-n - sum / n) * (1.0 + 0.6 / n))
 }
 
-/// Pearson's correlation. `None` without pairs, or when one side doesn't vary.
+/// Pearson's correlation. `None` without pairs, or if one side doesn't vary.
 fn correlation(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
     let n = pairs.clone().count() as f64;
     let sum = |(ones, others), (one, other)| (ones + one, others + other);

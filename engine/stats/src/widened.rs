@@ -1,23 +1,23 @@
-//! A confidence interval at a higher confidence than the 95 % that a report states, from that
+//! A confidence interval at a higher confidence than the reported 95 %, from the reported interval
 //! alone.
 //!
-//! An interval is one of ranks until its end (see [`super::interval`]), and a histogram tells the
-//! ranks of its ends again. Another confidence stretches them around the quantile's own rank, by
-//! the points of the distribution that they come from.
+//! An interval is computed in ranks (see [`super::interval`]), and the histogram gives the ranks of
+//! its ends back. Another confidence stretches them around the quantile's own rank, by the points
+//! of the distribution that they come from.
 
 use hdrhistogram::Histogram;
 
 use super::interval::Method;
 use super::statistics::{normal_point, student_t_point};
 
-/// Degrees of freedom of a spread between pieces of a run, at least: that of five pieces. How many
-/// there were isn't in the report, and fewer stretch an interval further.
+/// The fewest degrees of freedom of a spread between pieces of a run: those of five pieces. The
+/// report doesn't state how many there were, and fewer stretch an interval further.
 const DEGREES_MIN: u64 = 4;
-/// The probability with which each end of an interval of 95 % is wrong.
+/// The probability that an end of a 95 % interval is wrong.
 const TAIL: f64 = 0.025;
 
-/// The ends of the interval of quantile `p` of these values, ns, each wrong with a probability of
-/// `tail`, from those at 95 %; `None` for an end whose rank lies beyond the values.
+/// The ends of the interval of quantile `p` of these values, ns, each wrong with probability
+/// `tail`, from those at 95 %; `None` for an end whose rank is beyond the values.
 pub fn widened(
     values: &Histogram<u64>,
     p: f64,
@@ -31,7 +31,7 @@ pub fn widened(
     };
     let stretch = point(tail) / point(TAIL);
     let n = values.len() as f64;
-    // An end is its bucket's, of whose values any may have been the one: the farthest counts.
+    // An end stands for its bucket, and may be any of its values: the farthest counts.
     let below = if low_ns == 0 { 0 } else { values.count_between(0, low_ns - 1) } as f64;
     let up_to = values.count_between(0, high_ns) as f64;
     let stretched = |rank: f64| n * p + stretch * (rank - n * p);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn more_confidence_is_a_wider_interval_and_in_the_end_none() {
+    fn more_confidence_is_a_wider_interval_and_finally_none() {
         let (all, found) = values(OF_P50);
         let half = |method, tail| {
             let [low, high] = widened(&all, 0.5, found, Some(method), tail);

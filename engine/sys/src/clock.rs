@@ -1,6 +1,7 @@
-//! The one clock: CLOCK_MONOTONIC, in nanoseconds.
+//! The only clock: CLOCK_MONOTONIC, in nanoseconds.
 //!
-//! Only a shard's turn, the run and the watch read it; everything below takes time as an argument.
+//! Only a shard's turn, the run and the watch read it; everything they call takes time as an
+//! argument.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, SystemTime};
@@ -23,7 +24,7 @@ pub fn ns_of(clock: ClockId) -> u64 {
     time.tv_sec.cast_unsigned() * SECOND_NS + time.tv_nsec.cast_unsigned()
 }
 
-/// The wall-clock time of a past moment of this clock, as far as the wall clock wasn't set since.
+/// The wall-clock time of a past time of this clock, provided the wall clock hasn't been set since.
 pub fn wall_time(at_ns: u64) -> SystemTime {
     SystemTime::now() - Duration::from_nanos(now_ns().saturating_sub(at_ns))
 }

@@ -2,26 +2,25 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// What a run and its shards share while they run; rarely written.
+/// The words that a run and its shards share while they run; rarely written.
 #[derive(Debug, Default)]
 pub struct Signals {
     /// Start of the run on CLOCK_MONOTONIC, ns; 0 while shards are still setting up, `u64::MAX` if
     /// the run is cancelled.
     pub epoch_ns: AtomicU64,
-    /// When an interrupted run stops issuing, on CLOCK_MONOTONIC, ns; 0 while it goes on.
+    /// When an interrupted run stops issuing, on CLOCK_MONOTONIC, ns; 0 if not interrupted.
     pub stop_ns: AtomicU64,
-    /// When nothing more is sent unless somebody puts it off, on CLOCK_MONOTONIC, ns; 0 if nobody
-    /// has to.
+    /// When sending stops unless the lease is extended, on CLOCK_MONOTONIC, ns; 0 without a lease.
     pub lease_ns: AtomicU64,
-    /// Whether the epoch is given from outside; otherwise the last shard to be ready sets it.
+    /// True if the epoch is set from outside; otherwise the last shard to be ready sets it.
     pub held: bool,
     /// Shards that have finished setting up.
     pub ready: AtomicUsize,
-    /// Whether a shard offered setup load until the number of its connections had settled.
+    /// True if a shard offered setup load until its number of connections had settled.
     pub settled: AtomicBool,
-    /// Whether a shard offered setup load in vain.
+    /// True if a shard's setup load ended before it had settled.
     pub unsettled: AtomicBool,
-    /// When the window of the shard that ended last was over, ns since the epoch.
+    /// When the window of the last shard to end was over, ns since the epoch.
     pub end_ns: AtomicU64,
     /// Shards that have ended.
     pub ended: AtomicUsize,
@@ -32,27 +31,26 @@ pub struct Signals {
 const STOP_AHEAD_NS: u64 = 100_000_000;
 
 impl Signals {
-    /// Sets the epoch, unless there is one or the run was cancelled.
+    /// Sets the epoch, unless it is set or the run was cancelled.
     pub fn begin_at(&self, epoch_ns: u64) {
         let (set, read) = (Ordering::AcqRel, Ordering::Acquire);
-        // Either way nothing is left to do: the first to set it decides.
+        // In either case nothing is left to do: the first to set it decides.
         let _ = self.epoch_ns.compare_exchange(0, epoch_ns, set, read);
     }
 
-    /// Ends the load at a moment that all shards see before it comes. A second call changes
-    /// nothing.
+    /// Ends the load at a time that all shards see before it comes. A second call changes nothing.
     pub fn stop(&self, now_ns: u64) {
         let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
         let _ = self.stop_ns.compare_exchange(0, now_ns + STOP_AHEAD_NS, set, read);
     }
 
-    /// Whether the load ends by itself unless somebody puts that off.
+    /// True if the load ends by itself unless the lease is extended.
     #[inline]
     pub fn is_leased(&self) -> bool {
         self.lease_ns.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether the moment has come that nobody put off; the load ends with it.
+    /// True once the lease has ended without an extension; the load ends with it.
     #[inline]
     pub fn is_lease_over(&self, now_ns: u64) -> bool {
         let lease_ns = self.lease_ns.load(Ordering::Relaxed);
@@ -63,7 +61,7 @@ impl Signals {
         is_over
     }
 
-    /// Cancels a run that has not begun: whoever waits for its epoch ends.
+    /// Cancels a run that hasn't begun: threads that wait for its epoch end.
     pub fn cancel(&self) {
         self.epoch_ns.store(u64::MAX, Ordering::Release);
     }

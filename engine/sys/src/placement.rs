@@ -7,7 +7,7 @@ use units::CoreList;
 
 use crate::topology::Topology;
 
-/// The cores that this process may use, in rising order; never empty.
+/// The cores that this process may use, in ascending order; never empty.
 ///
 /// The mask already reflects a container's cpuset. The kernel lets a thread leave the mask that it
 /// was started with, so it has to be checked here.
@@ -22,12 +22,12 @@ pub fn allowed_cores() -> Vec<usize> {
     cores.as_slice().to_vec()
 }
 
-/// The cores that are online, as the kernel's topology lists them; without it, those allowed.
+/// The online cores, as listed by the kernel's topology; without it, the allowed ones.
 pub fn online_cores() -> Vec<usize> {
     listed_online().unwrap_or_else(|_| allowed_cores())
 }
 
-/// The cores that are online, as the kernel's topology lists them.
+/// The online cores, as listed by the kernel's topology.
 ///
 /// # Errors
 /// It can't be read.
@@ -47,18 +47,17 @@ pub fn move_to(cores: impl IntoIterator<Item = usize>) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// An allowed core on which a thread disturbs no shard on these cores; `None` if there is none
-/// without a shard.
+/// An allowed core on which a thread disturbs none of the shards on these cores; `None` if every
+/// allowed core has a shard.
 pub fn core_away_from(shards: &[usize]) -> Option<usize> {
     let cores = Topology::here().cores_away_from(shards, allowed_cores());
     cores.into_iter().find(|core| !shards.contains(core))
 }
 
 /// Moves this thread off the shards' cores, so that it never preempts a shard, and off their
-/// siblings, so that it never slows one down. Where no other core is allowed, they have to be
-/// shared.
+/// siblings, so that it never slows one down. If no other core is allowed, they are shared.
 pub fn leave_cores(busy_cores: &[usize]) {
-    // A refusal costs accuracy at worst, and the report shows what a disturbed shard looks like.
+    // A refusal costs accuracy at worst, and the report shows a disturbed shard.
     let _ = move_to(Topology::here().cores_away_from(busy_cores, allowed_cores()));
 }
 

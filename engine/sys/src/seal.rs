@@ -1,7 +1,7 @@
 //! The allocation seal: marks when a shard's thread must not allocate.
 //!
-//! A shard seals its thread once all memory is allocated, and unseals it while it looks up from its
-//! requests. An allocator that checks [`is_sealed`], as the one in the tests does, can count
+//! A shard seals its thread once all memory is allocated, and unseals it while it does anything but
+//! serve requests. An allocator that checks [`is_sealed`], such as the one in the tests, can count
 //! violations.
 
 use std::cell::Cell;
@@ -11,7 +11,7 @@ thread_local! {
     static LENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From here on this thread must not allocate.
+/// From here on this thread mustn't allocate.
 pub fn seal() {
     SEALED.set(true);
 }
@@ -21,12 +21,12 @@ pub fn unseal() {
     SEALED.set(false);
 }
 
-/// Whether this thread is in a stretch that must not allocate.
+/// True if this thread mustn't allocate now.
 pub fn is_sealed() -> bool {
     SEALED.get() && !LENT.get()
 }
 
-/// Calls what allocates by itself, a library's code: [`is_lent`] tells its allocations apart.
+/// Calls library code that allocates; [`is_lent`] tells its allocations apart.
 #[inline]
 pub fn lend<T>(call: impl FnOnce() -> T) -> T {
     LENT.set(true);
@@ -35,7 +35,7 @@ pub fn lend<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Whether a sealed thread is in such a call.
+/// True if a sealed thread is in such a call.
 pub fn is_lent() -> bool {
     SEALED.get() && LENT.get()
 }

@@ -1,11 +1,10 @@
-//! The machine's topology by the kernel's files: which hardware threads share a physical core,
-//! their memory nodes and kinds, and where a network interface is; and the cores that a run takes
-//! by default.
+//! The machine's topology from the kernel's files: which hardware threads share a physical core,
+//! their memory nodes and kinds, and where a network interface is; and the default cores of a run.
 //!
 //! By default a run has one shard on each physical core, near the interface. Two hardware threads
 //! of one physical core slow each other down, an efficiency core makes its shard the slow one, and
-//! interrupts stop a shard: the default cores avoid all three where they can. The first allowed
-//! core is left free, since a local target runs there by default.
+//! interrupts stop a shard: the default cores avoid all three if they can. The first allowed core
+//! is left free, since a local target runs there by default.
 //!
 //! All of it is read below a root folder, so a recorded tree can stand in for a machine. The crate
 //! `procfs` isn't used here or in `host`: it numbers the cores of `/proc/stat` and `/proc/cpuinfo`
@@ -17,19 +16,19 @@ use std::path::{Path, PathBuf};
 
 use crate::kernel_files::{cores_in, read};
 
-/// A core with less of the largest core's capacity is an efficiency core, as a share. Equal cores
-/// may differ by a few percent where their frequencies do.
+/// A core below this share of the largest core's capacity is an efficiency core. Equal cores may
+/// differ by a few percent if their frequencies do.
 const PERFORMANCE_CAPACITY: f64 = 0.75;
-/// The most interfaces below each other, such as a VLAN on a bond of two ports.
+/// The most levels of interfaces, such as a VLAN on a bond of two ports.
 const LOWER_MAX: usize = 4;
 
-/// What is known of each core; empty where the kernel doesn't say.
+/// The known facts about each core; empty if the kernel doesn't report them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     places: Vec<Place>,
 }
 
-/// Where one core is. A core is one hardware thread, as the kernel counts them.
+/// The place of one core. A core is one hardware thread, as the kernel counts them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     core: usize,
@@ -38,8 +37,8 @@ struct Place {
     is_efficiency: bool,
 }
 
-/// Where a network interface is attached; `None` where the kernel doesn't say, and for interfaces
-/// without a device, such as the loopback.
+/// Where a network interface is attached; `None` if the kernel doesn't report it, and for
+/// interfaces without a device, such as the loopback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attachment {
     /// Its memory node.
@@ -49,12 +48,12 @@ pub struct Attachment {
 }
 
 impl Topology {
-    /// That of this machine.
+    /// The topology of this machine.
     pub fn here() -> Topology {
         Topology::read(Path::new("/"))
     }
 
-    /// That of the machine whose `/sys` is below `root`.
+    /// The topology of the machine whose `/sys` is below `root`.
     pub fn read(root: &Path) -> Topology {
         let devices = root.join("sys/devices");
         let nodes: Vec<(usize, Vec<usize>)> = numbered(&devices.join("system/node"), "node")
@@ -81,7 +80,7 @@ impl Topology {
         self.places.iter().find(|place| place.core == core)
     }
 
-    /// The hardware threads of a core's physical core, itself among them; `None` if unknown.
+    /// The hardware threads of a core's physical core, including itself; `None` if unknown.
     pub fn siblings(&self, core: usize) -> Option<&[usize]> {
         self.place(core).map(|place| place.siblings.as_slice())
     }
@@ -105,29 +104,29 @@ impl Topology {
         nodes
     }
 
-    /// The physical cores, each as its hardware threads.
+    /// The physical cores, each with its hardware threads.
     pub fn physical_cores(&self) -> Vec<&[usize]> {
         let is_first = |place: &&Place| place.siblings.first() == Some(&place.core);
         self.places.iter().filter(is_first).map(|place| place.siblings.as_slice()).collect()
     }
 
-    /// Whether a core is an efficiency core of a machine that has performance cores too.
+    /// True for an efficiency core of a machine that also has performance cores.
     pub fn is_efficiency(&self, core: usize) -> bool {
         self.place(core).is_some_and(|place| place.is_efficiency)
     }
 
-    /// Whether two different cores are hardware threads of one physical core.
+    /// True if two different cores are hardware threads of one physical core.
     pub fn are_siblings(&self, one: usize, other: usize) -> bool {
         one != other && self.siblings(one).is_some_and(|siblings| siblings.contains(&other))
     }
 
-    /// The cores that a run takes of those allowed, which are in rising order, if its plan names
-    /// none; never empty.
+    /// The default cores of a run, out of the allowed ones, which are in ascending order; never
+    /// empty.
     ///
     /// The first allowed core and its siblings are left to the target and the rest of the machine.
-    /// Of what remains, these are the performance cores, one hardware thread for each physical
-    /// core, on the interface's memory node and away from its interrupts. A wish that no core
-    /// fulfils is dropped.
+    /// Of the rest, the default is the performance cores, one hardware thread per physical core, on
+    /// the interface's memory node and away from its interrupts. A preference that no core
+    /// satisfies is dropped.
     ///
     /// # Panics
     /// If no core is allowed.
@@ -148,8 +147,8 @@ impl Topology {
         cores
     }
 
-    /// Of these cores those on which a thread disturbs no shard on a busy core: neither that core
-    /// nor a sibling, if any remain.
+    /// The cores on which a thread disturbs no shard on a busy core: neither that core nor a
+    /// sibling, unless none would remain.
     pub fn cores_away_from(&self, busy_cores: &[usize], mut cores: Vec<usize>) -> Vec<usize> {
         prefer(&mut cores, |core| !busy_cores.contains(&core));
         prefer(&mut cores, |core| !busy_cores.iter().any(|busy| self.are_siblings(*busy, core)));
@@ -157,14 +156,14 @@ impl Topology {
     }
 }
 
-/// Keeps the cores that are wanted, if there are any.
+/// Keeps the wanted cores, if there are any.
 fn prefer(cores: &mut Vec<usize>, is_wanted: impl Fn(usize) -> bool) {
     if cores.iter().any(|core| is_wanted(*core)) {
         cores.retain(|core| is_wanted(*core));
     }
 }
 
-/// The entries of a folder that are this name and a number, such as `cpu7`.
+/// The entries of a folder named by this prefix and a number, such as `cpu7`.
 fn numbered(folder: &Path, name: &'static str) -> impl Iterator<Item = (usize, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(move |entry| {
@@ -173,8 +172,8 @@ fn numbered(folder: &Path, name: &'static str) -> impl Iterator<Item = (usize, P
     })
 }
 
-/// The performance cores, as the kernel lists them or by their capacities; empty where all cores
-/// are alike.
+/// The performance cores, as listed by the kernel or by their capacities; empty if all cores are
+/// alike.
 fn performance_cores(devices: &Path) -> Vec<usize> {
     if let Some(cores) = read(devices.join("cpu_core/cpus")).and_then(|text| cores_in(&text)) {
         return cores;
@@ -189,12 +188,12 @@ fn performance_cores(devices: &Path) -> Vec<usize> {
 }
 
 impl Attachment {
-    /// That of an interface of this machine.
+    /// The attachment of an interface of this machine.
     pub fn here(interface: &str) -> Attachment {
         Attachment::read(Path::new("/"), interface)
     }
 
-    /// Those of this machine's interfaces whose own device has interrupts, by name.
+    /// The attachments, by name, of this machine's interfaces whose own device has interrupts.
     pub fn all_here() -> Vec<(String, Attachment)> {
         Attachment::all(Path::new("/"))
     }
@@ -211,8 +210,8 @@ impl Attachment {
         found
     }
 
-    /// That of an interface of the machine whose `/sys` and `/proc` are below `root`; of a bond or
-    /// a VLAN that of the interfaces below it, without a node if they are on several.
+    /// The attachment of an interface of the machine whose `/sys` and `/proc` are below `root`; for
+    /// a bond or a VLAN that of the interfaces below it, without a node if they are on several.
     pub fn read(root: &Path, interface: &str) -> Attachment {
         let mut buses = Vec::new();
         find_buses(&root.join("sys/class/net").join(interface), LOWER_MAX, &mut buses);
@@ -230,10 +229,10 @@ impl Attachment {
     }
 }
 
-/// Adds the folders of the devices, on the bus that has their interrupts, which carry an interface.
+/// Adds the bus folders of the devices that carry an interface; these folders list the interrupts.
 fn find_buses(interface: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let device = interface.join("device");
-    // A virtio device sits on one of the bus, and neither says the other's part.
+    // A virtio device sits on a bus device, and each has only its own part of the data.
     let on_bus = [device.clone(), device.join("..")].into_iter();
     found.extend(on_bus.into_iter().find(|folder| folder.join("irq").exists()));
     if depth == 0 {
@@ -246,12 +245,12 @@ fn find_buses(interface: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A device's memory node; the kernel writes -1 where there is only one.
+/// A device's memory node; the kernel writes -1 if there is only one.
 fn node_of(bus: &Path) -> Option<usize> {
     read(bus.join("numa_node"))?.parse().ok()
 }
 
-/// The numbers of a device's interrupts: those of its queues, or the one that it has without MSI.
+/// The numbers of a device's interrupts: those of its queues, or its only one without MSI.
 fn interrupts_of(bus: &Path) -> Vec<String> {
     let entries = fs::read_dir(bus.join("msi_irqs")).into_iter().flatten().flatten();
     let queues: Vec<String> =
@@ -261,7 +260,7 @@ fn interrupts_of(bus: &Path) -> Vec<String> {
     if queues.is_empty() { pin() } else { queues }
 }
 
-/// The cores that serve an interrupt: those that the kernel chose, of those that it may choose.
+/// The cores that serve an interrupt: the kernel's choice among the permitted ones.
 fn served_by(root: &Path, number: &str) -> Option<Vec<usize>> {
     let folder = root.join("proc/irq").join(number);
     let listed = |name: &str| cores_in(&read(folder.join(name))?);
@@ -295,7 +294,7 @@ mod tests {
                 let file = format!("sys/devices/system/node/node{node}/cpulist");
                 machine.put(&file, &CoreList::new(cores).to_string());
             }
-            // Beside those of the cores there are folders such as these.
+            // Folders such as these are next to those of the cores.
             machine.put("sys/devices/system/cpu/cpufreq/boost", "1");
             machine.put("sys/devices/system/node/possible", "0-7");
             machine
@@ -313,7 +312,7 @@ mod tests {
             symlink(to, path).expect("linked");
         }
 
-        /// A card on a memory node; each interrupt by its number and the core that serves it.
+        /// A card on a memory node, with each interrupt's number and the core that serves it.
         /// `device` is its folder, below that of the bus for a virtual one.
         fn card(&self, name: &str, device: &str, node: i32, interrupts: &[(u32, &str)]) {
             let bus = format!("sys/devices/pci0000:80/{}", &device[..12]);
@@ -370,7 +369,7 @@ mod tests {
 
     /// Two sockets of eight physical cores with two threads each; core 16 is core 0's sibling. Of
     /// the cards, `eth0` is on the second socket with its interrupts on two of its cores, `eth1` on
-    /// the first with a queue for each physical core of it.
+    /// the first with a queue for each of its physical cores.
     fn two_sockets() -> Recorded {
         let core = |core: usize| (core, format!("{},{}", core % 16, core % 16 + 16), core % 16 / 8);
         let machine = Recorded::new((0..32).map(core));
@@ -401,16 +400,16 @@ mod tests {
     }
 
     #[test]
-    fn two_sockets_give_one_thread_a_core_near_the_interface_and_away_from_its_interrupts() {
+    fn two_sockets_give_one_thread_per_core_near_the_interface_and_away_from_its_interrupts() {
         let machine = two_sockets();
         for (allowed, interface, chosen) in [
             ("0-31", "eth0", "10-15"),
-            // All cores of the node serve interrupts; the first is left in any case.
+            // All cores of the node serve interrupts; the first is left out in any case.
             ("0-31", "eth1", "1-7"),
             ("0-31", "lo", "1-15"),
-            // Nothing is allowed on the interface's node.
+            // No core on the interface's node is allowed.
             ("0-7,16-23", "eth0", "1-7"),
-            // Nothing remains but the interrupts' cores, and then but their siblings.
+            // Only the interrupts' cores remain, and then only their siblings.
             ("0,8,25", "eth0", "8,25"),
             ("0,8,9,25", "eth0", "9"),
             ("0,9,24", "eth0", "9,24"),
@@ -422,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_beside_the_shards_leave_their_cores_and_siblings() {
+    fn other_threads_leave_the_shards_cores_and_siblings() {
         let topology = two_sockets().topology();
         for (busy, allowed, expected) in [
             (&[1, 2][..], "0-3,16-19", "0,3,16,19"),
@@ -435,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn efficiency_cores_are_left_out_where_there_are_others() {
+    fn efficiency_cores_are_left_out_if_there_are_others() {
         // Four performance cores with two threads each, and four efficiency cores.
         let siblings = |core: usize| match core {
             0..8 => format!("{}-{}", core / 2 * 2, core / 2 * 2 + 1),
@@ -449,7 +448,7 @@ mod tests {
         for (allowed, chosen) in [
             ("0-11", "2,4,6"),
             ("2-11", "4,6"),
-            // One physical core of that kind: its other thread.
+            // Only one physical core of that kind: its other thread.
             ("0-1,8-11", "1"),
             ("8-11", "9-11"),
         ] {
@@ -458,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn capacities_tell_the_kinds_of_cores_where_no_list_does() {
+    fn capacities_tell_core_kinds_apart_without_a_list() {
         let machine = Recorded::new((0..8).map(|core| (core, core.to_string(), 0)));
         for core in 0..8 {
             // Two clusters of fast cores whose frequencies differ a little.
@@ -490,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_kernels_files_each_core_counts_as_one_of_its_own() {
+    fn without_the_kernels_files_each_core_counts_as_a_physical_core() {
         let machine = Recorded::new([]);
         let topology = machine.topology();
         assert_eq!(topology, Topology::default());
@@ -506,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_is_where_the_devices_below_it_are() {
+    fn an_interface_is_attached_where_its_devices_are() {
         let machine = two_sockets();
         machine.card("eth2", "0000:82:00.0/virtio2", 1, &[(130, "12")]);
         machine.card("eth3", "0000:83:00.0", -1, &[]);
@@ -517,7 +516,7 @@ mod tests {
         let both = attached(Some(1), &[8, 12, 25]);
         for (name, expected) in [
             ("eth2", attached(Some(1), &[12])),
-            // It has the interrupt of its pin alone, and no node.
+            // It only has the interrupt of its pin, and no node.
             ("eth3", attached(None, &[2])),
             ("bond0", both.clone()),
             ("bond0.7", both),

@@ -1,21 +1,22 @@
 //! The kernel's stamps on the one clock: CLOCK_REALTIME converted to CLOCK_MONOTONIC.
 //!
-//! Adjustments of the rate change both clocks alike, so their difference is constant until the wall
-//! clock is set. Each look at both clocks bounds it, and each batch of completions takes one. A
-//! look that contradicts the difference known so far is a step, and for a second the program's
-//! stamps are used.
+//! Rate adjustments change both clocks alike, so their difference is constant until the wall clock
+//! is set. Each reading of both clocks bounds it, and each batch of completions takes one. A
+//! reading that contradicts the known difference means a step, and the program's stamps are used
+//! for a second.
 
 use rustix::time::ClockId;
 use units::SECOND_NS;
 
 use super::clock;
 
-/// How far two looks may contradict each other, ns: both clocks round, each on its own.
+/// How far two readings may contradict each other, ns: both clocks round separately.
 const SLACK_NS: u64 = 1_000;
 /// How long after a step no stamp is converted, ns: it may have been taken before.
 const DISTRUST_NS: u64 = SECOND_NS;
 
-/// One look at both clocks: the wall clock was read between the two readings of the monotonic one.
+/// One reading of both clocks: the wall clock was read between the two readings of the monotonic
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockLook {
     /// CLOCK_MONOTONIC before, ns.
@@ -27,7 +28,7 @@ pub struct ClockLook {
 }
 
 impl ClockLook {
-    /// A look now.
+    /// Reads the clocks now.
     #[inline]
     pub fn now() -> ClockLook {
         let before_ns = clock::now_ns();
@@ -41,10 +42,10 @@ impl ClockLook {
     }
 }
 
-/// Converts stamps of the wall clock, and notices when it is set.
+/// Converts stamps of the wall clock, and detects when it is set.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClock {
-    /// The tightest look: it bounds CLOCK_REALTIME − CLOCK_MONOTONIC to within its length.
+    /// The tightest reading: it bounds CLOCK_REALTIME − CLOCK_MONOTONIC to within its length.
     look: ClockLook,
     /// No stamp is converted before this, ns of CLOCK_MONOTONIC.
     trusted_from_ns: u64,
@@ -52,16 +53,16 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// The wall clock as this look shows it.
+    /// The wall clock as shown by this reading.
     pub fn new(look: ClockLook) -> WallClock {
         WallClock { look, trusted_from_ns: 0, steps: 0 }
     }
 
-    /// Takes another look into account.
+    /// Takes another reading into account.
     #[inline]
     pub fn observe(&mut self, look: ClockLook) {
-        // The difference of the clocks is at least this, and longer by the length of the look at
-        // most. It wraps, because the wall clock may be set to anything.
+        // The clocks' difference is at least this, and at most the length of the reading more. It
+        // wraps, because the wall clock may be set to anything.
         let least_ns = |look: &ClockLook| look.wall_ns.wrapping_sub(look.after_ns);
         let more_ns = least_ns(&look).wrapping_sub(least_ns(&self.look)).cast_signed();
         let meet = if more_ns < 0 {
@@ -86,7 +87,7 @@ impl WallClock {
             .then(|| wall_ns.wrapping_sub(self.look.wall_ns).wrapping_add(at_ns))
     }
 
-    /// How often the wall clock was set.
+    /// How often the wall clock has been set.
     pub fn steps(&self) -> u64 {
         self.steps
     }
@@ -98,22 +99,22 @@ mod tests {
 
     const WALL_NS: u64 = 1_700_000_000 * SECOND_NS;
 
-    /// A look that began at `before_ns` and took `width_ns`, the wall clock `offset_ns` ahead and
-    /// read at its start.
+    /// A reading that began at `before_ns` and took `width_ns`, with the wall clock `offset_ns`
+    /// ahead and read at its start.
     fn look(before_ns: u64, width_ns: u64, offset_ns: u64) -> ClockLook {
         let wall_ns = before_ns.wrapping_add(offset_ns);
         ClockLook { before_ns, wall_ns, after_ns: before_ns + width_ns }
     }
 
     #[test]
-    fn a_stamp_is_converted_within_half_the_width_of_the_tightest_look() {
+    fn a_stamp_is_converted_within_half_the_width_of_the_tightest_reading() {
         let mut clock = WallClock::new(look(1_000, 40_000, WALL_NS));
         for (at_ns, width_ns) in [(100_000, 60), (200_000, 50), (300_000, 9_000_000)] {
             clock.observe(look(at_ns, width_ns, WALL_NS));
         }
         let found_ns = clock.monotonic_ns(WALL_NS + 400_000, 500_000).expect("no step");
         assert!(found_ns.abs_diff(400_000) <= 25, "{found_ns}");
-        assert_eq!(clock.steps(), 0, "a look that took long contradicts nothing");
+        assert_eq!(clock.steps(), 0, "a long reading contradicts nothing");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Files that appear under their name whole or not at all.
+//! Files that appear under their name completely or not at all.
 //!
-//! A file is written under a temporary name beside its own, `FILE.RANDOM.tmp`, and renamed when it
+//! A file is written under a temporary name next to its own, `FILE.RANDOM.tmp`, and renamed when it
 //! is complete. No other run has that name, so two runs that write one file never mix. The writer
-//! holds a lock on it, which the kernel releases when the writer ends, however it ends: by that
+//! holds a lock on it, which the kernel releases when the writer ends, for any reason: by that
 //! lock, the next run that writes the same file recognises what a crashed run left, and removes it.
 
 use std::ffi::OsStr;
@@ -21,11 +21,11 @@ use tempfile::NamedTempFile;
 const RANDOM_BYTES: usize = 6;
 /// The end of a temporary name.
 const SUFFIX: &str = ".tmp";
-/// How often a file is created that another process takes for an orphan before it is locked.
+/// How often to create a file that another process mistakes for an orphan before it is locked.
 const ATTEMPTS_MAX: usize = 16;
 
-/// A file that gets its name when it is published. Dropped before, it leaves nothing behind, and
-/// what has that name stays as it is.
+/// A file that gets its name when it is published. Dropped before, it leaves nothing behind, and an
+/// existing file of that name stays as it is.
 #[derive(Debug)]
 pub struct WholeFile {
     temporary: NamedTempFile,
@@ -35,17 +35,16 @@ pub struct WholeFile {
 /// Why no file can be written under a name.
 #[derive(Debug, thiserror::Error)]
 pub enum WholeFileError {
-    /// The path ends in no name.
+    /// The path doesn't end in a name.
     #[error("not a file name")]
     NoName,
     /// The path is a folder.
     #[error("is a folder")]
     Folder,
-    /// A device or a pipe, or the descriptor of a process, whatever that leads to: a rename would
-    /// replace it.
+    /// A device, a pipe, or the descriptor of a process: a rename would replace it.
     #[error("isn't a regular file")]
     NotRegular,
-    /// The file can't be written, or none created beside it.
+    /// The file can't be written, or none can be created next to it.
     #[error("can't be written ({0})")]
     Unwritable(#[from] io::Error),
     /// The file can't be replaced.
@@ -54,18 +53,18 @@ pub enum WholeFileError {
 }
 
 impl WholeFile {
-    /// Creates the file under its temporary name. Through links: a link stays one, and the file
-    /// behind it is the one to replace.
+    /// Creates the file under its temporary name. Links are followed: a link stays, and the file
+    /// behind it is replaced.
     ///
     /// # Errors
-    /// Why the file could not be written or given its name at the end.
+    /// The file couldn't be written, or couldn't be given its name at the end.
     pub fn create(path: &Path) -> Result<WholeFile, WholeFileError> {
         let Place::Named(path) = Place::of(path) else { return Err(WholeFileError::NotRegular) };
         match fs::metadata(&path) {
             Ok(found) if found.is_dir() => return Err(WholeFileError::Folder),
             Ok(found) if !found.is_file() => return Err(WholeFileError::NotRegular),
             Ok(found) => {
-                // Opening it for appending shows whether it may be written, and changes nothing.
+                // Opening it for appending shows whether it is writable, and changes nothing.
                 OpenOptions::new().append(true).open(&path)?;
                 require_replaceable(&path, found.uid())?;
             }
@@ -81,7 +80,8 @@ impl WholeFile {
                 .prefix(&prefix)
                 .rand_bytes(RANDOM_BYTES)
                 .suffix(SUFFIX)
-                // Created here, because the crate's own temporary files are private to their user.
+                // Created here, because the crate's own temporary files are readable only by their
+                // user.
                 .make_in(folder_of(&path), |path| File::create_new(path))?;
             if is_ours(temporary.as_file()) {
                 require_room(temporary.as_file())?;
@@ -96,7 +96,7 @@ impl WholeFile {
         self.temporary.as_file()
     }
 
-    /// Its temporary name, to remove it by when the program ends without dropping it.
+    /// Its temporary name, for removing it if the program ends without dropping it.
     pub fn temporary(&self) -> &Path {
         self.temporary.path()
     }
@@ -104,7 +104,7 @@ impl WholeFile {
     /// Makes the file durable and gives it its name.
     ///
     /// # Errors
-    /// Which of the two failed, and why. The name then means what it meant before.
+    /// Syncing or renaming failed. The name then means what it meant before.
     pub fn publish(self) -> Result<PathBuf, PublishError> {
         let WholeFile { temporary, path } = self;
         let shown = temporary.path().display().to_string();
@@ -114,32 +114,33 @@ impl WholeFile {
         if let Err(failed) = temporary.persist(&path) {
             return Err(PublishError::Rename { temporary: shown, path, source: failed.error });
         }
-        // The file is whole under its name. That the name outlasts a power cut is asked for where
-        // the folder can be read, which writing to it doesn't need; a refusal costs nothing.
+        // The file is complete under its name. The folder is synced, so that the name survives a
+        // power cut, if it is readable, which writing to it doesn't require; a failure costs
+        // nothing.
         let _ = File::open(folder_of(&path)).and_then(|folder| folder.sync_all());
         Ok(path)
     }
 }
 
-/// Why a file could not be published.
+/// Why a file couldn't be published.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
-    /// The disk didn't take it.
+    /// The disk didn't accept it.
     #[error("syncing {temporary}: {source}")]
     Sync {
         /// Its name so far.
         temporary: String,
-        /// Why not.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// It could not be given its name.
+    /// It couldn't be renamed.
     #[error("renaming {temporary} to {}: {source}", path.display())]
     Rename {
         /// Its name so far.
         temporary: String,
         /// The name that it should get.
         path: PathBuf,
-        /// Why not.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -148,10 +149,10 @@ pub enum PublishError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The path of a file through all links, even those to a file that doesn't exist yet. Two names
-    /// of one file give the same path; a path without a folder comes back unchanged.
+    /// of one file give the same path; a path without a folder is returned unchanged.
     Named(PathBuf),
-    /// An open descriptor, such as `/dev/stdout`. The kernel shows it as a link to its file, but it
-    /// is the descriptor that is meant, with its position.
+    /// An open descriptor, such as `/dev/stdout`. The kernel shows it as a link to its file, but
+    /// the descriptor is meant, with its position.
     Descriptor(PathBuf),
 }
 
@@ -177,25 +178,25 @@ impl Place {
     }
 }
 
-/// Tries whether a new file can be written: a full disk has room for its name, and for no byte.
+/// Tests whether a new file can be written: a full disk has room for its name, but not for a byte.
 fn require_room(mut file: &File) -> io::Result<()> {
     file.write_all(b"\n")?;
     file.set_len(0)?;
     file.rewind()
 }
 
-/// Locks a file that was just created. Until then another process may take it for an orphan.
+/// Locks a newly created file. Until then another process may mistake it for an orphan.
 fn is_ours(file: &File) -> bool {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => false,
-        // Where there are no locks, nobody takes a file for an orphan.
+        // Without locks, no file is mistaken for an orphan.
         Err(_) => true,
         Ok(()) => file.metadata().is_ok_and(|found| 0 < found.nlink()),
     }
 }
 
 /// Removes the temporary files of `path` that no process holds any more. A failure to remove one
-/// doesn't keep the next from being written.
+/// doesn't prevent the next from being written.
 fn remove_orphans(path: &Path, prefix: &OsStr) {
     let is_temporary = |name: &OsStr| {
         let random = name.as_bytes().strip_prefix(prefix.as_bytes());
@@ -216,7 +217,7 @@ fn remove_orphans(path: &Path, prefix: &OsStr) {
     }
 }
 
-/// From a sticky folder, such as /tmp, only the owner of the file or of the folder removes a file.
+/// In a sticky folder, such as /tmp, only the owner of the file or of the folder can remove a file.
 fn require_replaceable(path: &Path, owner: u32) -> Result<(), WholeFileError> {
     /// The sticky bit of a folder's mode.
     const STICKY: u32 = 0o1000;
@@ -229,7 +230,7 @@ fn require_replaceable(path: &Path, owner: u32) -> Result<(), WholeFileError> {
     Err(WholeFileError::Sticky)
 }
 
-/// The folder that a file is in.
+/// The folder of a file.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crashed_run_left_is_removed_and_nothing_else() {
+    fn only_the_leftovers_of_a_crashed_run_are_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("raw.bin");
         let others = ["other.AbCdEf.tmp", "raw.bin.AbCd-f.tmp", "raw.bin.old.tmp", "raw.bin.tmp"];
@@ -305,7 +306,7 @@ mod tests {
         fs::create_dir(folder.path().join("raw.bin.folder.tmp")).expect("made");
         let living = create(&path);
         publish(&path, "whole");
-        assert!(living.temporary().exists(), "its writer lives");
+        assert!(living.temporary().exists(), "its writer still runs");
         drop(living);
         let mut kept = [&others[..], &["raw.bin", "raw.bin.folder.tmp"]].concat();
         kept.sort_unstable();
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_vanished_is_told_as_such() {
+    fn a_vanished_file_is_reported_as_such() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = create(&folder.path().join("report.json"));
         fs::remove_file(file.temporary()).expect("it was there");
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rename_would_replace_wrongly_is_refused() {
+    fn paths_that_a_rename_would_replace_wrongly_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = File::create(folder.path().join("log")).expect("created");
         let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -1,5 +1,5 @@
-//! The request loop allocates nothing: counted by an allocator that asks the engine whether the
-//! thread is sealed.
+//! The request loop allocates nothing: counted by an allocator that checks whether the thread is
+//! sealed.
 #![allow(unsafe_code, reason = "a global allocator can't be written without it")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -19,7 +19,7 @@ use crate::tls_server::{self, Authority, BOTH};
 struct Counting;
 
 static SEALED_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-/// Those of libraries that a sealed thread calls.
+/// Allocations in library code called by a sealed thread.
 static LENT_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 fn count() {
@@ -77,7 +77,7 @@ fn trouble(number: u64, stream: &mut TcpStream) -> bool {
 #[test]
 fn the_request_loop_allocates_nothing() {
     let _process = crate::process();
-    // The counter counts: a sealed thread that allocates is seen.
+    // The counter works: an allocation of a sealed thread is counted.
     seal::seal();
     drop(std::hint::black_box(Vec::<u8>::with_capacity(64)));
     seal::unseal();
@@ -115,19 +115,19 @@ fn the_request_loop_allocates_nothing() {
     }
 }
 
-/// What rustls allocates for a request and its response of one record each, on a connection whose
-/// handshake was done before: two, and what a ticket of the target's costs now and then:
-/// see `tls/src/sessions.rs`.
+/// rustls's allocations for a request and its response of one record each, on a connection whose
+/// handshake was done before: two, plus the occasional cost of a ticket from the target: see
+/// `tls/src/sessions.rs`.
 const RUSTLS_PER_REQUEST: f64 = 2.1;
 
 #[test]
-fn through_tls_rustls_alone_allocates() {
+fn through_tls_only_rustls_allocates() {
     let _process = crate::process();
     SEALED_ALLOCATIONS.store(0, Ordering::Relaxed);
     let authority = Authority::new();
     for version in BOTH {
         let address =
-            tls_server::serve(authority.server("127.0.0.1", &[version]), |_, peer| peer.say(OK));
+            tls_server::serve(authority.server("127.0.0.1", &[version]), |_, peer| peer.send(OK));
         let plans = [
             Plan { conns: Some(8), ..authority.plan(address) },
             open(authority.plan(address), "2k"),
@@ -139,19 +139,19 @@ fn through_tls_rustls_alone_allocates() {
             assert!(50 < counts.answered && counts.failed == 0, "{counts:?}");
             assert_eq!(SEALED_ALLOCATIONS.load(Ordering::Relaxed), 0, "{plan:?}");
             let lent = LENT_ALLOCATIONS.load(Ordering::Relaxed) as f64;
-            assert!(0.0 < lent, "rustls isn't told apart");
+            assert!(0.0 < lent, "rustls isn't counted separately");
             if plan.rate.is_none() {
                 let each = lent / counts.answered as f64;
                 println!("{version:?}: {each:.2} allocations of rustls for each request");
                 assert!(each <= RUSTLS_PER_REQUEST, "{version:?}: {each} for a request");
             }
         }
-        // Records that come and go in parts, many to a receive.
+        // Records that are received and sent in parts, many per receive.
         let long =
             [&b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"[..], &[b'x'; 100_000]].concat();
         let address =
             tls_server::serve(authority.server("127.0.0.1", &[version]), move |_, peer| {
-                peer.say(&long)
+                peer.send(&long)
             });
         let body = Some("x".repeat(50_000));
         let plan = Plan { method: "POST".to_owned(), body, ..authority.plan(address) };

@@ -10,7 +10,7 @@ mod open_files;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Held by the one test that runs.
+/// The lock held by the test that is running.
 fn process() -> MutexGuard<'static, ()> {
     static PROCESS: Mutex<()> = Mutex::new(());
     PROCESS.lock().unwrap_or_else(PoisonError::into_inner)

@@ -29,7 +29,7 @@ fn the_runs_of_one_process_leave_no_descriptor_and_no_thread_behind() {
     let there = || (count("fd"), count("task"));
     let address = serve(always_ok);
     let short = || Plan { duration: Nanos(50_000_000), ..open(plan(address), "100") };
-    // What the first one opens for good stays open.
+    // What the first run opens permanently stays open.
     run(short());
     let before = there();
     for _ in 0..8 {

@@ -1,5 +1,5 @@
-//! Several agents offer together what one process does alone: the same requests, begun at one
-//! moment that is given from outside, and recorders that cross the border between them unchanged.
+//! Several agents together offer the same load as one process: the same requests, begun at a time
+//! given from outside, and recorders that are transferred between processes unchanged.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use crate::made_up;
 use crate::sample_run::wrong;
 use crate::support::{always_ok, open, plan, run, serve};
 
-/// A held run of this share, once it is ready; its raw samples go to `file`.
+/// A held run of this share that is ready; its raw samples go to `file`.
 fn ready(plan: &Plan, share: Share, file: Option<SampleFile>) -> Run {
     let prepared = prepare_with(plan.clone(), &SharedBody::default(), Targets::Resolve, share)
         .expect("a plan that runs");
@@ -43,7 +43,7 @@ fn ready(plan: &Plan, share: Share, file: Option<SampleFile>) -> Run {
     held
 }
 
-/// Runs a plan on three agents with unequal weights, the second with two shards where there are two
+/// Runs a plan on three agents with unequal weights, the second with two shards if there are two
 /// cores.
 fn on_three(plan: &Plan) -> Vec<Finished> {
     let allowed = allowed_cores();
@@ -57,8 +57,8 @@ fn on_three(plan: &Plan) -> Vec<Finished> {
         .collect();
     let epoch_ns = clock::now_ns() + 200_000_000;
     for agent in &agents {
-        assert!(agent.window().is_none(), "nothing begins before it is told to");
-        agent.begin_at(epoch_ns).expect("the moment is ahead");
+        assert!(agent.window().is_none(), "nothing begins before the epoch is set");
+        agent.begin_at(epoch_ns).expect("the epoch is ahead");
     }
     let finished: Vec<Finished> = agents.into_iter().map(Run::wait).collect();
     assert!(finished.iter().all(|finished| finished.epoch_ns == epoch_ns));
@@ -109,8 +109,8 @@ fn agents_open_together_as_many_connections_as_one() {
     }
 }
 
-/// Three agents with unequal weights, all begun at one moment, and each with its file of samples in
-/// this folder if there is one.
+/// Three agents with unequal weights, all begun at the same time; with a folder, each has its
+/// sample file in it.
 fn begun(plan: &Plan, folder: Option<&Path>) -> Vec<(Share, Run)> {
     let held: Vec<(Share, Run)> = [0..1, 1..3, 3..6]
         .into_iter()
@@ -123,11 +123,11 @@ fn begun(plan: &Plan, folder: Option<&Path>) -> Vec<(Share, Run)> {
         })
         .collect();
     let epoch_ns = clock::now_ns() + 200_000_000;
-    held.iter().for_each(|(_, run)| run.begin_at(epoch_ns).expect("the moment is ahead"));
+    held.iter().for_each(|(_, run)| run.begin_at(epoch_ns).expect("the epoch is ahead"));
     held
 }
 
-/// The report of these agents, whose own sums and checks are in order.
+/// The report of these agents, each of which is checked on its own.
 fn merged(runs: Vec<(Share, Run)>, raw: Option<PathBuf>) -> Report {
     let agent = |(number, (share, run)): (usize, (Share, Run))| {
         AgentRun::of(&number.to_string(), share, run.collect())
@@ -140,7 +140,7 @@ fn merged(runs: Vec<(Share, Run)>, raw: Option<PathBuf>) -> Report {
 }
 
 #[test]
-fn agents_merge_into_what_their_pooled_samples_say() {
+fn merged_agents_match_their_pooled_samples() {
     let folder = tempfile::tempdir().expect("a folder");
     let slow = |number: u64, stream: &mut TcpStream| {
         std::thread::sleep(Duration::from_micros(number % 20 * 150));
@@ -186,7 +186,7 @@ fn agents_that_are_stopped_one_after_the_other_add_up() {
         let seen = run.progress().answered;
         let begun = Instant::now();
         while run.progress().answered < seen + 10 {
-            assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
+            assert!(begun.elapsed() < Duration::from_secs(20), "it still runs");
             std::thread::sleep(Duration::from_millis(5));
         }
         run.stop();
@@ -199,7 +199,7 @@ fn agents_that_are_stopped_one_after_the_other_add_up() {
 }
 
 #[test]
-fn a_moment_that_has_passed_begins_nothing_and_a_held_run_can_be_called_off() {
+fn a_past_epoch_begins_nothing_and_a_held_run_can_be_cancelled() {
     let held = ready(&open(plan(serve(always_ok)), "1k"), Share::whole(), None);
     let passed = held.begin_at(clock::now_ns() - 5).expect_err("it has passed");
     assert!(5 <= passed.by_ns, "{passed}");
@@ -207,7 +207,7 @@ fn a_moment_that_has_passed_begins_nothing_and_a_held_run_can_be_called_off() {
     held.cancel();
 }
 
-/// A plan of 2,000 requests that never see a network.
+/// A plan of 2,000 requests that never reach a network.
 fn made_up_plan() -> Plan {
     let cores = vec![0, 1];
     let nowhere = Plan {
@@ -220,7 +220,7 @@ fn made_up_plan() -> Plan {
     open(nowhere, "1k").complete(&cores).expect("a plan that runs")
 }
 
-/// What two shards of an open plan recorded, with every kind of figure that a recorder keeps.
+/// The recordings of two shards of an open plan, with every kind of figure that a recorder keeps.
 fn recorded(plan: &Plan) -> Vec<made_up::Recorded> {
     let fate = |due_ns: u64| {
         let mixed = due_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -228,7 +228,7 @@ fn recorded(plan: &Plan) -> Vec<made_up::Recorded> {
         let (noticed_ns, sent_ns) = (due_ns + mixed % 2 * 500, due_ns + 500);
         let waited = noticed_ns < sent_ns;
         let stamps = Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited, step: 0 };
-        // Some lie beyond the range of a histogram.
+        // Some are beyond the range of a histogram.
         let ending = Ending::at(due_ns + 2_000 + mixed % 1_000 * (mixed % 97) * 1_000_000);
         match mixed % 97 {
             0 => (stamps, ending, Outcome::Failed(Cause::Reset)),
@@ -242,7 +242,7 @@ fn recorded(plan: &Plan) -> Vec<made_up::Recorded> {
 }
 
 #[test]
-fn a_recorder_crosses_a_border_unchanged() {
+fn a_recorder_is_transferred_unchanged() {
     let plan = made_up_plan();
     let before = recorded(&plan);
     let across = |(recorder, digest): &made_up::Recorded| -> made_up::Recorded {
@@ -259,7 +259,7 @@ fn a_recorder_crosses_a_border_unchanged() {
     assert!(0 < before.whole.corrected.overflow, "some values are beyond the range");
     let document = |report| {
         let mut document = serde_json::to_value(report).expect("a document");
-        // The time that this test took is no figure of the recorder's.
+        // The duration of this test isn't one of the recorder's figures.
         document["generator"] = json!(null);
         document
     };
@@ -267,7 +267,7 @@ fn a_recorder_crosses_a_border_unchanged() {
 }
 
 #[test]
-fn what_is_no_recorder_is_refused() {
+fn invalid_recorders_are_refused() {
     let plan = made_up_plan();
     let (recorder, _) = recorded(&plan).swap_remove(0);
     let document = serde_json::to_value(&recorder).expect("a document");

@@ -1,4 +1,4 @@
-//! The report's JSON document: its keys are those of its schema, and it reads back as it was.
+//! The report's JSON document: its keys are those of its schema, and it reads back unchanged.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::made_up::{self, Fate};
 
 const MS: u64 = 1_000_000;
 
-/// A report that has every part that a report can have.
+/// A report with every possible part.
 fn complete() -> Report {
     let plan = Plan {
         target: "https://127.0.0.1:1/".to_owned(),
@@ -33,7 +33,7 @@ fn complete() -> Report {
     let mut recorded: Vec<_> =
         (0..2).map(|shard| made_up::record(&plan, (shard, 2), fate, |_, _, _| {})).collect();
     for (recorder, _) in &mut recorded {
-        // A note that is there on any machine.
+        // A note that appears on any machine.
         recorder.counts.setup.settled = Some(false);
         recorder.connected(0, MS, true);
         recorder.times.handshake_time.record(MS);
@@ -51,7 +51,7 @@ fn complete() -> Report {
     report
 }
 
-/// Of 100 requests one each is unsent, unconnected, timed out, abandoned and not a success.
+/// Of every 100 requests, one each is unsent, unconnected, timed out, abandoned and not a success.
 fn fate(due_ns: u64) -> Fate {
     let noticed_ns = due_ns + 1_000;
     let stamps = Stamps {
@@ -87,8 +87,8 @@ fn fate(due_ns: u64) -> Fate {
     }
 }
 
-/// Adds to `found` each key that is in a document and not in its schema, or that the schema
-/// requires and the document lacks.
+/// Adds to `found` each key that is in a document but not in its schema, or that the schema
+/// requires but the document lacks.
 fn compare(path: &str, value: &Value, schema: &Value, root: &Value, found: &mut BTreeSet<String>) {
     let schema = resolved(schema, root);
     // Lists by name, such as the statuses, have no properties.
@@ -108,7 +108,7 @@ fn compare(path: &str, value: &Value, schema: &Value, root: &Value, found: &mut 
     }
 }
 
-/// What a schema stands for that refers to another, or that may also be null.
+/// Resolves a schema that refers to another, or that may also be null.
 fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     if let Some(name) = schema["$ref"].as_str() {
         return resolved(root.pointer(&name[1..]).expect("a definition"), root);
@@ -123,7 +123,7 @@ fn a_report_has_the_keys_that_its_schema_describes() {
     let report = complete();
     let mut document = serde_json::to_value(&report).expect("a report is a document");
     let fields = document.as_object_mut().expect("a document has fields");
-    assert!(!fields.contains_key("per_agent"), "a run without agents is no agent's part");
+    assert!(!fields.contains_key("per_agent"), "a run without agents has no agents' parts");
     fields.insert("per_agent".to_owned(), json!([report.per_agent[0]]));
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../report.schema.json");
     let schema = fs::read_to_string(schema).expect("report.schema.json");
@@ -141,7 +141,7 @@ fn a_report_has_the_keys_that_its_schema_describes() {
 }
 
 #[test]
-fn a_document_reads_back_as_the_report_that_it_was() {
+fn a_document_reads_back_as_the_same_report() {
     let report = complete();
     let text = serde_json::to_string(&report).expect("a report is a document");
     let read: Report = serde_json::from_str(&text).expect("a document is a report");

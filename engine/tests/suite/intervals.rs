@@ -1,5 +1,5 @@
-//! The intervals of a report: from the spread between pieces of the run, and none where that is not
-//! known and must be. And what the report says in two places must be the same.
+//! The intervals of a report: from the spread between pieces of the run, and none if that is
+//! required but unknown. And figures that the report states twice must be the same.
 
 use engine::plan::{Arrivals, Plan};
 use engine::record::outcome::Outcome;
@@ -33,7 +33,7 @@ fn lasting(duration: Nanos) -> Plan {
     .expect("a plan that runs")
 }
 
-/// The run of this plan in which each request takes what `latency_ns` says of its intended time.
+/// A run of this plan in which each request takes `latency_ns` of its intended time.
 fn made(plan: Plan, latency_ns: impl Fn(u64) -> u64) -> Report {
     let fate = |due_ns: u64| {
         let stamps = Stamps {
@@ -50,7 +50,7 @@ fn made(plan: Plan, latency_ns: impl Fn(u64) -> u64) -> Report {
     made_up::report(&plan, vec![recorded], None)
 }
 
-/// One second of ten stalls: who comes in its last half waits for its end.
+/// One second with ten stalls: requests in the last half wait for its end.
 fn stalling(due_ns: u64) -> u64 {
     let within_ns = due_ns % (10 * SECOND_NS);
     if (SECOND_NS / 2..SECOND_NS).contains(&within_ns) {
@@ -60,7 +60,7 @@ fn stalling(due_ns: u64) -> u64 {
     }
 }
 
-/// From 1 to 1.5 ms, without regard to time.
+/// From 1 to 1.5 ms, independent of time.
 fn even(due_ns: u64) -> u64 {
     1_000_000 + engine::load::schedule::mix(due_ns) % 500_000
 }
@@ -79,7 +79,7 @@ fn others(report: &Report) -> Vec<&Percentiles> {
     .to_vec()
 }
 
-/// No intervals, and nothing that would give them.
+/// No intervals, and no requirements for them.
 fn assert_no_intervals(percentiles: &Percentiles) {
     assert_eq!((percentiles.method, percentiles.dependent), (None, Some(true)));
     for (_, percentile) in percentiles.iter() {
@@ -91,14 +91,14 @@ fn assert_verified(report: &Report) {
     assert_eq!(wrong(report), Vec::<String>::new());
 }
 
-/// What `verify` finds wrong.
+/// The failed findings of `verify`.
 fn wrong(report: &Report) -> Vec<String> {
     let findings = report_alone(report).into_iter().filter(|finding| !finding.ok);
     findings.map(|finding| finding.what).collect()
 }
 
 #[test]
-fn where_latencies_depend_on_each_other_only_the_corrected_have_intervals() {
+fn only_corrected_latencies_have_intervals_if_they_depend_on_each_other() {
     let report = made(plan(30), stalling);
     let corrected = &report.whole.corrected.percentiles;
     assert_eq!((corrected.method, corrected.dependent), (Some(Method::Batches), Some(true)));
@@ -121,13 +121,13 @@ fn independent_latencies_have_intervals_by_rank() {
 }
 
 #[test]
-fn a_short_run_has_no_intervals_and_says_how_long_it_has_to_be() {
+fn a_short_run_has_no_intervals_and_states_the_length_it_needs() {
     let report = made(plan(3), stalling);
     let corrected = &report.whole.corrected.percentiles;
     assert_eq!((corrected.method, corrected.dependent), (Some(Method::Batches), None));
     let median = corrected.at(0.5);
     assert_eq!((median.interval, median.needed, median.needed_s), (None, None, Some(5.0)));
-    // More seconds alone would be too few requests.
+    // More seconds alone would still have too few requests.
     let tail = corrected.at(0.999);
     assert_eq!((tail.interval, tail.needed, tail.needed_s), (None, Some(5_662), None));
     for intervals in others(&report) {
@@ -138,7 +138,7 @@ fn a_short_run_has_no_intervals_and_says_how_long_it_has_to_be() {
 }
 
 #[test]
-fn whether_a_window_is_long_enough_goes_by_its_length() {
+fn only_the_length_decides_whether_a_window_is_long_enough() {
     for (length_ns, states) in
         [(4_600_000_000, false), (4_990_000_000, false), (5_000_000_000, true)]
     {
@@ -151,9 +151,9 @@ fn whether_a_window_is_long_enough_goes_by_its_length() {
 }
 
 #[test]
-fn the_method_is_named_where_the_median_has_no_interval() {
-    // Half of the seconds take one time, half another: where between them the median lies takes a
-    // longer window to know.
+fn the_method_is_named_even_if_the_median_has_no_interval() {
+    // Half of the seconds take one time, half another: it takes a longer window to know where
+    // between them the median is.
     let report =
         made(plan(6), |due_ns| if due_ns / SECOND_NS < 3 { 1_000_000 } else { 90_000_000 });
     let corrected = &report.whole.corrected.percentiles;
@@ -166,7 +166,7 @@ fn the_method_is_named_where_the_median_has_no_interval() {
 type Change = fn(&mut Report);
 
 #[test]
-fn what_the_report_says_twice_it_says_alike() {
+fn figures_stated_twice_are_the_same() {
     let report = made(plan(6), even);
     let changes: [(&str, Change); 5] = [
         ("naive.intervals", |report| report.whole.naive.percentiles.method = None),

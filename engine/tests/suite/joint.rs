@@ -1,5 +1,5 @@
 //! Reports of several agents: merged, they are the report of one run, and each agent's part is its
-//! own.
+//! own report.
 
 use std::path::{Path, PathBuf};
 
@@ -45,14 +45,14 @@ fn plan(arrivals: Arrivals, rate: &str, seconds: u64) -> Plan {
     }
 }
 
-/// The plan as an agent with so many shards places it.
+/// The plan as placed by an agent with this many shards.
 fn placed(plan: &Plan, shards: usize) -> Plan {
     let cores: Vec<usize> = (0..shards).collect();
     let placed = Plan { cores: Some(CoreList::new(cores.clone())), ..plan.clone() };
     placed.complete(&cores).expect("a plan that runs")
 }
 
-/// Every request is answered within 1 to 2 ms, whoever sends it.
+/// Every request is answered within 1 to 2 ms, on every agent.
 fn well(due_ns: u64) -> Fate {
     let noticed_ns = due_ns + 1_000;
     let stamps =
@@ -74,7 +74,7 @@ fn shares(weights: &[u32]) -> Vec<Share> {
     weights.iter().map(share).collect()
 }
 
-/// An agent named by its number, with so many shards.
+/// An agent named by its number, with this many shards.
 fn agent(
     plan: &Plan,
     number: usize,
@@ -113,7 +113,7 @@ fn alone(plan: &Plan, fate: fn(u64) -> Fate) -> Report {
 const WEIGHTS: [(u32, usize); 3] = [(1, 1), (2, 2), (3, 1)];
 
 #[test]
-fn what_agents_did_together_is_what_one_would_have_done() {
+fn agents_together_match_a_single_run() {
     for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
         let plan = plan(arrivals, "2k", 10);
         let one = alone(&plan, fate);
@@ -147,7 +147,7 @@ fn each_agents_sends_are_proved_by_its_own_rate() {
         assert!(whole.as_planned, "{}", whole.line());
         assert_eq!((whole.rate, report.generator.shards.len()), (3_000.0, 4));
         for (agent, rate) in report.per_agent.iter().zip([500.0, 1_000.0, 1_500.0]) {
-            let own = agent.arrivals.as_ref().expect("of its share");
+            let own = agent.arrivals.as_ref().expect("its share's");
             assert!((own.rate - rate).abs() < 1e-9, "{}", own.rate);
             assert!(own.as_planned, "{}: {}", agent.name, own.line());
             assert_eq!(agent.part.rate.target, Some(own.rate));
@@ -157,9 +157,9 @@ fn each_agents_sends_are_proved_by_its_own_rate() {
 }
 
 #[test]
-fn a_schedule_dealt_otherwise_is_found() {
+fn a_schedule_dealt_wrongly_is_found() {
     let plan = plan(Arrivals::Poisson, "3k", 20);
-    // All requests are there, but three shards of four got as many each as the fourth.
+    // All requests are there, but three of four shards got as many each as the fourth.
     let mut wrongly_dealt = agents(&plan, &[(1, 1), (1, 1), (1, 1), (1, 1)], well);
     for (agent, units) in wrongly_dealt.iter_mut().zip([0..1, 1..2, 2..3, 3..10]) {
         agent.share = Share::units(units, 10);
@@ -193,7 +193,7 @@ fn the_worst_verdict_counts_and_names_its_agent() {
     let reason = of(Code::ClientShare).expect("it was late");
     assert_eq!(reason.agent.as_deref(), Some("agent-1"));
     assert!(report.per_agent[1].verdict.reasons.iter().all(|reason| reason.agent.is_none()));
-    // Two of them were, and one is named first.
+    // Two of them were late, and one is named first.
     runs[2] = agent(&plan, 2, (&all[2], 1), late);
     let report = joint(&runs);
     assert_eq!(wrong(report_alone(&report)), []);
@@ -230,8 +230,8 @@ fn an_agent_that_saw_another_target_is_named() {
 }
 
 #[test]
-fn a_hundred_agents_that_saw_the_same_are_not_called_different() {
-    /// Each is answered after an exponential time of 1 ms in the mean.
+fn a_hundred_agents_with_the_same_target_are_not_called_different() {
+    /// Each is answered after an exponential time with a mean of 1 ms.
     fn drawn(due_ns: u64) -> Fate {
         let (stamps, ending, outcome) = well(due_ns);
         let even = (mix(due_ns) as f64 + 1.0) / 2.0_f64.powi(64);
@@ -253,7 +253,7 @@ fn a_hundred_agents_that_saw_the_same_are_not_called_different() {
 }
 
 #[test]
-fn one_outage_that_agents_saw_to_its_end_and_a_little_longer_is_no_difference() {
+fn one_outage_of_slightly_different_length_per_agent_is_no_difference() {
     fn until(due_ns: u64, end_ns: u64) -> Fate {
         let (stamps, ending, outcome) = well(due_ns);
         let is_out = (5_000_000_000..5_150_000_000).contains(&due_ns);
@@ -277,7 +277,7 @@ fn one_outage_that_agents_saw_to_its_end_and_a_little_longer_is_no_difference() 
     assert!(!codes.contains(&Code::AgentsDiffer), "{codes:?}");
 }
 
-/// What an agent reported of its run before it was lost.
+/// An agent's last progress report before it was lost.
 fn reported() -> AgentReported {
     AgentReported {
         unit: Microseconds::Us,
@@ -292,7 +292,7 @@ fn reported() -> AgentReported {
 }
 
 #[test]
-fn what_a_lost_agent_reported_is_checked_as_far_as_it_can_be() {
+fn a_lost_agents_progress_report_is_checked_as_far_as_possible() {
     let plan = plan(Arrivals::Poisson, "2k", 10);
     let mut runs = agents(&plan, &[(1, 1), (1, 1)], well);
     let AgentRun { name, share, .. } = runs.remove(1);
@@ -306,7 +306,7 @@ fn what_a_lost_agent_reported_is_checked_as_far_as_it_can_be() {
     };
     assert_eq!(found(|_| {}), 0);
     let changes: [fn(&mut AgentReported); 5] = [
-        // Later than it was lost, and than it can have reported.
+        // Later than the loss, and later than it can have been.
         |reported| reported.until_s = 4.75,
         |reported| reported.until_s = -0.25,
         |reported| reported.errors = 51,
@@ -319,7 +319,7 @@ fn what_a_lost_agent_reported_is_checked_as_far_as_it_can_be() {
 }
 
 #[test]
-fn a_lost_agent_is_marked_and_nothing_stands_for_it() {
+fn a_lost_agent_is_marked_and_not_replaced() {
     let plan = plan(Arrivals::Poisson, "2k", 10);
     let mut runs = agents(&plan, &WEIGHTS, well);
     let whole = joint(&runs);
@@ -339,8 +339,8 @@ fn a_lost_agent_is_marked_and_nothing_stands_for_it() {
     assert_eq!(reason.agent.as_deref(), Some("agent-1"));
     assert!(reason.evidence.contains("4.250 s") && reason.evidence.contains("33.33 %"));
     let codes: Vec<Code> = report.verdict.reasons.iter().map(|reason| reason.code).collect();
-    assert_eq!(codes, [Code::AgentLost], "nothing else is wrong");
-    // All but one were lost.
+    assert_eq!(codes, [Code::AgentLost], "there are no other reasons");
+    // All but one are lost.
     runs.truncate(1);
     let share = shares(&[1, 2, 3]).swap_remove(2);
     let also = LostAgent { name: "agent-2".to_owned(), at_s: 1.0, share, reported: None };
@@ -351,7 +351,7 @@ fn a_lost_agent_is_marked_and_nothing_stands_for_it() {
 }
 
 #[test]
-fn a_run_that_lost_all_its_agents_counts_nothing_and_has_what_they_reported() {
+fn a_run_that_lost_all_agents_counts_nothing_and_keeps_their_progress_reports() {
     for (arrivals, raw) in [(Arrivals::Poisson, None), (Arrivals::Constant, Some("raw".into()))] {
         let lost = |number: u32| LostAgent {
             name: number.to_string(),
@@ -373,7 +373,7 @@ fn a_run_that_lost_all_its_agents_counts_nothing_and_has_what_they_reported() {
 }
 
 #[test]
-fn agents_that_began_apart_are_named() {
+fn agents_that_started_apart_are_named() {
     let plan = plan(Arrivals::Poisson, "2k", 5);
     let mut runs = agents(&plan, &WEIGHTS, well);
     let clock = Synchronization {
@@ -398,21 +398,21 @@ fn agents_that_began_apart_are_named() {
     let reason = &report.verdict.reasons[0];
     assert_eq!((reason.code, reason.agent.as_deref()), (Code::StartSkew, Some("agent-1")));
     assert_eq!(wrong(report_alone(&report)), []);
-    // What a noisy estimate of the drift makes of a window counts for nothing.
+    // The effect of a noisy drift estimate on a window isn't counted.
     let noisy = Synchronization { drift_ppm: Some(1e5), drift_error_ppm: Some(1e5), ..clock };
     runs[1].synchronization = Some(noisy);
     assert_eq!(joint(&runs).verdict.level, Level::Valid);
-    // Drifted apart by the end.
+    // The clocks have drifted apart by the end.
     runs[1].synchronization = Some(Synchronization { end_error_ns: Some(125_000_000), ..clock });
     assert_eq!(joint(&runs).verdict.reasons[0].code, Code::StartSkew);
-    // Alone, it can't be apart from anybody.
+    // A single agent can't be apart from others.
     let mut alone = agent(&plan, 0, (&Share::whole(), 1), well);
     alone.synchronization = Some(far);
     assert_eq!(joint(&[alone]).verdict.level, Level::Valid);
 }
 
 #[test]
-fn an_agent_whose_kernel_does_not_stamp_says_so_of_itself() {
+fn an_agent_whose_kernel_does_not_stamp_reports_it_for_itself() {
     let plan = plan(Arrivals::Poisson, "2k", 5);
     let mut runs = agents(&plan, &WEIGHTS, well);
     let unstamped = Plan { stamps: Some(StampSource::User), ..plan };
@@ -422,11 +422,11 @@ fn an_agent_whose_kernel_does_not_stamp_says_so_of_itself() {
     let sources = report.per_agent.iter().map(|agent| agent.part.stamps.source);
     let [user, kernel] = [StampSource::User, StampSource::Kernel];
     assert_eq!(sources.collect::<Vec<StampSource>>(), [user, kernel, kernel]);
-    assert_eq!(report.whole.stamps.source, kernel, "the others' still does");
+    assert_eq!(report.whole.stamps.source, kernel, "the others' kernels still do");
 }
 
 #[test]
-fn agents_that_do_not_belong_together_are_told_apart() {
+fn agents_that_do_not_belong_together_are_refused() {
     let plan = plan(Arrivals::Poisson, "2k", 2);
     let runs = agents(&plan, &WEIGHTS, well);
     let joined = |runs: &[AgentRun], lost: Vec<LostAgent>| {
@@ -446,12 +446,12 @@ fn agents_that_do_not_belong_together_are_told_apart() {
 }
 
 #[test]
-fn an_agent_ran_the_plan_that_all_have_in_common_or_another() {
+fn an_agents_plan_is_compared_with_the_common_one() {
     let common = |plan: Plan| run::common(plan).expect("a plan");
     let plan = plan(Arrivals::Poisson, "2k", 2);
     let head = |plan: &Plan| agent(plan, 0, (&Share::whole(), 2), well).head;
     assert!(head(&plan).is_of(&common(plan.clone())));
-    // Where its kernel doesn't stamp, it does so itself.
+    // If its kernel doesn't stamp, the agent does so itself.
     let unstamped = Plan { stamps: Some(StampSource::User), ..plan.clone() };
     assert!(head(&unstamped).is_of(&common(plan.clone())));
     for other in [
@@ -518,7 +518,7 @@ fn the_steps_of_agents_add_up() {
 }
 
 #[test]
-fn what_is_changed_in_an_agents_part_is_found() {
+fn a_changed_value_of_an_agents_part_is_found() {
     let report = joint(&agents(&plan(Arrivals::Poisson, "500", 5), &WEIGHTS, fate));
     assert_eq!(wrong(report_alone(&report)), []);
     let document = serde_json::to_value(&report).expect("a document");
@@ -569,7 +569,7 @@ fn what_is_changed_in_an_agents_part_is_found() {
 }
 
 #[test]
-fn no_part_of_an_agent_makes_verify_panic() {
+fn no_agents_part_makes_verify_panic() {
     let report = joint(&agents(&plan(Arrivals::Poisson, "100", 2), &[(1, 1), (2, 1)], fate));
     let document = serde_json::to_value(&report).expect("a document");
     let mut paths = Vec::new();
@@ -591,7 +591,7 @@ fn no_part_of_an_agent_makes_verify_panic() {
     assert!(500 < read, "{read} reports were read");
 }
 
-/// The paths of the values at and below one.
+/// The paths of a value and of all values below it.
 fn value_paths(path: &str, document: &Value, found: &mut Vec<String>) {
     match document.pointer(path).expect("a path of the document") {
         Value::Object(fields) => {
@@ -604,7 +604,7 @@ fn value_paths(path: &str, document: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Three agents whose requests meet every fate, each with its file of samples in a folder.
+/// Three agents whose requests have every fate, each with its sample file in a folder.
 fn sampled(folder: &TempDir) -> (Report, Vec<PathBuf>) {
     let raw = folder.path().to_owned();
     let plan = Plan { raw: Some(raw.clone()), ..plan(Arrivals::Poisson, "2k", 10) };
@@ -652,14 +652,14 @@ fn pooled_samples_prove_the_merged_histogram() {
         let merged = row.merged.expect("enough requests");
         assert!(row.off(merged).abs() <= 0.01, "{row:?}");
     }
-    // Wider intervals are what stalls make of them, and the samples show that there were none.
+    // Wider intervals come from stalls, and the samples show that there were none.
     let mut wider = report.clone();
     let p50 = wider.per_agent[1].part.corrected.percentiles.at_mut(0.5);
     let [low, _] = p50.interval.as_mut().expect("enough requests");
     *low *= 0.9;
     assert_eq!(wrong(report_alone(&wider)), []);
     assert_ne!(wrong(with_samples(&wider, &files)), []);
-    // Files of other agents, and too few of them.
+    // Files of other agents, and too few files.
     let swapped = [files[1], files[0], files[2]];
     assert_ne!(wrong(with_samples(&report, &swapped)), []);
     assert_ne!(wrong(with_samples(&report, &files[..2])), []);
@@ -670,7 +670,7 @@ fn pooled_samples_prove_the_merged_histogram() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     #[test]
-    fn merging_is_exact_whatever_the_weights_and_in_any_order(
+    fn merging_is_exact_for_any_weights_and_in_any_order(
         weights in proptest::collection::vec((1_u32..9, 1_usize..4), 2..6),
         constant in any::<bool>(),
         seed in any::<u64>(),

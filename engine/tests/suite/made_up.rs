@@ -1,4 +1,4 @@
-//! Made-up runs: requests that never saw a network, recorded and merged as a run's are.
+//! Made-up runs: requests that never reached a network, recorded and merged like a run's.
 #![allow(dead_code, reason = "the command line's tests, which use it too, only merge")]
 
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use engine::report::profile::{Sampler, Sampling, Taken};
 use engine::report::{Report, Samples};
 use engine::shard::ShardMeter;
 
-/// What becomes of a request: its stamps, when it ends, and how. Its step is the plan's if the
-/// stamps have step 0, and so many further otherwise.
+/// The fate of a request: its stamps, its ending and its outcome. Its step is the plan's plus the
+/// step in the stamps.
 pub type Fate = (Stamps, Ending, Outcome);
 
-/// What a shard records.
+/// A shard's recording.
 pub type Recorded = (Recorder, Digest);
 
 /// A response that broke a rule of the protocol.
@@ -38,13 +38,13 @@ pub fn broken_chunk() -> Cause {
     Cause::from_name("protocol:chunk_end").expect("a rule")
 }
 
-/// Nothing, as a run of this plan records it.
+/// An empty recording of a run of this plan.
 pub fn nothing(plan: &Plan) -> Recorded {
     (Recorder::new(RecorderConfig::of_plan(plan)), Digest::default())
 }
 
-/// What one of several shards records of an open plan whose requests meet this fate, a function of
-/// the intended time. Requests are sent in the order intended; `ended` sees each as it ends.
+/// The recording of one of several shards of an open plan; a request's fate is a function of its
+/// intended time. Requests are sent in the order intended; `ended` sees each as it ends.
 pub fn record(
     plan: &Plan,
     (shard, shards): (usize, usize),
@@ -54,7 +54,7 @@ pub fn record(
     record_share(plan, Share::equal(shard, shards), fate, ended)
 }
 
-/// The same of a shard with this share of the load.
+/// The same for a shard with this share of the load.
 pub fn record_share(
     plan: &Plan,
     share: Share,
@@ -107,14 +107,13 @@ pub fn record_share(
     (recorder, digest)
 }
 
-/// The report of a run whose shards recorded this, on a machine of which nothing is known.
+/// The report of a run with these shard recordings, on an unknown machine.
 pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) -> Report {
     let agent = agent(plan, (LOCAL, Share::whole()), recorded, samples);
     merge::report([agent], &RunFacts::default()).0
 }
 
-/// The run of a plan's share on an agent whose shards recorded this, on a machine of which nothing
-/// is known.
+/// The run of a plan's share on an agent with these shard recordings, on an unknown machine.
 pub fn agent(
     plan: &Plan,
     (name, share): (&str, Share),
@@ -124,7 +123,7 @@ pub fn agent(
     AgentRun::of(name, share, collected(plan, recorded, samples))
 }
 
-/// What such a run brings home.
+/// The results of such a run.
 pub fn collected(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) -> Collected {
     let cores = plan.cores().to_vec();
     let address = "127.0.0.1:1".parse().expect("an address");
@@ -150,7 +149,7 @@ pub fn collected(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>)
     Collected { head, shards }
 }
 
-/// A calibration that fits a run.
+/// A calibration that applies to a run.
 pub fn calibrated(report: &Report) -> Calibrated {
     let floor = |rate, p50| FloorAt { rate, p50 };
     Calibrated {
@@ -163,7 +162,7 @@ pub fn calibrated(report: &Report) -> Calibrated {
     }
 }
 
-/// What a profiler took of some run: ten samples, six of them in the kernel.
+/// A profiler's samples of some run: ten samples, six of them in the kernel.
 pub fn profile() -> Taken {
     let sampling = Sampling {
         source: Sampler::Perf,

@@ -1,5 +1,5 @@
-//! What no run may hide: users who were never served, bytes that nobody asked for, waits for a
-//! connection, timeouts that were noticed late.
+//! What no run may hide: users who were never served, surplus bytes, waits for a connection, and
+//! timeouts noticed late.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -19,7 +19,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::support::{OK, always_ok, codes, open, plan, run, serve};
 
-/// Answers after `delay` on the first `served` connections that ask, and never on any other.
+/// Answers after `delay` on the first `served` connections with requests, and never on any other.
 fn serve_the_first(served: u64, delay: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -60,7 +60,7 @@ fn users_who_are_never_answered_are_counted_as_blocked() {
 
 #[test]
 fn connections_of_an_open_run_that_are_never_answered_are_blocked() {
-    // Four connections carry 200/s at most, so the others are needed too.
+    // Four connections carry at most 200/s, so the others are needed too.
     let address = serve_the_first(4, Duration::from_millis(20));
     let plan = Plan { timeout: Nanos::from_secs(1), conns: Some(16), ..plan(address) };
     let counts = run(open(plan, "2k")).report.whole.counts;
@@ -83,9 +83,9 @@ fn users_who_are_answered_after_the_window_are_blocked_in_it() {
 }
 
 #[test]
-fn answers_that_are_repeated_while_the_next_request_waits_show_at_the_end() {
-    // Each answer is repeated, so the client is one answer ahead: its next request is answered by
-    // the repetition, and only the last leaves one over.
+fn answers_repeated_while_the_next_request_waits_show_at_the_end() {
+    // Each answer is repeated, so the target is one answer ahead: the next request is answered by
+    // the repetition, and only the last leaves a surplus one.
     let address = serve(|number, stream| {
         std::thread::sleep(Duration::from_millis(10));
         always_ok(number, stream) && {
@@ -124,12 +124,12 @@ fn users_of_a_slow_service_are_not_blocked() {
 }
 
 #[test]
-fn users_who_work_off_the_backlog_of_the_warm_up_are_not_blocked() {
+fn users_who_work_off_the_warm_ups_backlog_are_not_blocked() {
     let address = serve(|number, stream| {
         std::thread::sleep(Duration::from_millis(20));
         always_ok(number, stream)
     });
-    // Four requests fall due while one is answered: all that is answered in the window was due
+    // Four requests fall due while one is answered: everything answered in the window was due
     // before it.
     let (warmup, period) = (Nanos(400_000_000), Some(Nanos(5_000_000)));
     let report = run(Plan { warmup, period, conns: Some(4), ..plan(address) }).report;
@@ -148,7 +148,7 @@ fn an_answer_that_comes_twice_is_counted_as_unsolicited() {
         });
         always_ok(number, stream)
     });
-    // Idle for 30 ms after each answer: what comes then answers nothing.
+    // Idle for 30 ms after each answer: bytes that come then answer nothing.
     let plan = Plan { conns: Some(1), period: Some(Nanos(30_000_000)), ..plan(address) };
     let report = run(plan).report;
     let counts = &report.whole.counts;
@@ -181,7 +181,7 @@ fn an_answer_before_the_end_of_the_upload_is_counted() {
     let folder = tempfile::tempdir().expect("a folder");
     let body = folder.path().join("body");
     std::fs::write(&body, vec![b'x'; 8 << 20]).expect("written");
-    // The head is enough for an answer; of the body nothing is read after it.
+    // The head is enough for an answer; the body isn't read after it.
     let address = serve(|number, stream| {
         always_ok(number, stream) && {
             std::thread::sleep(Duration::from_millis(20));
@@ -236,14 +236,14 @@ fn after_a_stall_longer_than_the_deadline_each_paced_request_counts_once() {
     for sample in reader {
         *times.entry(sample.expect("a sample").intended_ns).or_default() += 1;
     }
-    // The users ask in turn, one each 2 ms: every moment once.
+    // The users take turns, one request every 2 ms: each time once.
     let expected = (0..250).map(|k| (2_000_000 * k, 1)).collect();
     assert_eq!(times, expected);
 }
 
 #[test]
-fn a_set_up_that_does_not_settle_says_so_and_what_grows_later_is_counted() {
-    // Each answer takes longer than the one before: the pool never has enough.
+fn a_setup_that_does_not_settle_is_reported_and_later_growth_is_counted() {
+    // Each answer takes longer than the previous one: the pool never has enough.
     let address = serve(|number, stream| {
         std::thread::sleep(Duration::from_millis(2 * number.min(900)));
         always_ok(number, stream)
@@ -270,9 +270,9 @@ fn a_set_up_that_does_not_settle_says_so_and_what_grows_later_is_counted() {
 }
 
 #[test]
-fn what_opening_takes_is_added_to_requests_that_each_need_a_connection() {
+fn the_cost_of_opening_is_added_to_requests_that_each_need_a_connection() {
     // No answer comes in the window, so that no connection is free for a second request. It takes
-    // no longer than that, or opening one would be less than a histogram tells apart.
+    // no longer than that, or the cost of opening one would be less than a histogram can resolve.
     let address = serve(|number, stream| {
         std::thread::sleep(Duration::from_millis(25));
         always_ok(number, stream)
@@ -289,7 +289,7 @@ fn what_opening_takes_is_added_to_requests_that_each_need_a_connection() {
 }
 
 #[test]
-fn a_target_that_never_answers_is_to_blame_and_not_the_generator() {
+fn a_target_that_never_answers_is_blamed_and_not_the_generator() {
     // The warm-up has more requests than are sent and given up in the whole run.
     let warm = Plan {
         warmup: Nanos(200_000_000),
@@ -314,10 +314,10 @@ fn a_target_that_never_answers_is_to_blame_and_not_the_generator() {
 }
 
 #[test]
-fn a_set_up_that_connects_nothing_has_not_settled() {
+fn a_setup_without_connections_has_not_settled() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
-    // The connection of the checks before the run is accepted, and then there is no listener.
+    // The connection of the checks before the run is accepted, and then the listener is gone.
     std::thread::spawn(move || drop(listener.accept()));
     let warm = Plan {
         warmup: Nanos(100_000_000),
@@ -336,8 +336,8 @@ fn a_set_up_that_connects_nothing_has_not_settled() {
 }
 
 #[test]
-fn what_a_target_answers_in_the_window_counts_whenever_it_was_due() {
-    // 200 a second: the backlog of the warm-up is more than it answers in the window.
+fn answers_in_the_window_count_whenever_they_were_due() {
+    // 200 a second: the backlog of the warm-up is more than the target answers in the window.
     let address = serve(|number, stream| {
         std::thread::sleep(Duration::from_millis(5));
         always_ok(number, stream)
@@ -353,8 +353,8 @@ fn what_a_target_answers_in_the_window_counts_whenever_it_was_due() {
     let report = run(open(warm, "2k")).report;
     let Rates { sent, sent_due, answered, answered_due, .. } = report.whole.rate;
     assert_eq!((sent_due, answered_due), (0.0, 0.0));
-    // At most one more than in 400 ms fit into one another, and as few as a busy machine lets it
-    // do.
+    // At most one more than fits into 400 ms one after the other, and as few as a busy machine
+    // manages.
     assert!((10.0..=210.0).contains(&answered), "{answered}/s");
     assert!((answered - sent).abs() < 2.6, "one of 400 ms: {sent}/s sent, {answered}/s answered");
     let Reason { code, evidence, cure, .. } = &report.verdict.reasons[0];
@@ -366,7 +366,7 @@ fn what_a_target_answers_in_the_window_counts_whenever_it_was_due() {
     assert_sound(&report);
 }
 
-/// A report that adds up, by itself.
+/// Asserts that a report adds up.
 fn assert_sound(report: &Report) {
     let findings = engine::verify::report_alone(report);
     let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).collect();
@@ -374,7 +374,7 @@ fn assert_sound(report: &Report) {
 }
 
 #[test]
-fn spare_connections_are_left_over_by_the_set_up() {
+fn spare_connections_are_left_over_by_the_setup() {
     let address = serve(always_ok);
     let warm = Plan {
         warmup: Nanos(50_000_000),
@@ -401,10 +401,10 @@ fn a_rate_far_beyond_any_machine_ends_soon_after_an_interruption() {
     run.stop();
     let report = run.wait().report;
     let counts = &report.whole.counts;
-    // What one second was to bring, give or take the moment of the interruption.
+    // The load of one second, give or take the time of the interruption.
     assert!(90_000_000 < counts.intended, "{counts:?}");
     assert_eq!(counts.intended, counts.sent + counts.unsent);
-    // Too many to go through: the digest would be that of a part.
+    // Too many to go through one by one: the digest would cover only a part.
     assert_eq!(report.config.schedule_digest, None);
     assert!(report.config.schedule_estimated.is_some_and(|estimated| estimated < counts.unsent));
     let findings = engine::verify::report_alone(&report);

@@ -1,5 +1,5 @@
-//! What becomes of requests: every kind of end is counted under its own cause, and the sums close
-//! (the merge asserts them).
+//! The outcomes of requests: every kind of ending is counted under its own cause, and the sums
+//! close (the merge asserts them).
 
 use std::io::Write;
 use std::net::{Shutdown, TcpListener};
@@ -41,12 +41,12 @@ fn an_open_run_answers_every_arrival() {
     assert_eq!(
         Some(counts.intended + counts.warmup.sent),
         finished.report.config.schedule_arrivals,
-        "nothing of the schedule is missing"
+        "the schedule is complete"
     );
 }
 
 #[test]
-fn constant_arrivals_are_exactly_as_many_as_the_rate_says() {
+fn constant_arrivals_match_the_rate_exactly() {
     let address = serve(always_ok);
     let plan = Plan { arrivals: Arrivals::Constant, ..open(plan(address), "2k") };
     assert_eq!(run(plan).report.whole.counts.answered, 1_000);
@@ -78,8 +78,8 @@ fn a_paced_closed_run_keeps_its_period_and_charges_the_wait() {
     assert_eq!(part.counts.intended, 50, "one each 10 ms for 500 ms");
     assert_eq!(part.counts.answered, 50);
     assert!(5 <= part.counts.waited, "those due during the slow one waited: {:?}", part.counts);
-    // The slow request alone is late in the naive view; those behind it are in the corrected one:
-    // 60 + 50 + 40 + … ms.
+    // Only the slow request is late in the naive view; in the corrected one, those behind it are
+    // too: 60 + 50 + 40 + … ms.
     let slow_ms = 60.0;
     let lateness_sum_ms = part.corrected.mean.expect("values") * 50.0 / 1e3;
     assert!(slow_ms + 50.0 + 40.0 + 30.0 + 20.0 <= lateness_sum_ms, "{lateness_sum_ms} ms in all");
@@ -100,8 +100,8 @@ fn a_slow_response_never_delays_the_next_send() {
     let part = run(open(plan(address), "400")).report.whole;
     assert_eq!(part.counts.answered, part.counts.intended);
     assert!(100_000.0 <= part.naive.min.expect("values"));
-    // 400/s at 100 ms or more are 40 in flight or more, had none waited for another; one that
-    // waited for the answer before would have found one in flight.
+    // 400/s at 100 ms or more means 40 or more in flight, if none waits for another; a load that
+    // waited for answers would have one in flight.
     assert!(20 < part.counts.connects, "{:?}", part.counts);
     assert_eq!(part.counts.capped, 0, "{:?}", part.counts);
 }
@@ -130,7 +130,7 @@ fn at_the_cap_arrivals_wait_and_the_wait_is_charged() {
 }
 
 #[test]
-fn failures_are_counted_by_cause_as_the_server_caused_them() {
+fn failures_are_counted_by_the_cause_that_the_server_produced() {
     const CAUSES: [&str; 6] =
         ["200", "503", "closed_before_response", "cut_short", "protocol:not_http", "reset"];
     let caused: Arc<[AtomicU64; 6]> = Arc::default();
@@ -183,11 +183,7 @@ fn a_request_without_an_answer_times_out_at_the_timeout() {
     assert!(0 < counts.timed_out, "{counts:?}");
     assert_eq!(counts.timed_out + counts.abandoned, counts.sent, "none is answered: {counts:?}");
     assert_eq!(counts.errors.of(Cause::TimedOut), counts.timed_out);
-    assert_eq!(
-        part.naive.max,
-        Some(150_000.0),
-        "recorded at the timeout, not at when it was noticed"
-    );
+    assert_eq!(part.naive.max, Some(150_000.0), "recorded at the timeout, not when it was noticed");
     assert!(
         counts.timed_out < counts.connects + 1,
         "each connection that timed out was replaced: {counts:?}"
@@ -195,10 +191,10 @@ fn a_request_without_an_answer_times_out_at_the_timeout() {
 }
 
 #[test]
-fn what_is_in_flight_at_the_end_is_abandoned_with_its_age() {
+fn requests_in_flight_at_the_end_are_abandoned_with_their_age() {
     // The first request holds the only connection for 150 ms. The second, due at 50 ms, is never
-    // answered, and its timeout of 400 ms comes after the drain's end, which is 400 ms after the
-    // window's at 100 ms.
+    // answered, and its timeout of 400 ms comes after the drain's end, 400 ms after the window's
+    // end at 100 ms.
     let address = serve(|number, stream| match number {
         0 => {
             std::thread::sleep(Duration::from_millis(150));
@@ -216,12 +212,12 @@ fn what_is_in_flight_at_the_end_is_abandoned_with_its_age() {
     let part = run(plan).report.whole;
     let counts = &part.counts;
     assert_eq!((counts.intended, counts.answered, counts.abandoned), (2, 1, 1), "{counts:?}");
-    // Due at 50 ms, sent at 150 ms or later, given up at 500 ms: at least as old as that.
+    // Due at 50 ms, sent at 150 ms or later, given up at 500 ms: at least this old.
     assert!(450_000.0 <= part.corrected.max.expect("values"), "{:?}", part.corrected);
 }
 
 #[test]
-fn a_target_that_vanishes_refuses_and_the_shard_goes_on() {
+fn the_shard_goes_on_after_a_target_vanishes() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let prepared =
@@ -231,7 +227,7 @@ fn a_target_that_vanishes_refuses_and_the_shard_goes_on() {
     let counts = &part.counts;
     assert_eq!(counts.errors.of(Cause::ConnectRefused), counts.intended, "{counts:?}");
     assert_eq!((counts.failed, part.naive.count), (counts.intended, 0));
-    // None of them was on the wire: they are errors, and no proof of a load that was offered.
+    // None of them was on the wire: they are errors, and don't prove an offered load.
     assert_eq!((counts.unconnected, counts.sent_in_window), (counts.intended, 0));
     assert_eq!(part.rate.sent, 0.0);
 
@@ -270,7 +266,7 @@ fn a_response_until_the_close_is_answered() {
 }
 
 #[test]
-fn bytes_that_nobody_asked_for_end_the_connection_and_not_the_run() {
+fn unsolicited_bytes_end_the_connection_and_not_the_run() {
     let address = serve(|_, stream| {
         stream
             .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\n\r\n")
@@ -288,7 +284,7 @@ fn bytes_that_nobody_asked_for_end_the_connection_and_not_the_run() {
 fn an_interrupted_run_reports_what_it_did() {
     let (asked, requests) = std::sync::mpsc::channel();
     let address = serve(move |number, stream| {
-        // Nobody listens after the hundredth.
+        // The channel has no receiver after the hundredth.
         let _ = asked.send(number);
         always_ok(number, stream)
     });
@@ -306,7 +302,7 @@ fn an_interrupted_run_reports_what_it_did() {
 }
 
 #[test]
-fn what_waits_for_a_connection_when_a_run_is_stopped_is_not_sent() {
+fn requests_waiting_for_a_connection_when_a_run_is_stopped_are_not_sent() {
     let ways: [fn(&Run); 2] = [Run::stop, |run| run.hold_until(clock::now_ns())];
     for end in ways {
         let received = Arc::new(AtomicUsize::new(0));
@@ -322,19 +318,19 @@ fn what_waits_for_a_connection_when_a_run_is_stopped_is_not_sent() {
         let run = Run::start(run::prepare(plan).expect("a plan")).expect("started");
         let begun = Instant::now();
         while received.load(Ordering::SeqCst) < 50 {
-            assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
+            assert!(begun.elapsed() < Duration::from_secs(20), "it still runs");
             std::thread::sleep(Duration::from_millis(1));
         }
         end(&run);
         while clock::now_ns() < run.window().expect("it has begun").end {
-            assert!(begun.elapsed() < Duration::from_secs(20), "the end comes");
+            assert!(begun.elapsed() < Duration::from_secs(20), "it ends");
             std::thread::sleep(Duration::from_millis(1));
         }
         let seen = received.load(Ordering::SeqCst);
         let report = run.wait().report;
         assert!(report.interrupted);
         let counts = &report.whole.counts;
-        // What both connections carried at that moment may have been seen later.
+        // The requests on both connections at that time may have been seen later.
         assert!(received.load(Ordering::SeqCst) <= seen + 2, "{seen}: {counts:?}");
         assert!(100 < counts.unsent, "{counts:?}");
         assert_eq!(counts.unsent, counts.unsent_reasons.of(UnsentReason::End), "{counts:?}");
@@ -385,7 +381,7 @@ fn a_post_carries_its_body_on_ipv6_and_by_name() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_said_before_anything_runs() {
+fn an_unreachable_target_is_reported_before_anything_runs() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     drop(listener);
@@ -419,7 +415,7 @@ fn a_run_leaves_no_connection_behind() {
         }
     });
     let counts = run(Plan { conns: Some(5), ..plan(address) }).report.whole.counts;
-    // The probe before the run is a connection as well.
+    // The probe before the run is a connection too.
     for _ in 0..counts.connects + 1 {
         ends.recv_timeout(Duration::from_secs(10))
             .expect("each connection is closed when the run has ended");

@@ -1,4 +1,4 @@
-//! Several requests in flight on one connection: in order, each with an outcome of its own.
+//! Several requests in flight on one connection: in order, each with its own outcome.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ fn one_connection(address: std::net::SocketAddr, pipeline: usize) -> Plan {
     Plan { conns: Some(1), pipeline, ..plan(address) }
 }
 
-/// Answers the requests before number `first` and closes the connection instead of answering it.
+/// Answers the requests before number `first`, which it answers by closing the connection.
 fn serve_until(first: u64) -> std::net::SocketAddr {
     serve(move |number, stream| number != first && stream.write_all(OK).is_ok())
 }
@@ -33,7 +33,7 @@ fn responses_belong_to_requests_in_the_order_sent() {
     const STATUSES: u64 = 290;
     let address = serve(|number, stream| {
         let status = 200 + number % STATUSES;
-        // Otherwise an answer waits for the acknowledgement of the one before it.
+        // Otherwise an answer waits for the acknowledgement of the previous one.
         stream.set_nodelay(true).expect("a socket");
         write!(stream, "HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n").is_ok()
     });
@@ -63,7 +63,7 @@ fn responses_belong_to_requests_in_the_order_sent() {
 }
 
 #[test]
-fn a_connection_that_fails_fails_what_is_behind_under_a_cause_of_its_own() {
+fn a_failed_connection_fails_the_requests_behind_with_their_own_cause() {
     let address = serve_until(100);
     let counts = run(one_connection(address, 8)).report.whole.counts;
     let first = [Cause::Reset, Cause::ClosedBeforeResponse].map(|cause| counts.errors.of(cause));
@@ -75,7 +75,7 @@ fn a_connection_that_fails_fails_what_is_behind_under_a_cause_of_its_own() {
 }
 
 #[test]
-fn an_answer_that_closes_the_connection_counts_and_what_is_behind_it_fails() {
+fn an_answer_that_closes_the_connection_counts_and_requests_behind_it_fail() {
     let address = serve(|number, stream| match number {
         50 => {
             let last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
@@ -91,7 +91,7 @@ fn an_answer_that_closes_the_connection_counts_and_what_is_behind_it_fails() {
 }
 
 #[test]
-fn what_is_lost_with_its_connection_as_it_is_sent_is_verified_as_sent() {
+fn requests_lost_with_their_connection_as_they_are_sent_are_verified_as_sent() {
     // Each connection is closed in the middle of what it carries, over and over.
     let address = serve(|number, stream| number % 5 != 4 && stream.write_all(OK).is_ok());
     let folder = tempfile::tempdir().expect("a folder");
@@ -111,7 +111,7 @@ fn what_is_lost_with_its_connection_as_it_is_sent_is_verified_as_sent() {
 #[test]
 fn users_who_are_answered_between_failures_are_not_blocked() {
     let address = serve(|number, stream| {
-        // Of what a connection carries at once, most is answered.
+        // Most of what a connection carries at once is answered.
         std::thread::sleep(Duration::from_millis(5));
         number % 10 != 9 && stream.write_all(OK).is_ok()
     });
@@ -165,7 +165,7 @@ fn requests_that_share_a_send_or_a_receive_are_counted() {
     assert_eq!(counts.shared_receives, counts.answered, "{counts:?}");
 }
 
-/// The codes of a run whose target leaves out every 500th answer, if it does.
+/// The counts and reason codes of a run whose target leaves out every 500th answer.
 fn with_answers_left_out(plan: impl Fn(std::net::SocketAddr) -> Plan) -> (Counts, Vec<String>) {
     let address = serve(|number, stream| {
         stream.set_nodelay(true).expect("a socket");
@@ -193,7 +193,7 @@ fn answers_behind_one_that_the_target_left_out_are_in_doubt() {
         assert!(counts.doubtful <= counts.answered, "{what}: {counts:?}");
         assert!(codes.contains(&"mispaired".to_owned()), "{what}: {codes:?}");
     }
-    // With one in flight a missing answer is a timeout, and no other request's.
+    // With one request in flight, a missing answer is a timeout, and can't be another request's.
     let (counts, codes) =
         with_answers_left_out(|address| open(short(one_connection(address, 1)), "2k"));
     assert!(0 < counts.timed_out && counts.doubtful == 0, "{counts:?}");
@@ -247,7 +247,7 @@ fn a_paced_user_sends_on_time_while_its_pipeline_has_room() {
     assert_eq!((pipelined.waited, pipelined.answered), (0, pipelined.intended), "{pipelined:?}");
 }
 
-/// Answers whole requests with a body of `length` bytes, one every 3 ms, and hangs up where one
+/// Answers complete requests with a body of `length` bytes, one every 3 ms, and hangs up if one
 /// doesn't start where the last ended.
 fn serve_bodies(length: usize) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -274,7 +274,7 @@ fn serve_bodies(length: usize) -> std::net::SocketAddr {
 
 #[test]
 fn large_requests_never_mix_their_bytes() {
-    // Eight of them are more than both sockets hold.
+    // Eight of them are more than both sockets' buffers hold.
     let body = "x".repeat(1_500_000);
     let address = serve_bodies(body.len());
     let plan = Plan { method: "POST".to_owned(), body: Some(body), ..one_connection(address, 8) };
@@ -284,7 +284,7 @@ fn large_requests_never_mix_their_bytes() {
 }
 
 #[test]
-fn a_pipeline_that_can_t_be_is_refused() {
+fn an_impossible_pipeline_is_refused() {
     let plan = plan("127.0.0.1:1".parse().expect("an address"));
     let refused = |plan: Plan| plan.complete(&[0]).expect_err("refused").to_string();
     for pipeline in [0, 65] {
@@ -298,8 +298,8 @@ fn a_pipeline_that_can_t_be_is_refused() {
 }
 
 #[test]
-fn requests_that_exceed_a_silent_send_only_together_leave_alone_or_together() {
-    // Four of them are above 16 KiB, of which two or three leave at once now and then.
+fn requests_that_only_together_exceed_a_silent_send_leave_alone_or_together() {
+    // Four of them are above 16 KiB; sometimes two or three leave at once.
     const BODY: usize = 5_000;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -312,7 +312,7 @@ fn requests_that_exceed_a_silent_send_only_together_leave_alone_or_together() {
                     if line == "\r\n" {
                         let mut body = [0; BODY];
                         reader.read_exact(&mut body).expect("a body");
-                        assert!(body.iter().all(|byte| *byte == b'x'), "its own body");
+                        assert!(body.iter().all(|byte| *byte == b'x'), "the body of this request");
                         std::thread::sleep(Duration::from_millis(1));
                         stream.write_all(OK).expect("it takes the answer");
                     }
@@ -325,7 +325,7 @@ fn requests_that_exceed_a_silent_send_only_together_leave_alone_or_together() {
     let plan =
         Plan { method: "POST".to_owned(), body, conns: Some(2), pipeline: 4, ..plan(address) };
     let counts = run(open(plan, "1k")).report.whole.counts;
-    // A busy machine may leave some unsent, and none broken.
+    // A busy machine may leave some unsent, but none broken.
     assert_eq!((counts.failed, counts.timed_out), (0, 0), "{counts:?}");
     assert!(100 < counts.answered && 0 < counts.shared_sends, "{counts:?}");
 }

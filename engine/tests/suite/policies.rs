@@ -1,4 +1,4 @@
-//! What a plan says beside its load: overload, deadlines, the life of connections, the setup,
+//! The plan's settings besides its load: overload, deadlines, the life of connections, the setup,
 //! successes, the series.
 
 use std::io::Write;
@@ -17,7 +17,7 @@ fn slow(_: u64, stream: &mut std::net::TcpStream) -> bool {
     always_ok(0, stream)
 }
 
-/// The sums of the series are those of the counts, and the flow's bookkeeping closes.
+/// Asserts that the sums of the series match the counts, and that Little's law holds.
 fn assert_consistent(report: &Report) {
     let counts = &report.whole.counts;
     let sum = |of: fn(&IntervalCounts) -> u64| -> u64 {
@@ -37,7 +37,7 @@ fn assert_consistent(report: &Report) {
 }
 
 #[test]
-fn with_drop_an_arrival_that_finds_no_connection_in_time_is_unsent() {
+fn with_drop_an_arrival_without_a_connection_in_time_is_unsent() {
     let address = serve(slow);
     let plan = Plan {
         conns: Some(2),
@@ -56,7 +56,7 @@ fn with_drop_an_arrival_that_finds_no_connection_in_time_is_unsent() {
         part.counts
     );
     assert_eq!(part.counts.intended, part.counts.sent + part.counts.unsent);
-    // What was dropped has no latency: it would look like an answer after 20 ms. Few are answered
+    // Dropped arrivals have no latency: it would look like an answer after 20 ms. Few are answered
     // sooner than in 20 ms and 5 ms, since all wait for as long as they may.
     assert_eq!(part.corrected.count, part.counts.sent, "{:?}", part.counts);
     assert!(20_000.0 < part.corrected.quantile_us(0.5).expect("values"), "{:?}", part.corrected);
@@ -64,8 +64,8 @@ fn with_drop_an_arrival_that_finds_no_connection_in_time_is_unsent() {
 
 #[test]
 fn a_target_that_stops_shows_as_a_gap_in_the_answers() {
-    // The 20th request is held for 300 ms, and with it the only connection: however late it is
-    // asked for, up to the middle of the run, an interval is empty.
+    // The 20th request is held for 300 ms, and with it the only connection: even if it is sent
+    // late, up to the middle of the run, one interval is empty.
     let address = serve(|number, stream| {
         std::thread::sleep(Duration::from_millis(if number == 20 { 300 } else { 0 }));
         always_ok(number, stream)
@@ -76,7 +76,7 @@ fn a_target_that_stops_shows_as_a_gap_in_the_answers() {
     let gaps = intervals
         .iter()
         .filter(|interval| interval.counts.answers == 0 && interval.counts.sends == 0);
-    assert!(1 <= gaps.count(), "300 ms hold an interval of 125 ms: {intervals:?}");
+    assert!(1 <= gaps.count(), "300 ms cover an interval of 125 ms: {intervals:?}");
     // By intended time none of them is empty.
     assert!(intervals.iter().all(|interval| 0 < interval.counts.answered), "{intervals:?}");
 }
@@ -92,7 +92,8 @@ fn a_deadline_counts_from_intended_and_apart_from_the_timeout() {
     assert!(0 < counts.unsent_reasons.of(UnsentReason::Deadline), "{counts:?}");
     assert_eq!(counts.errors.of(Cause::TimedOut), 0, "{counts:?}");
     assert_eq!(counts.timed_out, counts.errors.of(Cause::Deadline), "{counts:?}");
-    // Those that gave up count with the time they were willing to wait, whenever the shard saw it.
+    // Requests that gave up count with the time they were willing to wait, whenever the shard
+    // noticed.
     assert_eq!(report.whole.naive.count, counts.sent);
     let given_up = counts.timed_out + counts.unsent_reasons.of(UnsentReason::Deadline);
     assert!(counts.answered < given_up, "most of 1,000/s at 5 ms give up: {counts:?}");
@@ -106,7 +107,7 @@ fn a_deadline_counts_from_intended_and_apart_from_the_timeout() {
 #[test]
 fn without_keep_alive_each_request_has_a_connection_of_its_own() {
     let address = serve(|_, stream| {
-        // The server would keep the connection: it is the client that was told not to.
+        // The server would keep the connection: the client closes it.
         stream.write_all(OK).is_ok()
     });
     let plan = Plan { keepalive: Switch::Off, ..open(plan(address), "500") };
@@ -118,18 +119,18 @@ fn without_keep_alive_each_request_has_a_connection_of_its_own() {
     assert_eq!(report.whole.connect_time.count, counts.connects_in_window);
     let machine = report.generator.machine.as_ref().expect("one machine");
     let ports = machine.ports.as_ref().expect("the kernel lists its sockets");
-    // Each connection leaves its port in TIME_WAIT, and none of another program's counts.
+    // Each connection leaves its port in TIME_WAIT; other programs' ports don't count.
     let taken = ports.in_use_max + ports.time_wait_max;
     assert!(0 < taken && ports.range - taken <= ports.headroom, "{ports:?}");
     assert!(ports.in_use_max <= counts.connects && ports.headroom < ports.range, "{ports:?}");
 }
 
 #[test]
-fn a_connection_carries_as_many_requests_as_the_plan_says() {
+fn a_connection_carries_as_many_requests_as_planned() {
     let address = serve(always_ok);
     let plan = Plan { conns: Some(1), requests_per_connection: Some(10), ..plan(address) };
     let counts = run(plan).report.whole.counts;
-    // After a tenth request at the very end the next connection is open already.
+    // After a tenth request at the very end, the next connection is already open.
     let used = counts.answered.div_ceil(10);
     assert!((used..=used + 1).contains(&counts.connects), "{counts:?}");
 }
@@ -162,7 +163,7 @@ fn connections_are_bound_to_the_source_addresses() {
 }
 
 #[test]
-fn the_set_up_opens_what_the_window_needs() {
+fn the_setup_opens_the_connections_that_the_window_needs() {
     let address = serve(slow);
     let plan = Plan {
         warmup: Nanos(300_000_000),
@@ -187,7 +188,7 @@ fn the_set_up_opens_what_the_window_needs() {
 }
 
 #[test]
-fn statuses_that_are_no_success_are_answered_and_counted_apart() {
+fn unsuccessful_statuses_are_answers_and_counted_separately() {
     let address = serve(|number, stream| {
         if number.is_multiple_of(4) {
             stream.write_all(b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n").is_ok()
@@ -227,9 +228,9 @@ fn raw_samples_are_one_for_each_request_of_the_window() {
 }
 
 #[test]
-fn the_users_own_connection_close_is_kept() {
-    // The server would keep the connection, but who says close may send nothing more on it (RFC
-    // 9112, section 9.6).
+fn the_users_own_connection_close_is_honoured() {
+    // The server would keep the connection, but a client that announces the close may send nothing
+    // more on it (RFC 9112, section 9.6).
     let address = serve(always_ok);
     let plan = Plan {
         headers: vec!["Connection: close".to_owned()],

@@ -1,4 +1,4 @@
-//! Whose stamp a response's arrival has, and what of the latencies is the generator's own.
+//! The sources of arrival stamps, and the generator's own part of the latencies.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -27,12 +27,12 @@ fn responses_are_stamped_by_the_kernel() {
     let answered = part.counts.answered;
     assert!(100 < answered, "{answered} answered");
     assert_eq!(part.stamps.kernel + part.stamps.program, answered);
-    // A kernel begins to stamp a moment after the first socket asks for it.
+    // A kernel starts stamping shortly after the first socket asks for it.
     assert!(answered / 2 < part.stamps.kernel, "{:?}", part.stamps);
     assert_eq!(part.receive_lateness.count, part.stamps.kernel);
     assert!(law.residual < 1e-6, "{law:?}");
     assert!(0.0 < law.at_target_mean && law.at_target_mean < law.in_flight_mean, "{law:?}");
-    // What the eight users spend in the generator they don't spend at the target.
+    // The time that the eight users spend in the generator is missing at the target.
     let elsewhere = 1.0 - law.at_target_mean / 8.0;
     let share = law.generator_share.expect("a closed loop");
     assert!(0.0 < share && share <= elsewhere + 1e-9, "{law:?}");
@@ -43,7 +43,7 @@ fn responses_are_stamped_by_the_kernel() {
 }
 
 #[test]
-fn what_the_generator_added_is_that_of_the_requests_at_the_percentile() {
+fn the_added_latency_is_that_of_the_requests_at_the_percentile() {
     const MS: u64 = 1_000_000;
     const PERIOD_NS: u64 = 200_000;
     let plan = Plan {
@@ -55,7 +55,7 @@ fn what_the_generator_added_is_that_of_the_requests_at_the_percentile() {
         ..open(Plan::default(), "5k")
     };
     let plan = plan.complete(&[0]).expect("a plan that runs");
-    // One in ten takes 20 ms, which is the target's. Of the others' 200 µs the generator added 50.
+    // One in ten takes 20 ms because of the target. Of the others' 200 µs the generator added 50.
     let fate = |due_ns: u64| {
         let is_slow = (due_ns / PERIOD_NS).is_multiple_of(10);
         let sent_ns = due_ns + if is_slow { 0 } else { 50_000 };
@@ -92,7 +92,7 @@ fn responses_that_end_with_their_connection_leave_the_generators_share_unknown()
 }
 
 #[test]
-fn a_response_of_known_length_keeps_the_kernels_stamp_although_it_is_its_connections_last() {
+fn a_last_response_of_known_length_keeps_the_kernels_stamp() {
     let last = |_, stream: &mut TcpStream| {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n";
         let _ = stream.write_all(format!("{head}hello").as_bytes());
@@ -114,7 +114,7 @@ fn with_the_programs_stamps_a_few_connections_are_a_control() {
 }
 
 #[test]
-fn samples_tell_both_ends_of_a_response_and_add_up_to_the_report() {
+fn samples_have_both_stamps_of_a_response_and_add_up_to_the_report() {
     for stamps in [StampSource::Kernel, StampSource::User] {
         let folder = tempfile::tempdir().expect("a folder");
         let raw = folder.path().join("run.samples");

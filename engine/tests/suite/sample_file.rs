@@ -1,5 +1,5 @@
-//! Where raw samples may be written: a path that won't work is refused before the run, and
-//! permissions that don't matter cost no sample.
+//! Where raw samples may be written: an unusable path is refused before the run, and permissions
+//! that don't matter cost no sample.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -13,20 +13,19 @@ use rustix::process::{Uid, geteuid};
 use crate::sample_run::{SHARDS, SampledRun, fate, path_in, plan, wrong};
 
 /// An unprivileged user that no account uses.
-const SOMEBODY: u32 = 54_321;
+const OTHER_USER: u32 = 54_321;
 
-/// Runs as somebody, who owns the folder, where the tests are root's; else as whoever runs them.
-/// Ids and the rights that come with them are a thread's own, and those of the threads that it
-/// starts.
-fn as_somebody<T: Send>(folder: &Path, run: impl FnOnce() -> T + Send) -> T {
+/// Runs as another user, who owns the folder, if the tests run as root; otherwise as the current
+/// user. IDs and their rights belong to a thread and the threads that it starts.
+fn as_other_user<T: Send>(folder: &Path, run: impl FnOnce() -> T + Send) -> T {
     let is_root = geteuid().is_root();
     if is_root {
-        chown(folder, Some(SOMEBODY), None).expect("root may");
+        chown(folder, Some(OTHER_USER), None).expect("root may");
     }
     thread::scope(|scope| {
         let ran = scope.spawn(|| {
             if is_root {
-                let uid = Uid::from_raw(SOMEBODY);
+                let uid = Uid::from_raw(OTHER_USER);
                 rustix::thread::set_thread_res_uid(uid, uid, uid).expect("root may");
             }
             run()
@@ -44,7 +43,7 @@ fn a_folder_that_cannot_be_read_costs_no_sample() {
     let folder = tempfile::tempdir().expect("a folder");
     set_mode(folder.path(), 0o333);
     let path = folder.path().to_owned();
-    let run = as_somebody(&path, || {
+    let run = as_other_user(&path, || {
         fs::read_dir(folder.path()).expect_err("the folder can't be read");
         let file = SampleFile::create(&path_in(&folder), SHARDS).expect("it can be written to");
         SampledRun::with(plan("50"), folder, file, fate)
@@ -57,12 +56,12 @@ fn a_folder_that_cannot_be_read_costs_no_sample() {
 }
 
 #[test]
-fn an_older_file_that_cannot_be_replaced_is_found_before_the_run() {
+fn an_irreplaceable_older_file_is_reported_before_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let older = path_in(&folder);
     fs::write(&older, "of an earlier run").expect("written");
     let refusal = |expected: &str| {
-        let error = as_somebody(folder.path(), || check_writable(&older)).expect_err("refused");
+        let error = as_other_user(folder.path(), || check_writable(&older)).expect_err("refused");
         assert!(error.to_string().contains(expected), "{error}");
         assert_eq!(fs::read(&older).expect("still there"), b"of an earlier run");
         assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1, "nothing is left");
@@ -70,24 +69,25 @@ fn an_older_file_that_cannot_be_replaced_is_found_before_the_run() {
     set_mode(&older, 0o444);
     refusal("can't be written (");
     if !geteuid().is_root() {
-        return; // Files of other users are root's to make.
+        return; // Only root can make files of other users.
     }
     set_mode(&older, 0o666);
-    as_somebody(folder.path(), || check_writable(&older)).expect("the folder is somebody's own");
+    as_other_user(folder.path(), || check_writable(&older))
+        .expect("the other user owns the folder");
     let inside = folder.path().join("sticky");
     fs::create_dir(&inside).expect("a folder");
     set_mode(&inside, 0o1777);
     let file = inside.join("run.samples");
     fs::write(&file, "root's").expect("written");
     set_mode(&file, 0o666);
-    let error = as_somebody(folder.path(), || check_writable(&file)).expect_err("refused");
+    let error = as_other_user(folder.path(), || check_writable(&file)).expect_err("refused");
     assert!(error.to_string().contains("belongs to another user"), "{error}");
     assert_eq!(fs::read(&file).expect("still there"), b"root's");
     check_writable(&file).expect("root may");
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_before_the_run() {
+fn an_unwritable_path_is_refused_before_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let inside = folder.path().join("missing/run.samples");
     for (path, problem) in [

@@ -1,5 +1,5 @@
-//! The file format of raw samples: what was written is read back, and any truncated or corrupted
-//! byte is detected.
+//! The file format of raw samples: a written file reads back, and any truncated or corrupted byte
+//! is detected.
 
 use engine::load::curve::Curve;
 use engine::load::schedule::Schedule;
@@ -9,7 +9,7 @@ use engine::samples::{BLOCK_RECORDS, SAMPLE_BYTES, Sample, SampleReader};
 use crate::sample_run::{SHARDS, SampledRun, fate, header, plan, refusal};
 
 #[test]
-fn what_was_written_is_read_back() {
+fn a_written_file_reads_back() {
     let plan = plan("5k");
     let run = SampledRun::new(plan.clone());
     let written = run.summary.written;
@@ -23,7 +23,7 @@ fn what_was_written_is_read_back() {
     assert_eq!(*reader.header(), header(&plan));
     let mut intended = Vec::new();
     for sample in &mut reader {
-        let sample = sample.expect("a whole file");
+        let sample = sample.expect("a complete file");
         let (stamps, ended_ns, outcome) = fate(sample.intended_ns);
         assert_eq!(sample, Sample::new(sample.shard, &stamps, ended_ns, outcome));
         intended.push(sample.intended_ns);
@@ -49,7 +49,7 @@ fn what_was_written_is_read_back() {
 }
 
 #[test]
-fn a_changed_byte_of_the_samples_is_found_anywhere() {
+fn a_changed_byte_is_found_anywhere_in_the_samples() {
     let run = SampledRun::new(plan("50"));
     let good = run.bytes();
     let block = 20 + SAMPLE_BYTES;

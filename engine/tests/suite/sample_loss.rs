@@ -22,7 +22,7 @@ fn lost_samples_are_counted_and_shown() {
     let file = SampleFile::create(&path_in(&folder), 1).expect("a folder of our own");
     let mut sampler = file.lane(0).sampler();
     let mut recorder = Recorder::new(RecorderConfig::default());
-    // Nobody takes blocks before the run begins: what they don't hold is lost.
+    // The writer takes no blocks before the run begins: samples beyond their room are lost.
     let room = (BLOCKS * BLOCK_RECORDS) as u64;
     for intended_ns in 1_000_000_000..1_000_000_000 + room + 10 {
         let stamps = Stamps {
@@ -42,7 +42,7 @@ fn lost_samples_are_counted_and_shown() {
     let header = Header { shards: 1, ..header(&plan("50")) };
     let summary = file.begin(header, &[]).expect("a thread").finish(vec![end], 1, 77);
     assert_eq!((summary.written, summary.lost, summary.error), (room, 10, None));
-    let path = summary.file.expect("what was written is whole");
+    let path = summary.file.expect("the file is complete");
     let mut reader = SampleReader::open(&path).expect("a header");
     assert_eq!(reader.by_ref().filter(Result::is_ok).count() as u64, room);
     assert_eq!(reader.end().expect("whole").lost(), 10);
@@ -52,7 +52,7 @@ fn lost_samples_are_counted_and_shown() {
 }
 
 #[test]
-fn a_file_that_vanished_is_told_as_such() {
+fn a_vanished_file_is_reported_as_such() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(path_in(&folder), "of an earlier run").expect("written");
     let file = SampleFile::create(&path_in(&folder), SHARDS).expect("a folder of our own");
@@ -66,7 +66,7 @@ fn a_file_that_vanished_is_told_as_such() {
     let names =
         format!("renaming {} to {}: No such file", temporary.display(), run.path().display());
     assert!(error.text.starts_with(&names), "{error:?}");
-    assert_eq!(wrong(report_alone(&run.report)), [], "the report is whole");
+    assert_eq!(wrong(report_alone(&run.report)), [], "the report is complete");
 }
 
 #[test]

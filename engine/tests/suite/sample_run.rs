@@ -1,4 +1,4 @@
-//! Made-up runs with raw samples: the recorders and the samples file get the same requests.
+//! Made-up runs with raw samples: the recorders and the sample file get the same requests.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::made_up::{self, Fate};
 /// Shards of each made-up run.
 pub const SHARDS: usize = 2;
 
-/// A threshold whose last digit an imprecise reader of JSON loses.
+/// A threshold whose last digit an imprecise JSON reader loses.
 pub const BUSY: f64 = 0.9499999999999991;
 
 /// The plan of a run of 5 s at this rate.
@@ -28,12 +28,12 @@ pub fn plan(rate: &str) -> Plan {
     plan_of(rate, Vec::new())
 }
 
-/// The same over two routes, the first of which is taken twice as often.
+/// The same over two routes; the first is taken twice as often.
 pub fn routes(rate: &str) -> Plan {
     plan_of(rate, scenarios())
 }
 
-/// Two routes, the first of which is taken twice as often.
+/// Two routes; the first is taken twice as often.
 pub fn scenarios() -> Vec<Scenario> {
     let scenario = |(path, weight): (&str, u32)| Scenario {
         name: path.to_owned(),
@@ -62,8 +62,8 @@ fn plan_of(rate: &str, scenario: Vec<Scenario>) -> Plan {
 }
 
 /// A request's fate, from its intended time: every outcome occurs, and one time in a thousand is
-/// beyond the histograms' range. The kernel stamped all responses but one in 64. A shard sends in
-/// the order intended, a batch every 100 µs.
+/// beyond the histograms' range. The kernel stamped all but one in 64 responses. A shard sends in
+/// the order intended, one batch every 100 µs.
 pub fn fate(intended_ns: u64) -> Fate {
     let random = mix(intended_ns);
     let noticed_ns = intended_ns + random % 3_000;
@@ -77,7 +77,7 @@ pub fn fate(intended_ns: u64) -> Fate {
         5..10 => Outcome::Failed(Cause::Reset),
         10..15 => Outcome::Failed(made_up::broken_chunk()),
         15..20 => Outcome::Abandoned,
-        // No connection could be had: it failed where it would have been sent.
+        // It got no connection: it failed when it would have been sent.
         40..45 => return (stamps, Ending::at(sent_ns), Outcome::Failed(Cause::ConnectRefused)),
         20..25 => Outcome::Unsent(UnsentReason::End),
         25 => {
@@ -103,13 +103,13 @@ pub fn fate(intended_ns: u64) -> Fate {
     (stamps, ending, outcome)
 }
 
-/// A run and its file of samples.
+/// A run and its sample file.
 pub struct SampledRun {
-    /// Where the file is.
+    /// The folder of the file.
     pub folder: TempDir,
-    /// What the run reports.
+    /// The run's report.
     pub report: Report,
-    /// What became of the samples.
+    /// The outcome of the samples.
     pub summary: SamplesSummary,
 }
 
@@ -119,14 +119,14 @@ impl SampledRun {
         SampledRun::of(plan, fate)
     }
 
-    /// The same of requests that meet this fate.
+    /// The same for requests with this fate.
     pub fn of(plan: Plan, fate: impl Fn(u64) -> Fate) -> SampledRun {
         let folder = tempfile::tempdir().expect("a folder");
         let file = SampleFile::create(&path_in(&folder), SHARDS).expect("a folder of our own");
         SampledRun::with(plan, folder, file, fate)
     }
 
-    /// The run of this plan, with this file, of requests that meet this fate.
+    /// A run of this plan, with this file and requests of this fate.
     pub fn with(
         plan: Plan,
         folder: TempDir,
@@ -160,12 +160,12 @@ impl SampledRun {
         path_in(&self.folder)
     }
 
-    /// What is in the file.
+    /// The contents of the file.
     pub fn bytes(&self) -> Vec<u8> {
         fs::read(self.path()).expect("the file is there")
     }
 
-    /// The findings that are not in order, with these bytes as the file.
+    /// The failed findings, with these bytes as the file.
     pub fn wrong_with(&self, bytes: &[u8]) -> Vec<Finding> {
         let path = self.folder.path().join("changed");
         fs::write(&path, bytes).expect("written");
@@ -173,12 +173,12 @@ impl SampledRun {
     }
 }
 
-/// Where a run has its file in its folder.
+/// The path of a run's file in its folder.
 pub fn path_in(folder: &TempDir) -> PathBuf {
     folder.path().join("run.samples")
 }
 
-/// The header of the file that a run of this plan writes.
+/// The header of the file written by a run of this plan.
 pub fn header(plan: &Plan) -> Header {
     Header {
         shards: u32::try_from(SHARDS).expect("few"),
@@ -189,18 +189,18 @@ pub fn header(plan: &Plan) -> Header {
     }
 }
 
-/// The findings that are not in order.
+/// The failed findings.
 pub fn wrong(findings: Vec<Finding>) -> Vec<Finding> {
     findings.into_iter().filter(|finding| !finding.ok).collect()
 }
 
-/// What a reader says of bytes that are no whole file.
+/// A reader's error for bytes that aren't a complete file.
 pub fn refusal(bytes: &[u8]) -> String {
     match SampleReader::new(bytes) {
         Err(error) => error.to_string(),
         Ok(mut reader) => {
             let error = reader.find_map(Result::err).expect("an error").to_string();
-            assert!(reader.end().is_none(), "a file that is not whole has no end");
+            assert!(reader.end().is_none(), "an incomplete file has no end");
             assert!(reader.next().is_none(), "nothing follows an error");
             error
         }

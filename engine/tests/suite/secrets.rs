@@ -1,4 +1,4 @@
-//! Secrets of a plan are sent and never shown: the report has their hash, and its samples still
+//! A plan's secrets are sent but never shown: the report has their hashes, and its samples still
 //! belong to it.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! The sample of requests for which the kernel says when they left the host.
+//! The sample of requests for which the kernel stamps when they left the host.
 
 use std::net::TcpListener;
 
@@ -22,14 +22,15 @@ fn assert_verified(report: &Report) {
 }
 
 #[test]
-fn every_so_many_requests_leave_the_host_with_a_stamp() {
+fn one_in_n_requests_gets_a_stamp_as_it_leaves_the_host() {
     let (cores, address) = (allowed_cores(), serve(always_ok));
     let short = Plan {
         cores: Some(CoreList::new(cores.iter().copied().take(2).collect())),
         warmup: Nanos(50_000_000),
         ..plan(address)
     };
-    // A shard begins with the first; an unpaced user's request may be begun before the window.
+    // A shard begins with the first; an unpaced user's request may have been begun before the
+    // window.
     let slack = (cores.len().min(2) + 8) as u64;
     for (what, plan, each) in [
         ("open", open(short.clone(), "2k"), 7),
@@ -55,7 +56,7 @@ fn every_so_many_requests_leave_the_host_with_a_stamp() {
 }
 
 #[test]
-fn without_a_sample_nothing_is_asked() {
+fn without_a_sample_no_stamp_is_requested() {
     let none = Plan { stamp_sends: Some(OneIn::OFF), ..plan(serve(always_ok)) };
     let report = run(open(none, "500")).report;
     let part = &report.whole;
@@ -64,7 +65,7 @@ fn without_a_sample_nothing_is_asked() {
 }
 
 #[test]
-fn with_nothing_said_a_few_sends_are_stamped_where_that_is_possible() {
+fn by_default_a_few_sends_are_stamped_if_possible() {
     let address = serve(always_ok);
     let report = run(open(plan(address), "500")).report;
     assert_eq!(report.config.plan.stamp_sends, one_in(1_000));
@@ -82,8 +83,8 @@ fn with_nothing_said_a_few_sends_are_stamped_where_that_is_possible() {
 }
 
 #[test]
-fn a_request_that_nobody_answers_has_left_all_the_same() {
-    // Its backlog takes the connections in, and nobody reads them.
+fn an_unanswered_request_has_left_all_the_same() {
+    // Its backlog takes the connections, but nothing reads from them.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let silent = Plan { timeout: Nanos(100_000_000), ..open(plan(address), "100") };
@@ -93,7 +94,7 @@ fn a_request_that_nobody_answers_has_left_all_the_same() {
 }
 
 #[test]
-fn samples_of_the_run_leave_the_send_path_to_the_report() {
+fn raw_samples_do_not_check_the_send_path() {
     let folder = tempfile::tempdir().expect("a folder");
     let raw = folder.path().join("run.samples");
     let plan = open(plan(serve(always_ok)), "1k");
@@ -114,7 +115,7 @@ fn samples_of_the_run_leave_the_send_path_to_the_report() {
     ];
     for (what, change) in changes {
         let mut changed = report.clone();
-        // The plan needn't list so many connections that none of the requests is sure to count.
+        // The plan must not have so many connections that no request is certain to be sampled.
         changed.config.plan.conns = Some(1);
         change(&mut changed);
         changed.per_agent[0].part = changed.whole.clone();

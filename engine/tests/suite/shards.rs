@@ -1,4 +1,4 @@
-//! Two shards do together what one does alone: the same schedule, and numbers that add up.
+//! Two shards together do the same as one: the same schedule, and numbers that add up.
 
 use engine::load::curve::Curve;
 use engine::load::schedule::{Digest, Schedule};
@@ -17,7 +17,7 @@ use engine::verify::report_alone;
 use crate::made_up;
 use crate::support::{always_ok, open, plan, run, serve};
 
-/// The digest and the number of arrivals of a plan's schedule, as so many shards share it.
+/// The digest and the number of arrivals of a plan's schedule, shared by this many shards.
 fn planned(plan: &Plan, shards: usize) -> (String, u64) {
     let curve = Curve::of_plan(plan).expect("an open plan");
     let mut whole = Digest::default();
@@ -45,7 +45,7 @@ fn the_schedule_is_the_same_on_any_number_of_shards() {
         if arrivals == Arrivals::Poisson {
             assert_ne!(planned(&of_seed(6), 2), expected);
         }
-        // Two cores, or the one that there is.
+        // Two cores, or the only one.
         for cores in [1, allowed.len().min(2)] {
             let cores = Some(CoreList::new(allowed[..cores].to_vec()));
             let report = run(Plan { cores, ..of_seed(5) }).report;
@@ -68,7 +68,7 @@ fn connections_that_do_not_divide_are_all_used() {
 }
 
 #[test]
-fn a_plan_that_names_no_cores_gets_those_of_the_topology() {
+fn a_plan_without_cores_gets_the_default_ones_of_the_topology() {
     let address = serve(always_ok);
     let topology = Topology::here();
     let cores = topology.default_cores(&allowed_cores(), &Attachment::default());
@@ -80,7 +80,7 @@ fn a_plan_that_names_no_cores_gets_those_of_the_topology() {
 }
 
 #[test]
-fn the_report_tells_what_took_the_time_of_the_shards_cores_and_their_siblings() {
+fn the_report_shows_how_the_shards_cores_and_siblings_spent_their_time() {
     let report = run(plan(serve(always_ok))).report;
     let core = report.config.plan.cores()[0];
     let siblings = Topology::here().siblings(core).map_or(vec![core], <[usize]>::to_vec);
@@ -92,23 +92,23 @@ fn the_report_tells_what_took_the_time_of_the_shards_cores_and_their_siblings() 
         assert!((0.0..=time.busy).contains(&time.interrupts), "{time:?}");
         assert!((0.0..=time.interrupts).contains(&time.soft_interrupts), "{time:?}");
     }
-    // The shard asked for responses all the time.
+    // The shard polled for responses all the time.
     let own = times.iter().find(|time| time.core == core).expect("the shard's core");
     assert!(0.0 < own.busy, "{own:?}");
     assert_eq!(report.environment.network.interrupt_cores, None, "the loopback has none");
 }
 
 #[test]
-fn the_report_tells_what_went_over_the_network() {
+fn the_report_shows_the_network_traffic() {
     let report = run(plan(serve(always_ok))).report;
     let Machine { interface, tcp, .. } = report.generator.machine.as_ref().expect("one machine");
     let (interface, tcp) = (interface.as_ref().expect("known"), tcp.as_ref().expect("known"));
-    // On the loopback what is sent is received; other tests use it as well.
+    // On the loopback everything sent is received; other tests use it as well.
     let least = 2 * report.whole.counts.sent_in_window;
     assert_eq!((interface.name.as_str(), interface.speed_mbit), ("lo", None));
     assert!(0 < least && 40 * least <= interface.sent_bytes.min(interface.received_bytes));
     assert!(report.whole.counts.sent_in_window <= tcp.segments_sent, "{tcp:?}");
-    // The shards' own count is of the connections alone, and as exact as their window.
+    // The shards count only their connections, exactly within their window.
     let Traffic { received_bytes, sent_bytes, .. } = report.traffic;
     assert!(least <= received_bytes && received_bytes <= interface.received_bytes);
     assert!(least <= sent_bytes && sent_bytes <= interface.sent_bytes);
@@ -117,7 +117,7 @@ fn the_report_tells_what_went_over_the_network() {
 }
 
 #[test]
-fn sixty_four_shards_merge_into_what_one_would_have_recorded() {
+fn sixty_four_merged_shards_match_a_single_one() {
     let cores = (0..64).collect::<Vec<_>>();
     let plan = |shards: usize| Plan {
         cores: Some(CoreList::new(cores[..shards].to_vec())),
@@ -125,7 +125,7 @@ fn sixty_four_shards_merge_into_what_one_would_have_recorded() {
         warmup: Nanos(100_000_000),
         ..open(Plan { target: "http://127.0.0.1:1/".to_owned(), ..Plan::default() }, "64k")
     };
-    // Latencies from 1 us to 130 ms, and each kind of outcome but those of a connection.
+    // Latencies from 1 µs to 130 ms, and each kind of outcome but those of a connection.
     let fate = |due_ns: u64| {
         let mixed = due_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         // Sends keep the order of the arrivals.

@@ -11,14 +11,14 @@ use crate::made_up;
 
 const MS: u64 = 1_000_000;
 
-/// The report of 20 s at 500/s, with these objectives, of requests that take 1 to 11 ms; every
-/// hundredth, each as likely as another, is answered with a 503.
+/// The report of 20 s at 500/s, with these objectives, of requests that take 1 to 11 ms; one in a
+/// hundred, at random, is answered with a 503.
 fn report(slo: &str) -> Report {
     // Independent of when it is due, and of how long it takes.
     report_of(slo, |due_ns| (engine::load::schedule::mix(due_ns) >> 32).is_multiple_of(100))
 }
 
-/// The same, where this tells which are answered with a 503.
+/// The same; `fails` picks the requests that are answered with a 503.
 fn report_of(slo: &str, fails: fn(u64) -> bool) -> Report {
     let rate = Some("500".parse().expect("a rate"));
     report_by(&Plan { rate, duration: Nanos::from_secs(20), ..plan_with(slo) }, fails)
@@ -42,8 +42,8 @@ fn report_by(plan: &Plan, fails: fn(u64) -> bool) -> Report {
     })
 }
 
-/// The report of requests that leave when they are due, from how long, ns, each of these takes
-/// and how it ends.
+/// The report of requests that leave when they are due; `end` gives their duration, ns, and their
+/// outcome.
 fn report_where(plan: &Plan, end: impl Fn(u64) -> (u64, Outcome)) -> Report {
     let plan = plan.clone().complete(&[0]).expect("a plan that runs");
     let fate = |due_ns: u64| {
@@ -63,11 +63,11 @@ fn report_where(plan: &Plan, end: impl Fn(u64) -> (u64, Outcome)) -> Report {
 }
 
 #[test]
-fn what_was_given_up_early_is_beyond_every_bound() {
+fn requests_given_up_early_are_beyond_every_bound() {
     let rate = Some("500".parse().expect("a rate"));
     let plan = plan_with("p90<1s,p99<1s,max<1s,mean<1s");
     let plan = Plan { rate, duration: Nanos::from_secs(20), ..plan };
-    // One in fifty waits for 100 ms in vain, the others have their answer after 1 ms.
+    // One in fifty waits 100 ms in vain, the others get their answer after 1 ms.
     let report = report_where(&plan, |due_ns| {
         match (engine::load::schedule::mix(due_ns) >> 32).is_multiple_of(50) {
             true => (100 * MS, Outcome::TimedOut(TimeoutKind::Timeout)),
@@ -129,13 +129,13 @@ fn the_worst_objective_is_that_of_the_run() {
 }
 
 #[test]
-fn too_few_samples_decide_nothing_and_say_how_many_it_takes() {
+fn too_few_samples_decide_nothing_and_the_number_needed_is_stated() {
     let found = report("p99.99<1m");
     let objective = &judged(&found).1[0];
     assert_eq!((objective.figure, objective.interval[1]), (None, None));
     assert!(objective.needed.is_some_and(|needed| 50_000 < needed), "{objective:?}");
     assert_eq!(objective.judgement, Judgement::Undecided);
-    // That it lies above 1 ms takes no upper end.
+    // To show that it is above 1 ms takes no upper end.
     assert_eq!(judged(&report("p99.99<1ms")).0, Judgement::Missed);
 }
 
@@ -149,13 +149,13 @@ fn requests_without_a_good_answer_are_errors() {
 }
 
 #[test]
-fn errors_that_come_together_prove_less() {
+fn errors_in_a_burst_prove_less() {
     let judged_of = |report: &Report| {
         let objective = judged(report).1[0].clone();
         let [low, high] = objective.interval.map(|end| end.expect("10,000 requests"));
         (objective.judgement, objective.figure.expect("requests"), low, high)
     };
-    // The fifth part of one second in 20, as many requests as if every hundredth failed.
+    // A fifth of one second in 20, as many requests as if one in a hundred failed.
     let burst = report_of("errors<2%", |due_ns| (7_000..7_200).contains(&(due_ns / MS)));
     let (judgement, share, low, high) = judged_of(&burst);
     assert!((0.008..0.012).contains(&share), "{share}");
@@ -167,7 +167,7 @@ fn errors_that_come_together_prove_less() {
 
 #[test]
 fn one_error_in_a_few_requests_misses_no_bound() {
-    // The 85th of 170 requests: at 0.1 % it happens to one run in six that one fails.
+    // The 85th of 170 requests: at 0.1 %, one such run in six has a failure.
     let plan = |slo: &str| Plan {
         rate: Some("25".parse().expect("a rate")),
         arrivals: engine::plan::Arrivals::Constant,

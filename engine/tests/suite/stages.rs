@@ -1,5 +1,5 @@
-//! Runs whose rate rises and falls: each stage has the requests of its stretch of the curve,
-//! results of its own that add up, and a drift is only found where the rate stays.
+//! Runs whose rate rises and falls: each stage has the requests of its stretch of the curve and its
+//! own results that add up, and drift is only found where the rate is constant.
 
 use engine::load::curve::Curve;
 use engine::plan::{Arrivals, Plan};
@@ -20,7 +20,7 @@ fn staged(plan: Plan, text: &str) -> Plan {
     Plan { rate: None, stage, duration: Plan::default().duration, ..plan }
 }
 
-/// The same of made-up runs, completed.
+/// The same for made-up runs, completed.
 fn made(text: &str) -> Plan {
     let plan = Plan { slo: None, ..sample_run::plan("1") };
     staged(Plan { model: None, ..plan }, text).complete(&[0, 1]).expect("a plan that runs")
@@ -104,7 +104,7 @@ fn a_changed_value_of_a_stages_results_is_found() {
         }
     }
     assert!(25 < changes, "{changes}");
-    // Requests that moved from one stage to another leave all sums as they were.
+    // Requests moved from one stage to another leave all sums unchanged.
     let mut moved = run.report.clone();
     let (one, other) = (moved.whole.parts[0].clone(), moved.whole.parts[1].clone());
     moved.whole.parts[0].counts = other.counts;
@@ -112,8 +112,8 @@ fn a_changed_value_of_a_stages_results_is_found() {
     assert!(!wrong(report_alone(&moved)).is_empty());
 }
 
-/// The report of a made-up run whose requests take as long as this says of the moment, in the
-/// window, at which they are due; s.
+/// The report of a made-up run; `latency_s` gives a request's latency, s, from its due time in the
+/// window.
 fn lasting(text: &str, latency_s: impl Fn(f64) -> f64) -> Report {
     let plan = made(text);
     let recorded = made_up::record(
@@ -141,9 +141,9 @@ fn lasting(text: &str, latency_s: impl Fn(f64) -> f64) -> Report {
 }
 
 #[test]
-fn a_drift_is_found_where_the_rate_stays() {
+fn a_drift_is_found_where_the_rate_is_constant() {
     let is_drifting = |report: &Report| codes(report).contains(&"not_stationary".to_owned());
-    // Each stage is twice as slow as the one before, and on the ramp it rises.
+    // Each stage is twice as slow as the one before, and on the ramp latency rises.
     let steps = |at_s: f64| match at_s {
         ..8.0 => 0.001,
         8.0..16.0 => 0.001 * (1.0 + (at_s - 8.0) / 8.0),
@@ -170,6 +170,6 @@ fn a_drift_is_found_where_the_rate_stays() {
     assert!(reason.evidence.contains("in the last quarter of stage 3 differs"), "{reason:?}");
     assert_eq!(wrong(report_alone(&report)), []);
 
-    // No stage of one rate is four seconds long.
+    // No constant-rate stage is four seconds long.
     assert_eq!(lasting("200:3s,200..400:8s,400:3s", steps).stationarity, None);
 }

@@ -1,5 +1,5 @@
-//! A small server on plain threads whose every answer a test writes itself, and a way to run a plan
-//! against it.
+//! A small server on plain threads, whose every answer the test writes itself, and a way to run a
+//! plan against it.
 #![allow(dead_code, reason = "each test file uses its own part of the support")]
 
 use std::io::{Read, Write};
@@ -12,11 +12,11 @@ use engine::report::Report;
 use engine::run::{self, Finished, Run};
 use engine::sys::units::{CoreList, Nanos, Rate};
 
-/// A whole response.
+/// A complete response.
 pub const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// Starts a server that gives each request, numbered from 0 over all connections, to `answer`,
-/// until that says to hang up.
+/// Starts a server that passes each request, numbered from 0 over all connections, to `answer`,
+/// until that returns that it hangs up.
 pub fn serve<F>(answer: F) -> SocketAddr
 where
     F: Fn(u64, &mut TcpStream) -> bool + Send + Sync + 'static,
@@ -25,7 +25,7 @@ where
     let address = listener.local_addr().expect("bound");
     let answer = Arc::new(answer);
     let served = Arc::new(AtomicU64::new(0));
-    // The threads end with their connections, and the last with the test's process.
+    // The threads end with their connections, the last with the test process.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let (answer, served) = (answer.clone(), served.clone());
@@ -52,7 +52,7 @@ where
     address
 }
 
-/// An answer that always is [`OK`].
+/// An answer that is always [`OK`].
 pub fn always_ok(_: u64, stream: &mut TcpStream) -> bool {
     stream.write_all(OK).is_ok()
 }
@@ -71,7 +71,7 @@ pub fn plan(address: SocketAddr) -> Plan {
     }
 }
 
-/// The plan as an open one.
+/// The plan with an open model.
 pub fn open(plan: Plan, rate: &str) -> Plan {
     Plan { rate: Some(rate.parse::<Rate>().expect("a rate")), ..plan }
 }
@@ -82,7 +82,7 @@ pub fn run(plan: Plan) -> Finished {
     Run::start(prepared).unwrap_or_else(|error| panic!("{error}")).wait()
 }
 
-/// The codes of the verdict's reasons, as the document has them.
+/// The codes of the verdict's reasons, as in the document.
 pub fn codes(report: &Report) -> Vec<String> {
     report.verdict.reasons.iter().map(|reason| reason.code.to_string()).collect()
 }

@@ -1,4 +1,5 @@
-//! A run over TLS: what it counts and takes, and how each failure is told, before a run and in it.
+//! A run over TLS: its counts and times, and how each failure is reported, before a run and during
+//! it.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -44,7 +45,7 @@ fn refused(plan: Plan) -> String {
 }
 
 #[test]
-fn a_run_over_each_version_says_what_it_spoke_and_what_it_took() {
+fn a_run_over_each_version_reports_its_parameters_and_times() {
     let authority = Authority::new();
     for (version, name) in [(&TLS13, "TLS 1.3"), (&TLS12, "TLS 1.2")] {
         let address = serve(authority.server("127.0.0.1", &[version]), always_ok);
@@ -66,7 +67,7 @@ fn a_run_over_each_version_says_what_it_spoke_and_what_it_took() {
 }
 
 #[test]
-fn without_keep_alive_each_request_has_its_handshake_and_sessions_are_resumed_if_asked() {
+fn without_keep_alive_each_request_has_a_handshake_and_sessions_are_resumed_if_asked() {
     let authority = Authority::new();
     for version in BOTH {
         let address = serve(authority.server("127.0.0.1", &[version]), always_ok);
@@ -85,7 +86,7 @@ fn without_keep_alive_each_request_has_its_handshake_and_sessions_are_resumed_if
             assert_eq!(tls.full + tls.resumed, counts.connects);
             match session {
                 TlsSession::Full => assert_eq!(tls.resumed, 0),
-                // Those that begin before the first has its ticket can't resume anything.
+                // Connections that begin before the first has its ticket can't resume anything.
                 TlsSession::Resume => assert!(tls.full * 2 < tls.resumed, "{tls:?}"),
             }
             assert!(0.0 < tls.handshake_work_s);
@@ -104,7 +105,7 @@ fn bodies_longer_than_a_record_go_both_ways_and_requests_share_connections() {
         let address = serve(authority.server("127.0.0.1", &[version]), |_, peer| {
             let mut response = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n");
             response.extend(std::iter::repeat_n('d', LENGTH));
-            peer.say(response.as_bytes())
+            peer.send(response.as_bytes())
         });
         let pipelined = Plan { pipeline: 4, conns: Some(2), ..authority.plan(address) };
         let report = run_to_its_end(pipelined).report;
@@ -126,7 +127,7 @@ fn bodies_longer_than_a_record_go_both_ways_and_requests_share_connections() {
                         Ok(length) => left -= length,
                     }
                 }
-                peer.say(OK)
+                peer.send(OK)
             });
             let method = "POST".to_owned();
             let plan = Plan { method, body: Some(body), conns: Some(2), ..authority.plan(address) };
@@ -158,11 +159,11 @@ fn a_response_arrives_with_the_segment_that_completes_its_last_record() {
 }
 
 #[test]
-fn records_that_say_nothing_are_no_part_of_a_response() {
+fn records_without_data_are_no_part_of_a_response() {
     let authority = Authority::new();
     let address = serve(authority.server("127.0.0.1", &[&TLS13]), |_, peer| {
-        let answered = peer.say(OK);
-        // The client answers with new keys of its own.
+        let answered = peer.send(OK);
+        // The client responds with new keys of its own.
         peer.tls.refresh_traffic_keys().expect("keys");
         let bytes = peer.pending();
         answered && peer.socket.write_all(&bytes).is_ok()
@@ -175,7 +176,7 @@ fn records_that_say_nothing_are_no_part_of_a_response() {
     }
 }
 
-/// What comes behind a response, in the same write.
+/// The bytes behind a response, in the same write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behind {
     Farewell,
@@ -185,7 +186,7 @@ enum Behind {
 }
 
 #[test]
-fn what_comes_with_a_response_ends_its_connection_and_fails_no_other_request() {
+fn bytes_with_a_response_end_its_connection_and_fail_no_other_request() {
     let authority = Authority::new();
     for (version, behind) in BOTH.iter().flat_map(|version| {
         let all = [Behind::Farewell, Behind::Junk, Behind::BrokenRecord, Behind::AnotherResponse];
@@ -230,7 +231,7 @@ fn what_comes_with_a_response_ends_its_connection_and_fails_no_other_request() {
             }
             assert_verified(&report);
         }
-        // Of those in flight behind the response, each fails.
+        // Each request in flight behind the response fails.
         let plan = Plan { pipeline: 4, ..authority.plan(address) };
         let counts = run_to_its_end(plan).report.whole.counts;
         assert_eq!(
@@ -255,7 +256,7 @@ fn more_handshakes_at_once_than_there_are_buffers_are_all_done() {
 }
 
 #[test]
-fn what_is_sent_as_the_handshake_ends_is_no_answer() {
+fn bytes_sent_as_the_handshake_ends_are_no_answer() {
     let authority = Authority::new();
     let mut config = authority.server("127.0.0.1", &[&TLS13]);
     config.send_half_rtt_data = true;
@@ -275,7 +276,7 @@ fn what_is_sent_as_the_handshake_ends_is_no_answer() {
 }
 
 #[test]
-fn a_close_is_a_farewell_or_cuts_the_response_short() {
+fn a_close_without_close_notify_cuts_the_response_short() {
     const ENDLESS: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nuntil the close";
     const LONGER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf of it";
     let authority = Authority::new();
@@ -289,9 +290,9 @@ fn a_close_is_a_farewell_or_cuts_the_response_short() {
             (b"".as_slice(), false, Some(Cause::ClosedBeforeResponse)),
         ] {
             let address = serve(authority.server("127.0.0.1", &[version]), move |_, peer| {
-                peer.say(text);
+                peer.send(text);
                 if farewell {
-                    peer.say_the_end();
+                    peer.close_notify();
                 }
                 false
             });
@@ -325,7 +326,7 @@ fn a_record_that_ends_in_its_middle_cuts_the_response_short() {
 }
 
 #[test]
-fn a_record_that_is_not_what_was_sent_breaks_the_connection() {
+fn a_tampered_record_breaks_the_connection() {
     let authority = Authority::new();
     for version in BOTH {
         let address = serve(authority.server("127.0.0.1", &[version]), |_, peer| {
@@ -338,15 +339,15 @@ fn a_record_that_is_not_what_was_sent_breaks_the_connection() {
     }
 }
 
-/// What a server does whose handshakes all fail.
+/// The behaviour of a server whose handshakes all fail.
 type Behaviour = fn(&Authority, TcpStream);
 
 fn read_hello(socket: &mut TcpStream) {
-    // As much of it as is there.
+    // As much of it as has arrived.
     let _ = socket.read(&mut [0; 4_096]);
 }
 
-/// Failing handshakes by the cause that they count under, and what a refusal says of them.
+/// Failing handshakes with the cause that they count under, and a part of the refusal's text.
 fn failures() -> Vec<(Cause, &'static str, Behaviour)> {
     fn shake(config: ServerConfig, socket: TcpStream) {
         Peer::accept(&Arc::new(config), socket);
@@ -384,7 +385,7 @@ fn failures() -> Vec<(Cause, &'static str, Behaviour)> {
             shake(config, socket);
         }),
         (Cause::TlsVersion, "neither TLS 1.3 nor TLS 1.2", |_, socket| {
-            // The alert protocol_version in a record of TLS 1.1.
+            // The alert protocol_version in a TLS 1.1 record.
             send(socket, &[21, 3, 2, 0, 2, 2, 70]);
         }),
         (Cause::TlsAlert, "the server's log", |_, socket| send(socket, &[21, 3, 3, 0, 2, 2, 80])),
@@ -392,7 +393,7 @@ fn failures() -> Vec<(Cause, &'static str, Behaviour)> {
             send(socket, b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
         }),
         (Cause::TlsNotTls, "give http://", |_, socket| send(socket, b"<html>")),
-        // It has spoken TLS, so it isn't plain HTTP.
+        // It has sent valid TLS, so it isn't plain HTTP.
         (Cause::TlsBroken, "the server's log", |authority, mut socket| {
             let config = Arc::new(authority.server("127.0.0.1", BOTH));
             let mut tls = ServerConnection::new(config).expect("a configuration of a server");
@@ -431,9 +432,9 @@ fn a_target_whose_handshake_fails_is_refused_with_cause_and_cure() {
     }
 }
 
-/// A certificate as `openssl req -x509 -nodes -subj /CN=localhost` makes it, and its key: an
-/// issuer's, signed by itself, without any name that is looked at.
-fn as_openssl_makes_it(change: impl Fn(&mut CertificateParams)) -> (Certificate, KeyPair) {
+/// A certificate like one from `openssl req -x509 -nodes -subj /CN=localhost`, and its key: an
+/// issuer's, self-signed, without any name that is checked.
+fn like_openssls(change: impl Fn(&mut CertificateParams)) -> (Certificate, KeyPair) {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "localhost");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -443,7 +444,7 @@ fn as_openssl_makes_it(change: impl Fn(&mut CertificateParams)) -> (Certificate,
 }
 
 #[test]
-fn a_self_signed_certificate_is_trusted_where_the_users_file_has_that_very_one() {
+fn a_self_signed_certificate_is_trusted_if_the_users_file_has_that_very_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |certificate: &Certificate| {
         let path = folder.path().join("own.pem");
@@ -458,14 +459,14 @@ fn a_self_signed_certificate_is_trusted_where_the_users_file_has_that_very_one()
     let server = |(certificate, key): &(Certificate, KeyPair)| {
         server_with(certificate.der().clone(), key, BOTH)
     };
-    let (own, other) = (as_openssl_makes_it(|_| {}), as_openssl_makes_it(|_| {}));
+    let (own, other) = (like_openssls(|_| {}), like_openssls(|_| {}));
     for version in BOTH {
         let config = server_with(own.0.der().clone(), &own.1, &[version]);
         let counts = run_to_its_end(at(config, file(&own.0))).report.whole.counts;
         assert!(100 < counts.answered && counts.answered == counts.intended, "{counts:?}");
     }
-    // Without the file, with that of another of the same name, and after its time.
-    let expired = as_openssl_makes_it(|params| {
+    // Without the file, with the file of another of the same name, and after its expiry.
+    let expired = like_openssls(|params| {
         (params.not_before, params.not_after) =
             (rcgen::date_time_ymd(2001, 1, 1), rcgen::date_time_ymd(2002, 1, 1));
     });
@@ -477,7 +478,7 @@ fn a_self_signed_certificate_is_trusted_where_the_users_file_has_that_very_one()
         let text = refused(at(server, cacert));
         assert!(text.contains(words), "{words}: {text}");
     }
-    // Whoever has the certificate alone doesn't have its key.
+    // A server with only the certificate doesn't have its key.
     let provider = ring::default_provider();
     let key = PrivateKeyDer::Pkcs8(other.1.serialize_der().into());
     let key = provider.key_provider.load_private_key(key).expect("a key");
@@ -492,7 +493,7 @@ fn a_self_signed_certificate_is_trusted_where_the_users_file_has_that_very_one()
 }
 
 #[test]
-fn an_issuer_of_the_name_of_a_trusted_one_is_not_trusted_and_the_cure_is_said() {
+fn an_issuer_with_a_trusted_ones_name_is_not_trusted_and_the_cure_is_given() {
     let trusted = Authority::new();
     let other = Authority::named(&trusted.name);
     let address = serve(other.server("127.0.0.1", BOTH), always_ok);
@@ -524,7 +525,7 @@ fn a_handshake_that_fails_in_a_run_counts_like_a_refused_connection() {
 }
 
 #[test]
-fn a_handshake_that_never_ends_times_out_as_one() {
+fn a_handshake_that_never_ends_times_out_as_a_handshake() {
     let authority = Authority::new();
     let good = Arc::new(authority.server("127.0.0.1", BOTH));
     let address = listen(move |number, mut socket| match number {
@@ -544,7 +545,7 @@ fn a_handshake_that_never_ends_times_out_as_one() {
 }
 
 #[test]
-fn handshakes_that_never_end_are_the_targets_and_counted_where_they_fail() {
+fn handshakes_that_never_end_are_the_targets_fault_and_counted_where_they_fail() {
     let authority = Authority::new();
     let good = Arc::new(authority.server("127.0.0.1", BOTH));
     let address = listen(move |number, mut socket| match number {
@@ -570,24 +571,24 @@ fn handshakes_that_never_end_are_the_targets_and_counted_where_they_fail() {
 }
 
 #[test]
-fn a_slow_handshake_is_a_wait_for_a_connection_and_not_the_generators_lateness() {
+fn a_slow_handshake_is_connection_wait_and_not_generator_lateness() {
     const HELD: Duration = Duration::from_millis(200);
     let authority = Authority::new();
     let config = Arc::new(authority.server("127.0.0.1", BOTH));
     let address = listen(move |number, socket| {
-        // Not the handshake before the run.
+        // Except in the handshake before the run.
         if 0 < number {
             std::thread::sleep(HELD);
         }
         let Some(mut peer) = Peer::accept(&config, socket) else { return };
-        while peer.request() && peer.say(OK) {}
+        while peer.request() && peer.send(OK) {}
     });
     let plan = Plan { conns: Some(400), ..open(authority.plan(address), "400") };
     let report = run_to_its_end(plan).report;
     let whole = &report.whole;
     let held_us = HELD.as_micros() as f64;
     assert!(whole.connection_wait.max.is_some_and(|us| held_us <= us), "{:?}", whole.counts);
-    // What is due while the shard doesn't look is noticed when it looks.
+    // A request that falls due while the shard doesn't look is noticed when it looks again.
     let gaps_us = report.generator.shards.iter().map(|shard| shard.longest_gap_us);
     let gap_us = gaps_us.fold(0.0, f64::max);
     let late_us = whole.pacer_lateness.max.expect("requests");
@@ -595,7 +596,7 @@ fn a_slow_handshake_is_a_wait_for_a_connection_and_not_the_generators_lateness()
 }
 
 #[test]
-fn any_certificate_is_accepted_if_asked_and_the_report_says_so() {
+fn any_certificate_is_accepted_if_asked_and_the_report_shows_it() {
     let (authority, other) = (Authority::new(), Authority::new());
     let address = serve(other.server("elsewhere.test", BOTH), always_ok);
     let plan = Plan { insecure: true, cacert: None, ..authority.plan(address) };
@@ -633,7 +634,7 @@ fn a_certificate_of_the_clients_is_shown_to_a_target_that_asks_for_it() {
         let with = Plan { cert: cert.clone(), key: key.clone(), ..authority.plan(address) };
         let counts = run_to_its_end(with).report.whole.counts;
         assert!(100 < counts.answered && counts.answered == counts.intended, "{counts:?}");
-        // TLS 1.3 tells a client without one only after its side of the handshake.
+        // TLS 1.3 refuses a client without one only after the client's side of the handshake.
         let without = open(authority.plan(address), "100");
         let refusal = Cause::TlsClientCertificate;
         if **version == TLS12 {
@@ -648,7 +649,7 @@ fn a_certificate_of_the_clients_is_shown_to_a_target_that_asks_for_it() {
 }
 
 #[test]
-fn files_that_are_none_of_the_kind_are_refused_by_flag_value_and_cure() {
+fn files_of_the_wrong_kind_are_refused_with_flag_value_and_cure() {
     let authority = Authority::new();
     let address = listen(|_, _| {});
     let plan = || authority.plan(address);

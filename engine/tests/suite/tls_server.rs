@@ -1,5 +1,5 @@
-//! A small server over TLS on plain threads, whose every answer a test writes itself, and
-//! certificates for it.
+//! A small TLS server on plain threads, whose every answer the test writes itself, and certificates
+//! for it.
 #![allow(dead_code, reason = "each test file uses its own part of the support")]
 
 use std::fs;
@@ -22,7 +22,7 @@ use crate::support::{OK, plan};
 /// Both versions.
 pub const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
 
-/// An issuer of certificates, with its own in a file.
+/// An issuer of certificates, with its own certificate in a file.
 pub struct Authority {
     pub issuer: CertifiedIssuer<'static, KeyPair>,
     pub name: String,
@@ -30,7 +30,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// One with a name of its own.
+    /// An authority with a name of its own.
     pub fn new() -> Authority {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         Authority::named(&format!("issuer {}", NUMBER.fetch_add(1, Ordering::Relaxed)))
@@ -63,7 +63,7 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).expect("a certificate").der().clone(), key)
     }
 
-    /// A server of this name that speaks these versions.
+    /// A server of this name with these versions.
     pub fn server(
         &self,
         name: &str,
@@ -73,7 +73,7 @@ impl Authority {
         server_with(certificate, &key, versions)
     }
 
-    /// A plan for a server that listens there.
+    /// A plan for a server that listens on this address.
     pub fn plan(&self, address: SocketAddr) -> Plan {
         let target = format!("https://{address}/");
         Plan { target, cacert: Some(self.file()), conns: Some(8), ..plan(address) }
@@ -105,7 +105,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Shakes hands; `None` if that fails.
+    /// Performs a handshake; `None` if that fails.
     pub fn accept(config: &Arc<ServerConfig>, mut socket: TcpStream) -> Option<Peer> {
         socket.set_nodelay(true).expect("a socket");
         let mut tls = ServerConnection::new(config.clone()).expect("a configuration of a server");
@@ -131,13 +131,13 @@ impl Peer {
         }
     }
 
-    /// The bytes that say this.
+    /// The encrypted bytes of this text.
     pub fn encrypted(&mut self, plain: &[u8]) -> Vec<u8> {
         self.tls.writer().write_all(plain).expect("there is room");
         self.pending()
     }
 
-    /// The bytes that are to be sent.
+    /// The bytes to be sent.
     pub fn pending(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.tls.wants_write() {
@@ -146,27 +146,27 @@ impl Peer {
         bytes
     }
 
-    /// Sends this, and says whether that went well.
-    pub fn say(&mut self, plain: &[u8]) -> bool {
+    /// Sends this; returns false if that failed.
+    pub fn send(&mut self, plain: &[u8]) -> bool {
         let Peer { tls, socket, .. } = self;
         let mut stream = rustls::Stream::new(tls, socket);
         stream.write_all(plain).and_then(|()| stream.flush()).is_ok()
     }
 
-    pub fn say_the_end(&mut self) {
+    pub fn close_notify(&mut self) {
         self.tls.send_close_notify();
         let bytes = self.pending();
-        // Whoever is gone knows.
+        // A peer that is gone knows.
         let _ = self.socket.write_all(&bytes);
     }
 }
 
-/// Gives each connection, numbered from 0, to `serve`.
+/// Passes each connection, numbered from 0, to `serve`.
 pub fn listen(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let serve = Arc::new(serve);
-    // The threads end with their connections, and the last with the test's process.
+    // The threads end with their connections, the last with the test process.
     std::thread::spawn(move || {
         for (number, socket) in (0..).zip(listener.incoming()) {
             let (serve, Ok(socket)) = (serve.clone(), socket) else { return };
@@ -176,7 +176,7 @@ pub fn listen(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> SocketA
     address
 }
 
-/// Answers each request over TLS by `answer`, until that says to hang up.
+/// Answers each request over TLS with `answer`, until that returns that it hangs up.
 pub fn serve(
     config: ServerConfig,
     answer: impl Fn(u64, &mut Peer) -> bool + Send + Sync + 'static,
@@ -194,5 +194,5 @@ pub fn serve(
 }
 
 pub fn always_ok(_: u64, peer: &mut Peer) -> bool {
-    peer.say(OK)
+    peer.send(OK)
 }

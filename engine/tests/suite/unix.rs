@@ -1,4 +1,4 @@
-//! Load over a Unix-domain socket, and what it refuses.
+//! Load over a Unix-domain socket, and what is refused with it.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
@@ -13,7 +13,7 @@ use crate::support::{OK, codes, open, plan, run};
 /// Answers every request on a socket at this path.
 fn serve(path: &Path) {
     let listener = UnixListener::bind(path).expect("a free path");
-    // The threads end with their connections, and the last with the test's process.
+    // The threads end with their connections, the last with the test process.
     thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
@@ -34,7 +34,7 @@ fn serve(path: &Path) {
     });
 }
 
-/// A short plan over this socket, of a URL whose host nobody resolves.
+/// A short plan over this socket, for a URL whose host is never resolved.
 fn over(path: &Path) -> Plan {
     let address = "127.0.0.1:1".parse().expect("an address");
     let target = "http://api.test/x".to_owned();
@@ -42,7 +42,7 @@ fn over(path: &Path) -> Plan {
 }
 
 #[test]
-fn requests_go_over_the_socket_and_the_report_says_what_that_means() {
+fn requests_use_the_socket_and_the_report_shows_the_consequences() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("app.sock");
     serve(&path);
@@ -65,7 +65,7 @@ fn requests_go_over_the_socket_and_the_report_says_what_that_means() {
 }
 
 #[test]
-fn a_listener_that_goes_away_fails_requests_and_not_the_run() {
+fn a_vanished_listener_fails_requests_and_not_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("app.sock");
     serve(&path);
@@ -79,7 +79,7 @@ fn a_listener_that_goes_away_fails_requests_and_not_the_run() {
 }
 
 #[test]
-fn what_has_no_meaning_there_is_refused() {
+fn settings_without_a_meaning_there_are_refused() {
     let socket = Path::new("/nonexistent/app.sock");
     let of =
         |change: fn(Plan) -> Plan| prepare(change(over(socket))).expect_err("refused").to_string();

@@ -17,11 +17,11 @@ use tempfile::NamedTempFile;
 
 use crate::support::{self, OK, plan, run};
 
-/// Above the kernel's largest send buffer, a whole number of neither pages nor sends.
+/// Above the kernel's largest send buffer, and a whole number of neither pages nor sends.
 const BODY_BYTES: usize = (6 << 20) + 4_321;
 const REFUSED: &[u8] = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// A body in which no two pieces of a page are alike.
+/// A body in which no two page-sized pieces are alike.
 fn body() -> Vec<u8> {
     let words =
         (0_u64..).flat_map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
@@ -43,7 +43,7 @@ fn upload(address: SocketAddr, file: &NamedTempFile, conns: usize) -> Plan {
     }
 }
 
-/// Starts a server that gives each connection, with the bytes read behind the head of its first
+/// Starts a server that passes each connection, with the bytes read behind the head of its first
 /// request, to `serve`, whose results are received.
 fn serve<T, F>(serve: F) -> (SocketAddr, Receiver<T>)
 where
@@ -53,7 +53,7 @@ where
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let (sender, results) = mpsc::channel();
-    // The threads end with their connections, and the last with the test's process.
+    // The threads end with their connections, the last with the test process.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
@@ -68,7 +68,7 @@ where
     (address, results)
 }
 
-/// Reads a head of which `bytes` are there already; what was read behind it.
+/// Reads a head that begins with `bytes`; returns what was read behind it.
 fn read_head(stream: &mut TcpStream, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -84,7 +84,7 @@ fn read_head(stream: &mut TcpStream, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     }
 }
 
-/// How many bytes come until the peer has gone, `read` of them already read.
+/// The number of bytes until the peer has gone, `read` of them already read.
 fn drain(stream: &mut TcpStream, mut read: usize) -> usize {
     let mut chunk = vec![0; 65_536];
     while let Ok(length @ 1..) = stream.read(&mut chunk) {
@@ -93,7 +93,8 @@ fn drain(stream: &mut TcpStream, mut read: usize) -> usize {
     read
 }
 
-/// All responses count with this status, nothing fails, and each connection served one request.
+/// Asserts that all responses have this status, nothing fails, and each connection served one
+/// request.
 fn assert_answered_early(report: &Report, status: u16) {
     let counts = &report.whole.counts;
     assert!(0 < counts.answered, "{counts:?}");
@@ -105,7 +106,7 @@ fn assert_answered_early(report: &Report, status: u16) {
 }
 
 #[test]
-fn a_large_file_arrives_as_it_is_with_every_request() {
+fn a_large_file_arrives_unchanged_with_every_request() {
     let (address, bodies) = serve(|stream, mut bytes, sender| {
         loop {
             let read = bytes.len();
@@ -153,7 +154,7 @@ fn a_request_answered_early_is_cut_off_and_its_connection_replaced() {
 }
 
 #[test]
-fn an_early_response_counts_where_the_server_reads_on() {
+fn an_early_response_counts_if_the_server_reads_on() {
     let (address, ends) = serve(|stream, mut rest, sender| {
         let mut next = Some(());
         while next.is_some() && stream.write_all(OK).is_ok() {
@@ -169,15 +170,15 @@ fn an_early_response_counts_where_the_server_reads_on() {
     let counts = &report.whole.counts;
     assert!(0 < counts.answered, "{counts:?}");
     assert_eq!((counts.failed, counts.connection_errors.total()), (0, 0), "{counts:?}");
-    // What the client gave up may have been in the kernel's buffers already.
+    // Uploads that the client gave up may have been in the kernel's buffers already.
     let cut = ends.try_iter().filter(|is_whole| !is_whole).count() as u64;
     assert!(cut <= counts.incomplete_uploads, "{cut} requests were cut off: {counts:?}");
     assert!(counts.incomplete_uploads <= counts.answered, "{counts:?}");
 }
 
 #[test]
-fn an_early_response_counts_where_the_server_resets_behind_it() {
-    // What it hasn't read makes its close a reset.
+fn an_early_response_counts_if_a_reset_follows_it() {
+    // The unread bytes make its close a reset.
     let (address, _reset) = serve(|stream, _, _: &Sender<()>| {
         stream.write_all(REFUSED).expect("the client waits for it");
     });
@@ -186,7 +187,7 @@ fn an_early_response_counts_where_the_server_resets_behind_it() {
 }
 
 #[test]
-fn an_early_response_counts_where_requests_share_a_send() {
+fn an_early_response_counts_if_requests_share_a_send() {
     let (address, _sent) = serve(|stream, rest, _: &Sender<()>| {
         stream.write_all(OK).expect("the client waits for it");
         drain(stream, rest.len());
@@ -197,7 +198,7 @@ fn an_early_response_counts_where_requests_share_a_send() {
     assert!(0 < counts.answered, "{counts:?}");
     assert_eq!(counts.incomplete_uploads, counts.answered, "{counts:?}");
     assert_eq!(counts.errors.of(Cause::BehindFailed), counts.failed, "{counts:?}");
-    assert_eq!(counts.failed, 3 * counts.answered, "each took the connection of three others");
+    assert_eq!(counts.failed, 3 * counts.answered, "each ended the connection of three others");
 }
 
 #[test]
@@ -206,7 +207,7 @@ fn a_reset_without_a_response_is_a_failure() {
     let file = body_file();
     let counts = run(upload(address, &file, 4)).report.whole.counts;
     assert!(0 < counts.failed && counts.answered == 0, "{counts:?}");
-    // Where the send meets the reset first, the receive only sees the end.
+    // If the send meets the reset first, the receive only sees the end.
     let causes = [Cause::Reset, Cause::WriteFailed, Cause::ClosedBeforeResponse];
     let of_a_reset: u64 = causes.into_iter().map(|cause| counts.errors.of(cause)).sum();
     assert_eq!(of_a_reset, counts.failed, "{counts:?}");
@@ -220,7 +221,7 @@ fn a_response_whose_end_is_a_reset_is_cut_short() {
     });
     let file = body_file();
     let counts = run(upload(address, &file, 4)).report.whole.counts;
-    // A send that a reset stops halfway doesn't tell it.
+    // A send that a reset stops halfway doesn't report it.
     assert!(10 * counts.answered < counts.failed, "{counts:?}");
     let causes = [Cause::Reset, Cause::WriteFailed, Cause::CutShort, Cause::ClosedBeforeResponse];
     let of_a_reset: u64 = causes.into_iter().map(|cause| counts.errors.of(cause)).sum();
@@ -228,7 +229,7 @@ fn a_response_whose_end_is_a_reset_is_cut_short() {
 }
 
 #[test]
-fn a_response_that_ended_before_a_reset_is_whole() {
+fn a_response_that_ended_before_a_reset_is_complete() {
     let (address, _reset) = serve(|stream, _, _: &Sender<()>| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nwhole");
         let _ = stream.shutdown(Shutdown::Write);
@@ -240,7 +241,7 @@ fn a_response_that_ended_before_a_reset_is_whole() {
 }
 
 #[test]
-fn a_file_cut_short_during_the_run_fails_the_requests_and_not_the_run() {
+fn a_file_truncated_during_the_run_fails_the_requests_and_not_the_run() {
     let (address, read) = serve(|stream, rest, sender| {
         let _ = sender.send(drain(stream, rest.len()));
     });
@@ -259,7 +260,7 @@ fn a_file_cut_short_during_the_run_fails_the_requests_and_not_the_run() {
 }
 
 #[test]
-fn several_runs_send_what_one_pipe_held_and_keep_their_samples_apart() {
+fn several_runs_send_the_contents_of_one_pipe_and_keep_their_samples_apart() {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     writer.write_all(b"abc").expect("room for three bytes");
     drop(writer);
@@ -281,7 +282,7 @@ fn several_runs_send_what_one_pipe_held_and_keep_their_samples_apart() {
         let report = run.wait().report;
         assert!(0 < report.whole.counts.answered, "{:?}", report.whole.counts);
         let shown = report.config.plan.body.as_ref().expect("the request has a body");
-        // First digits of the test vector for "abc" (FIPS 180-4 examples).
+        // The first digits of the test vector for "abc" (FIPS 180-4 examples).
         assert!(shown.ends_with(" sha256:ba7816bf8f01cfea"), "{shown}");
     }
     let mut files: Vec<_> = folder.path().read_dir().expect("a folder").flatten().collect();

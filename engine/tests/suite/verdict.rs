@@ -1,4 +1,4 @@
-//! The verdict as a function of the report: each reason appears when its figure crosses its bound,
+//! The verdict as a function of the report: each reason appears if its figure exceeds its bound,
 //! and only then.
 
 use engine::plan::{Arrivals, Plan, StampSource, Switch};
@@ -21,7 +21,7 @@ use engine::sys::units::{CoreList, Nanos};
 use crate::made_up;
 use crate::support::{always_ok, open, plan, run, serve};
 
-/// The report of a made-up run with which nothing is wrong: about 1,000 requests in half a second.
+/// The report of a made-up run without any reason: about 1,000 requests in half a second.
 fn clean() -> Report {
     let plan = Plan {
         target: "http://127.0.0.1:1/".to_owned(),
@@ -50,12 +50,12 @@ fn clean() -> Report {
     let mut report = made_up::report(&plan, vec![recorded], None);
     for shard in &mut report.generator.shards {
         (shard.observed_s, shard.busy) = (0.5, 0.5);
-        // That of the thread that made the report.
+        // Left over from the thread that made the report.
         shard.run_queue_delay_s = 0.0;
     }
     let machine = machine(&mut report);
     (machine.observed_s, machine.steal, machine.throttled_s) = (0.5, Some(0.0), Some(0.0));
-    // As of a run that is long enough for the percentiles that are judged.
+    // As in a run that is long enough for the judged percentiles.
     let part = &mut report.whole;
     part.corrected.count = 10_000;
     for (p50, p99, p999, of) in
@@ -68,7 +68,7 @@ fn clean() -> Report {
     report
 }
 
-/// Makes a distribution state this value, µs, of a quantile.
+/// Sets a quantile of a distribution to this value, µs.
 fn state(distribution: &mut DistributionPart, q: f64, us: Option<f64>) {
     distribution.percentiles.at_mut(q).value = us;
 }
@@ -76,7 +76,7 @@ fn state(distribution: &mut DistributionPart, q: f64, us: Option<f64>) {
 type Change = fn(&mut Report);
 
 #[test]
-fn each_reason_has_its_cause_and_says_what_to_do() {
+fn each_reason_has_its_cause_and_cure() {
     let clean = clean();
     let verdict = judge(&clean);
     assert_eq!(verdict, Verdict::valid());
@@ -120,7 +120,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         (Code::Starved, Level::Suspect, |report| blocked(report, 6, 64)),
         (Code::Starved, Level::Invalid, |report| blocked(report, 56, 64)),
         (Code::Starved, Level::Suspect, |report| {
-            // Each response takes half of the window, and whoever waits is blocked.
+            // Each response takes half of the window, and every waiting user is blocked.
             blocked(report, 64, 64);
             state(&mut report.whole.naive, 0.5, Some(250_000.0));
         }),
@@ -134,7 +134,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
             report.whole.counts.errors.add(Cause::EarlyResponse);
         }),
         (Code::BuffersExhausted, Level::Suspect, |report| {
-            // A target whose response is long waits until the generator has read a part of it.
+            // A target with a long response waits until the generator has read a part of it.
             report.generator.shards[0].buffers_exhausted = 2;
             long_responses(report);
         }),
@@ -144,7 +144,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         (Code::GeneratorLate, Level::Invalid, |report| observed(report, -0.5, 0.5)),
         (Code::NothingSent, Level::Invalid, nothing_sent),
         (Code::NothingSent, Level::Invalid, |report| {
-            // All of them failed for want of a connection.
+            // All of them failed for lack of a connection.
             nothing_sent(report);
             (report.whole.counts.sent, report.whole.counts.unconnected) = (1, 1);
         }),
@@ -158,7 +158,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         (Code::BelowFloor, Level::Suspect, |report| calibrated(report, 0.1, 2.0)),
         (Code::CoreSaturated, Level::Invalid, |report| users_waited(report, 0.11, 0.951)),
         (Code::CoreSaturated, Level::Invalid, |report| {
-            // Responses that arrive as fast as they are read tell nothing of waits.
+            // Responses that arrive as fast as they are read don't show waits.
             users_waited(report, 0.0, 0.951);
             long_responses(report);
         }),
@@ -204,7 +204,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         let found: Vec<(Code, Level)> =
             verdict.reasons.iter().map(|reason| (reason.code, reason.level)).collect();
         assert_eq!((verdict.level, found), (level, vec![(code, level)]));
-        assert_eq!(verdict.notes, [], "an effect is no cause");
+        assert_eq!(verdict.notes, [], "an effect isn't a note");
         let reason = &verdict.reasons[0];
         assert!(
             !reason.evidence.is_empty() && !reason.meaning.is_empty() && !reason.cure.is_empty(),
@@ -248,7 +248,7 @@ fn a_cause_without_an_effect_is_a_note() {
         (Code::CoreShared, Level::Suspect, |report| sibling_busy(report, 1.0)),
         (Code::CoreShared, Level::Suspect, |report| interrupted_core(report, 0.011)),
         (Code::CpuThrottled, Level::Invalid, |report| machine(report).throttled_s = Some(0.1)),
-        // The generator was late at times, and no percentile has much of it.
+        // The generator was late at times, and little of it is in any percentile.
         (Code::CpuContended, Level::Suspect, |report| {
             waited_for_its_core(report, 0.02);
             state(&mut report.whole.pacer_lateness, 0.99, Some(134.0));
@@ -277,7 +277,7 @@ fn a_cause_without_an_effect_is_a_note() {
 }
 
 #[test]
-fn what_the_generator_added_to_the_tail_alone_leaves_the_other_percentiles_as_they_are() {
+fn latency_added_only_to_the_tail_leaves_the_other_percentiles_trusted() {
     let touched = |others: &[&str]| {
         let mut report = clean();
         added(&mut report, "p99.9", 899.0);
@@ -301,7 +301,7 @@ fn a_cause_stays_a_note_where_its_effect_is_a_reason() {
         (codes(&reasons), codes(&notes)),
         (vec![Code::ClientShare], vec![Code::CpuContended])
     );
-    assert_eq!(level, Level::Suspect, "by the effect, which is milder than its cause could be");
+    assert_eq!(level, Level::Suspect, "set by the effect, which is milder than its cause could be");
     assert!(reasons[0].evidence.starts_with("the generator added 30.0 µs of the 500 µs at p99"));
 }
 
@@ -312,7 +312,7 @@ fn a_figure_at_its_bound_is_no_reason() {
         |report| of_answers(report, |counts| (&mut counts.stamps_clamped, 10)),
         |report| of_answers(report, |counts| (&mut counts.doubtful, 1)),
         |report| {
-            // The kernel's stamps are a control there, and in no latency.
+            // The kernel's stamps are a control here, and in no latency.
             of_answers(report, |counts| (&mut counts.stamps_clamped, 100));
             (report.config.plan.stamps, report.whole.stamps.program) = (Some(StampSource::User), 0);
         },
@@ -333,14 +333,14 @@ fn a_figure_at_its_bound_is_no_reason() {
         |report| observed(report, 0.15, 20.0),
         |report| report.whole.counts.sent_in_window -= 1,
         |report| {
-            // No connection could be had for them: errors, which have a bound of their own.
+            // They got no connection: errors, which have a bound of their own.
             report.whole.counts.sent_in_window -= 5;
             report.whole.counts.unconnected = 5;
         },
         |report| report.whole.rate.intended *= 1.02,
         // Chance explains 12.6 % of 1,000 requests.
         |report| report.whole.rate.intended = 1.12 * 2_000.0,
-        // However late some requests were: what the latencies have of it counts.
+        // However late some requests were, only their part of the latencies counts.
         |report| state(&mut report.whole.pacer_lateness, 0.99, Some(134.0)),
         |report| state(&mut report.whole.pacer_lateness, 0.999, Some(1e6)),
         |report| by_the_program(report, 0.01, 60.0),
@@ -350,7 +350,7 @@ fn a_figure_at_its_bound_is_no_reason() {
         |report| added(report, "p99", 25.0),
         |report| added(report, "p99.9", 45.0),
         |report| {
-            // Nothing was stamped: a clock that steps spoils nothing.
+            // Nothing was stamped, so a clock step affects nothing.
             report.config.plan.stamps = Some(StampSource::User);
             report.whole.counts.answered = 0;
             report.generator.shards[0].clock_steps = 1;
@@ -366,13 +366,13 @@ fn a_figure_at_its_bound_is_no_reason() {
             calibrated(report, 1.5, 0.1);
             report.generator.shards[0].busy = 0.7;
         },
-        // Many requests in a segment cost less than those of the calibration.
+        // Many requests per segment cost less than those of the calibration.
         |report| {
             report.config.plan.pipeline = 16;
             calibrated(report, 5.0, 0.1);
             report.generator.shards[0].busy = 0.95;
         },
-        // A floor with other stamps is of something else.
+        // A floor with other stamps doesn't apply.
         |report| {
             calibrated(report, 0.1, 2.0);
             let mut held = report.calibration.take().expect("it was held").calibrated;
@@ -412,8 +412,8 @@ fn a_figure_at_its_bound_is_no_reason() {
     }
 }
 
-/// Holds it against a calibration, of whose ceiling it sent this share, and whose floor is this
-/// share of its median.
+/// Compares it with a calibration: it sent this share of the ceiling, and the floor is this share
+/// of its median.
 fn calibrated(report: &mut Report, rate_of_ceiling: f64, floor_of_p50: f64) {
     let mut calibrated = made_up::calibrated(report);
     let ceiling = Some(report.whole.rate.sent / rate_of_ceiling);
@@ -429,13 +429,13 @@ fn nothing_sent(report: &mut Report) {
     report.whole.rate.intended = 2_000.0;
 }
 
-/// A shard that observed so much more or less than the window, both in seconds.
+/// Makes a shard observe this much more or less than the window, both in seconds.
 fn observed(report: &mut Report, more_s: f64, window_s: f64) {
     report.config.schedule_until = window_s;
     report.generator.shards[0].observed_s = window_s + more_s;
 }
 
-/// Counts so many of 1,000 answers.
+/// Counts this many of 1,000 answers.
 fn of_answers(report: &mut Report, counted: fn(&mut Counts) -> (&mut u64, u64)) {
     report.whole.counts.answered = 1_000;
     let (count, number) = counted(&mut report.whole.counts);
@@ -446,8 +446,8 @@ fn blocked(report: &mut Report, blocked: u64, users: u64) {
     (report.whole.counts.users_blocked, report.whole.counts.users) = (blocked, users);
 }
 
-/// A run in which this share of the responses has the program's stamp, and the others were handled
-/// this late, µs. Naive latency is 100 µs.
+/// A run in which this share of responses has the program's stamp, and the others were handled this
+/// late, µs. Naive latency is 100 µs.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count")]
 fn by_the_program(report: &mut Report, share: f64, late_us: f64) {
     let part = &mut report.whole;
@@ -475,7 +475,7 @@ fn added(report: &mut Report, label: &str, us: f64) {
         p999: Some(part(900.0)),
     });
     share_at(report, label).added = us;
-    // Naive latencies without any of it.
+    // Naive latencies without the added time.
     for q in [0.5, 0.9, 0.99, 0.999] {
         state(&mut report.whole.naive, q, Some(0.1));
     }
@@ -499,7 +499,7 @@ fn long_responses(report: &mut Report) {
     report.generator.shards[0].received_bytes = 65_537 * answered;
 }
 
-/// A thousand responses, of which so many were followed by further bytes.
+/// A thousand responses; this many were followed by further bytes.
 fn trailing(report: &mut Report, responses: u64) {
     let counts = &mut report.whole.counts;
     (counts.answered, counts.trailing) = (1_000, responses);
@@ -511,21 +511,21 @@ fn stopped(report: &mut Report, share: f64) {
 }
 
 /// A closed loop whose users waited for the generator this share of their time, while its core was
-/// busy that share.
+/// busy for the share `busy`.
 fn users_waited(report: &mut Report, share: f64, busy: f64) {
     report.littles_law.generator_share = Some(share);
     report.generator.shards[0].busy = busy;
 }
 
 #[test]
-fn a_generator_that_limits_a_closed_loop_limits_its_throughput_alone() {
+fn a_generator_that_limits_a_closed_loop_limits_only_its_throughput() {
     let judged = |share: f64, busy: f64, stamps_by_program: f64| {
         let mut report = clean();
         users_waited(&mut report, share, busy);
         by_the_program(&mut report, stamps_by_program, 0.0);
         let mut reasons = judge(&report).reasons;
         reasons.retain(|reason| reason.code != Code::ClientShare);
-        assert_eq!(reasons.len(), 1, "said once: {reasons:?}");
+        assert_eq!(reasons.len(), 1, "reported once: {reasons:?}");
         reasons.remove(0)
     };
     let bound = judged(0.6, 0.7, 0.0);
@@ -562,19 +562,19 @@ fn shifted(distance: f64) -> Stationarity {
     }
 }
 
-/// Core 1 is a sibling of the shard's and was busy for a share of the time.
+/// Core 1 is a sibling of the shard's core and was busy for this share of the time.
 fn sibling_busy(report: &mut Report, share: f64) {
     report.environment.cores[0].siblings = Some(vec![0, 1]);
     let time = |core, busy| CoreTime { core, busy, interrupts: 0.0, soft_interrupts: 0.0 };
     machine(report).cores = vec![time(0, 1.0), time(1, share)];
 }
 
-/// The machine under the one generator.
+/// The only generator's machine.
 fn machine(report: &mut Report) -> &mut Machine {
     report.generator.machine.as_mut().expect("one machine")
 }
 
-/// The shard's core serves the interrupts of eth0, which took a share of its time.
+/// The shard's core serves the interrupts of eth0, which took this share of its time.
 fn interrupted_core(report: &mut Report, share: f64) {
     let network = &mut report.environment.network;
     (network.interface, network.interrupt_cores) = (Some("eth0".to_owned()), Some(vec![0, 5]));
@@ -588,7 +588,7 @@ fn waited_for_its_core(report: &mut Report, share: f64) {
 }
 
 #[test]
-fn an_interruption_and_a_schedule_that_was_not_kept_are_said() {
+fn an_interruption_and_a_broken_schedule_are_reported() {
     let mut report = clean();
     report.interrupted = true;
     report.arrivals.as_mut().expect("an open model").failed =
@@ -599,7 +599,7 @@ fn an_interruption_and_a_schedule_that_was_not_kept_are_said() {
 }
 
 #[test]
-fn a_core_that_could_not_offer_the_rate_is_saturated_although_it_waited_at_times() {
+fn a_core_that_could_not_offer_the_rate_is_saturated_even_if_it_waited_at_times() {
     let codes = |busy: f64, sent_share: f64| -> Vec<Code> {
         let mut report = clean();
         report.generator.shards[0].busy = busy;
@@ -621,7 +621,7 @@ fn a_core_that_could_not_offer_the_rate_is_saturated_although_it_waited_at_times
 }
 
 #[test]
-fn where_the_warm_up_takes_the_whole_run_the_full_core_may_be_why() {
+fn if_the_warm_up_takes_the_whole_run_the_full_core_may_be_why() {
     let mut report = clean();
     nothing_sent(&mut report);
     report.generator.shards[0].busy = 0.92;
@@ -636,7 +636,7 @@ fn where_the_warm_up_takes_the_whole_run_the_full_core_may_be_why() {
 }
 
 #[test]
-fn arrivals_that_waited_for_a_connection_say_nothing_of_the_core() {
+fn arrivals_that_waited_for_a_connection_are_not_held_against_the_core() {
     let judged = |capped_share: f64, unconnected_share: f64| -> Vec<(Code, String)> {
         let mut report = clean();
         report.generator.shards[0].busy = 0.61;
@@ -656,18 +656,18 @@ fn arrivals_that_waited_for_a_connection_say_nothing_of_the_core() {
     let own = judged(0.0, 0.0);
     assert_eq!(codes(&own), [Code::RateMissed, Code::CoreSaturated]);
     assert!(own[1].1.contains("the planned rate needs 12"), "{own:?}");
-    // The target takes half of what it is offered, and all connections are busy with that.
+    // The target takes half of the offered load, and all connections are busy with that.
     assert_eq!(codes(&judged(1.0, 0.0)), [Code::RateMissed, Code::CapReached]);
     assert_eq!(codes(&judged(0.0, 1.0)), [], "errors have a bound of their own");
-    // What is left of the shortfall needs 1.9 times the core's 61 %.
+    // The rest of the shortfall needs 1.9 times the core's 61 %.
     let most = judged(0.1, 0.0);
     assert_eq!(codes(&most), [Code::RateMissed, Code::CapReached, Code::CoreSaturated]);
     assert!(most[2].1.contains("didn't wait for a connection needs 11"), "{most:?}");
 }
 
 #[test]
-fn a_generator_that_keeps_its_connections_busy_is_the_bound_and_not_their_number() {
-    // As a rate far above what the core can do leaves a run: responses lie in the kernel.
+fn a_generator_that_keeps_its_connections_busy_is_the_limit_and_not_their_number() {
+    // The state that a rate far above the core's capacity leaves: responses lie in the kernel.
     let mut report = clean();
     report.generator.shards[0].busy = 0.92;
     report.littles_law = LittlesLaw::new(1_000.0, 1_000.0, 10.0);
@@ -690,7 +690,7 @@ fn a_generator_that_keeps_its_connections_busy_is_the_bound_and_not_their_number
 }
 
 #[test]
-fn a_shared_core_is_named_with_what_shares_it() {
+fn a_shared_core_is_named_with_its_competitor() {
     let evidence = |change: Change| -> String {
         let mut report = clean();
         change(&mut report);
@@ -745,7 +745,7 @@ fn a_wait_that_the_quota_explains_is_not_blamed_on_others() {
 }
 
 #[test]
-fn waking_an_idle_core_takes_time_that_nobody_else_had() {
+fn waking_an_idle_core_takes_time_that_no_other_process_had() {
     let with = |others: f64, interrupts: f64, named_s: f64, throttled_s: Option<f64>| -> Verdict {
         let mut report = clean();
         waited_for_its_core(&mut report, 0.035);
@@ -783,8 +783,8 @@ fn waking_an_idle_core_takes_time_that_nobody_else_had() {
 }
 
 #[test]
-fn a_few_slow_connects_excuse_no_missing_sends() {
-    // 1,000 connects of 10 ms on average in half a second: 20 are under way at any moment.
+fn a_few_slow_connects_do_not_excuse_missing_sends() {
+    // 1,000 connects of 10 ms on average in half a second: 20 are in progress at any time.
     let mut report = clean();
     report.whole.counts.connects_in_window = 1_000;
     let connect = &mut report.whole.connect_time;
@@ -849,7 +849,7 @@ fn a_resource_that_ran_out_is_named_with_its_own_cure() {
 }
 
 #[test]
-fn samples_of_requests_that_nobody_counted_are_not_blamed_on_the_disk() {
+fn samples_of_uncounted_requests_are_not_blamed_on_the_disk() {
     let judged = |estimated: Option<u64>| {
         let mut report = clean();
         report.config.schedule_estimated = estimated;
@@ -889,7 +889,7 @@ fn the_worst_reason_comes_first_and_sets_the_level() {
     assert_eq!((verdict.level, codes), (Level::Invalid, sorted));
 }
 
-/// The report of a made-up closed loop: all responses took 1 ms but one of a second.
+/// The report of a made-up closed loop: all responses but one of a second took 1 ms.
 fn closed(period: Option<Nanos>) -> Report {
     let plan = Plan {
         target: "http://127.0.0.1:1/".to_owned(),
@@ -917,7 +917,7 @@ fn closed(period: Option<Nanos>) -> Report {
 }
 
 #[test]
-fn a_shard_that_has_sent_its_share_of_a_number_of_requests_may_be_done_before_the_others() {
+fn with_a_number_of_requests_a_shard_may_finish_before_the_others() {
     for (requests, more_s, late) in
         [(None, -1.0, true), (Some(1_000), -1.0, false), (Some(1_000), 1.0, true)]
     {
@@ -935,8 +935,8 @@ fn a_closed_loop_is_suspect_for_the_latencies_that_it_leaves_out() {
     let verdict = judge(&closed(None));
     let [reason] = &verdict.reasons[..] else { panic!("one reason: {verdict:?}") };
     assert_eq!((reason.code, reason.level), (Code::ClosedLoop, Level::Suspect));
-    assert_eq!(reason.touches, [Topic::Latency], "throughput is what it is");
-    // A user every millisecond would have come 999 times more during the second.
+    assert_eq!(reason.touches, [Topic::Latency], "throughput is right");
+    // A user every millisecond would have come 999 more times during the second.
     assert!((990.0..1_001.0).contains(&reason.figure), "{reason:?}");
     let (_, more) = reason.evidence.rsplit_once(" would have sent about ").expect("there are some");
     assert_eq!(more, "998 more requests (100 % of those sent)");
@@ -998,7 +998,7 @@ fn a_median_below_the_floor_asks_for_another_calibration() {
 }
 
 #[test]
-fn a_floor_of_another_rate_is_stated_with_that_rate() {
+fn a_floor_at_another_rate_is_stated_with_that_rate() {
     let evidence = |sent: f64| {
         let mut report = clean();
         report.whole.rate.sent = sent;
@@ -1037,7 +1037,7 @@ fn users_who_fall_behind_their_pace_are_suspect_and_requests_never_sent_invalid(
     assert!(reason.meaning.contains("fell behind their pace"), "{reason:?}");
     assert!(reason.meaning.contains("depends on --duration"), "{reason:?}");
 
-    assert_eq!(missed(None, behind), None, "without a pace nobody falls behind");
+    assert_eq!(missed(None, behind), None, "users without a pace can't fall behind");
     let unconnected: Change = |report| {
         behind(report);
         report.whole.counts.unconnected = 21;
@@ -1082,7 +1082,7 @@ fn a_smoke_test_of_ten_requests_is_suspect_and_not_invalid() {
 }
 
 #[test]
-fn an_interrupted_setup_is_blamed_on_nobody() {
+fn an_interrupted_setup_blames_neither_side() {
     let judged = |until_s: f64, intended: u64| {
         let mut report = clean();
         nothing_sent(&mut report);
@@ -1119,8 +1119,8 @@ fn too_few_samples_are_cured_by_what_the_plan_can_change() {
 }
 
 #[test]
-fn the_generator_adds_no_more_than_corrected_is_above_naive() {
-    // Sends that keep their order, however long the requests before them took.
+fn the_generator_adds_at_most_the_difference_of_corrected_and_naive() {
+    // Sends that keep their order, however long the previous requests took.
     let plan = Plan { arrivals: Arrivals::Constant, ..clean().config.plan };
     // Requests of one bucket, whose mean is above their median.
     let answered = |due_ns: u64| {
@@ -1139,7 +1139,7 @@ fn the_generator_adds_no_more_than_corrected_is_above_naive() {
 }
 
 #[test]
-fn a_cap_is_not_the_only_reason_where_responses_waited_for_the_generator() {
+fn a_cap_is_not_the_only_reason_if_responses_waited_for_the_generator() {
     let meaning = |at_target: f64| {
         let mut report = clean();
         report.littles_law = LittlesLaw::new(0.616, 0.616, at_target);
@@ -1155,7 +1155,7 @@ fn a_cap_is_not_the_only_reason_where_responses_waited_for_the_generator() {
 }
 
 #[test]
-fn a_paced_user_who_waited_for_the_generator_to_take_a_response_is_told_of() {
+fn a_paced_user_who_waited_for_the_generator_is_reported() {
     let evidence = |period: Option<Nanos>, waited: u64, at_target: f64| {
         let mut report = closed(period);
         report.littles_law = LittlesLaw::new(0.616, 0.616, at_target);
@@ -1171,13 +1171,13 @@ fn a_paced_user_who_waited_for_the_generator_to_take_a_response_is_told_of() {
         message.contains("and for 42.69 % of the time that requests were in flight"),
         "{message}"
     );
-    assert_eq!(evidence(period, 0, 0.353), None, "nobody waited");
-    assert_eq!(evidence(period, 100, 0.59), None, "for the target");
+    assert_eq!(evidence(period, 0, 0.353), None, "no request waited");
+    assert_eq!(evidence(period, 100, 0.59), None, "they waited for the target");
     assert_eq!(evidence(None, 100, 0.353), None, "an unpaced user is due when its request is sent");
 }
 
 #[test]
-fn errors_without_an_answer_say_whether_a_latency_is_known() {
+fn errors_without_an_answer_show_whether_a_latency_is_known() {
     let meaning = |latencies: u64| {
         let mut report = clean();
         let counts = &mut report.whole.counts;
@@ -1204,7 +1204,7 @@ fn a_cap_below_the_need_is_named() {
 }
 
 #[test]
-fn where_nothing_is_answered_the_number_of_connections_is_no_bound() {
+fn without_answers_the_number_of_connections_is_no_limit() {
     let codes = |answered: u64| {
         let mut report = clean();
         let counts = &mut report.whole.counts;
@@ -1219,7 +1219,7 @@ fn where_nothing_is_answered_the_number_of_connections_is_no_bound() {
 }
 
 #[test]
-fn a_target_that_answers_nothing_is_not_cured_by_cores() {
+fn more_cores_do_not_cure_a_target_that_answers_nothing() {
     let cure = |change: Change| {
         let mut report = clean();
         report.whole.counts.sent_in_window -= 100;

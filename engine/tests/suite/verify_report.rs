@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::made_up;
 use crate::sample_run::{SampledRun, fate, plan, routes, wrong};
 
-/// The paths of a report's document, of values and of what holds them. Of many that are alike there
-/// are a few.
+/// The paths in a report's document, of values and of their containers. Only a few of many similar
+/// ones are listed.
 fn paths(document: &Value) -> Vec<String> {
     fn walk(value: &Value, path: &str, found: &mut Vec<String>) {
         found.push(path.to_owned());
@@ -42,7 +42,7 @@ fn paths(document: &Value) -> Vec<String> {
     found
 }
 
-/// A value that looks as good as this one; `None` for what holds others.
+/// A value as plausible as this one; `None` for a container.
 fn another(value: &Value, path: &str) -> Option<Value> {
     let other =
         |text: &str, one: &str, other: &str| Value::from(if text == one { other } else { one });
@@ -64,7 +64,7 @@ fn another(value: &Value, path: &str) -> Option<Value> {
     })
 }
 
-/// The report with one value changed. `None` if the result isn't a report any more.
+/// The report with one value changed. `None` if the result is no longer a report.
 fn changed(document: &Value, path: &str, value: &Value) -> Option<Report> {
     let mut changed = document.clone();
     *changed.pointer_mut(path)? = value.clone();
@@ -98,7 +98,8 @@ fn a_changed_value_of_a_report_of_two_routes_is_found() {
     every_change_is_found(routes("500"), 741);
 }
 
-/// Changes each value of the report of this plan, at least so many, and checks that it is found.
+/// Changes each value of this plan's report, at least this many, and checks that each change is
+/// found.
 fn every_change_is_found(plan: Plan, least: usize) {
     let run = SampledRun::new(plan);
     let document = serde_json::to_value(&run.report).expect("a document");
@@ -117,8 +118,8 @@ fn every_change_is_found(plan: Plan, least: usize) {
             unseen.push(path);
             continue;
         }
-        // What only the samples show: the words of the plan, how the sends were distributed, and
-        // what the generator added to each request.
+        // Changes that only the samples show: the plan's texts, the dispersion of the sends, and
+        // the latency added to each request.
         let shown = ["/config/", "/arrivals/", "/client_share/"];
         let is_late = path.starts_with("/series/") && path.contains("/receive_lateness_");
         assert!(is_late || shown.iter().any(|known| path.starts_with(known)), "{path}");
@@ -139,7 +140,7 @@ fn a_request_that_took_another_step_is_found() {
     let schedule =
         || Schedule::new(curve.clone(), plan.arrivals, plan.seed, plan.end_ns(), Share::whole());
     let mix = Mix::of_plan(&plan);
-    // The first two of the window that take different steps.
+    // The first two in the window that take different steps.
     let due_ns = |step| {
         let mut window = schedule().filter(|arrival| plan.warmup.0 <= arrival.due_ns);
         window.find(|arrival| mix.step(arrival.number) == step).expect("many").due_ns
@@ -160,7 +161,7 @@ fn a_request_that_took_another_step_is_found() {
     let (none, of_schedule): (Vec<String>, _) = (Vec::new(), "parts: intended by the schedule");
     let of_samples = vec!["samples: steps by the schedule".to_owned()];
     assert_eq!(found(&[]), (none.clone(), none.clone()));
-    // Each step has as many requests as it should.
+    // Each step has the right number of requests.
     assert_eq!(found(&[one_ns, other_ns]), (none, of_samples.clone()));
     let (alone, replayed) = found(&[one_ns]);
     assert_eq!((alone[0].as_str(), replayed), (of_schedule, of_samples));
@@ -175,7 +176,7 @@ fn parts_that_differ_are_found() {
     let mut report = run.report.clone();
     report.traffic.sent_bytes += 1;
     assert_ne!(wrong(report_alone(&report)), []);
-    // As if of two agents: a part that is not the sum.
+    // As if there were two agents: a part that isn't the sum.
     let mut report = run.report.clone();
     report.per_agent.push(report.per_agent[0].clone());
     assert_ne!(wrong(report_alone(&report)), []);
@@ -193,7 +194,7 @@ fn a_changed_text_of_the_report_is_found() {
         ("/config/schedule_digest", Value::from("00000000000000000000000000000000")),
         ("/config/arrivals", Value::from("constant")),
         ("/config/rate", Value::from("501")),
-        // A percentile that enough samples back can't be withheld, nor can what became of the
+        // A percentile backed by enough samples can't be withheld, nor can the outcome of the
         // samples.
         ("/naive/p99", Value::Null),
         ("/samples", Value::Null),
@@ -212,7 +213,7 @@ fn a_changed_text_of_the_report_is_found() {
     assert_eq!(*found, expected.replace("rate_missed", "littles_law"));
 }
 
-/// Values that no run has: each has to be a finding, or no report at all, and never the end of the
+/// Values that no run has: each must be a finding, or not a report at all, but never crash the
 /// program.
 fn nasty(document: &Value) -> Vec<Value> {
     let other_bounds = document.pointer("/series/intervals/3/histogram").expect("a histogram");
@@ -238,7 +239,7 @@ fn nasty(document: &Value) -> Vec<Value> {
     ]
 }
 
-/// The text of a histogram with the bounds of a run's and one value so often.
+/// The text of a histogram with the bounds of a run's, and one value `count` times.
 fn histogram_of(count: u64) -> String {
     let mut distribution = Distribution::new();
     distribution.record_n(1_000_000, count);
@@ -275,7 +276,7 @@ fn a_changed_figure_of_a_calibration_is_found() {
     merge::hold_against(&mut report, calibrated);
     assert_eq!(wrong(report_alone(&report)), []);
     let document = serde_json::to_value(&report).expect("a document");
-    // Of what the calibration itself measured, no figure follows from the run.
+    // The calibration's own measurements don't follow from the run.
     let words = ["/began_s", "/ceiling_open_per_s", "/ceiling_closed_per_s", "/stamps"];
     let mut found = 0;
     for path in paths(&document).into_iter().filter(|path| path.starts_with("/calibration/")) {
@@ -296,7 +297,8 @@ fn a_changed_figure_of_a_profile_is_found() {
     merge::add_profile(&mut report, made_up::profile());
     assert_eq!(wrong(report_alone(&report)), []);
     let document = serde_json::to_value(&report).expect("a document");
-    // How many samples fell where, and in how much time, is the profiler's word; so are the names.
+    // The number of samples in each place, and the CPU time, come from the profiler alone; so do
+    // the names.
     let words =
         ["user_only", "kernel_unnamed", "event", "frequency_hz", "name", "kernel", "source"];
     let mut found = 0;

@@ -1,5 +1,5 @@
-//! `verify` with raw samples: it recomputes the report's numbers from the file and finds each one
-//! that differs.
+//! `verify` with raw samples: it recomputes the report's numbers from the file and finds each
+//! difference.
 
 use engine::plan::{Arrivals, Plan};
 use engine::record::counts::IntervalCounts;
@@ -13,8 +13,7 @@ use crate::sample_run::{BUSY, SampledRun, plan, refusal, wrong};
 
 #[test]
 fn a_true_report_passes_with_and_without_samples() {
-    // The second is so long that its intervals have doubled, and the third knows nothing before its
-    // window.
+    // The first is so long that its intervals have doubled, and the second has no warm-up.
     let long = Plan { duration: Nanos::from_secs(100), ..plan("50") };
     let constant = Plan { arrivals: Arrivals::Constant, warmup: Nanos(0), ..plan("70") };
     let mut findings = Vec::new();
@@ -52,7 +51,7 @@ fn seal_first_block(bytes: &mut [u8]) {
 }
 
 #[test]
-fn wrong_samples_with_right_checksums_are_found() {
+fn wrong_samples_with_correct_checksums_are_found() {
     let run = SampledRun::new(plan("50"));
     let good = run.bytes();
     let (at, record) = answered(&good);
@@ -143,7 +142,7 @@ fn counts_moved_to_another_interval_are_found() {
         let wrong = wrong(with_samples(&report, &[&run.path()]));
         assert_eq!(wrong[0].what, "samples: series", "{wrong:?}");
     }
-    // Two intervals that change places: the arrivals of the plan were due in others.
+    // Two intervals that change places: the plan's arrivals were due in others.
     let mut report = run.report.clone();
     let intervals = &mut report.series.intervals;
     intervals.swap(3, 4);

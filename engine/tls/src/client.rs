@@ -1,4 +1,4 @@
-//! What a plan's connections speak TLS with: issuers, the client's own certificate, sessions.
+//! The TLS client setup of a plan's connections: issuers, the client's own certificate, sessions.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::accept_any::AcceptAny;
 use super::tickets::Tickets;
 use super::trust_own::TrustOwn;
 
-/// What a plan's connections speak TLS with.
+/// The TLS client setup of a plan's connections.
 #[derive(Clone, Debug)]
 pub struct ClientSetup {
     pub(super) config: ClientConfig,
@@ -26,10 +26,10 @@ pub struct ClientSetup {
 }
 
 impl ClientSetup {
-    /// What connections to a target of this name speak TLS with.
+    /// The setup for connections to a target with this name.
     ///
     /// # Errors
-    /// A file can't be read or holds something else, or the system trusts nobody.
+    /// A file can't be read or has the wrong content, or the system trusts no issuer.
     pub fn new(plan: &Plan, name: &str) -> Result<ClientSetup, PlanError> {
         let server_name = ServerName::try_from(name.to_owned()).map_err(|error| {
             let problem = format!("no certificate is made for such a name ({error})");
@@ -68,7 +68,8 @@ impl ClientSetup {
         Ok(ClientSetup { config, verifier, name: server_name, session: plan.tls_session })
     }
 
-    /// The configuration of a shard with so many connections, which resumes its own sessions alone.
+    /// The configuration for a shard with this many connections, which resumes only its own
+    /// sessions.
     pub(super) fn of_shard(&self, conns: usize) -> Arc<ClientConfig> {
         let mut config = self.config.clone();
         if self.session == TlsSession::Resume {
@@ -78,7 +79,7 @@ impl ClientSetup {
     }
 }
 
-/// Trusts the issuers that the system trusts, and the certificates of a file: as issuers, and as a
+/// Trusts the system's trusted issuers, and the certificates in a file: as issuers, and as a
 /// server's own.
 fn trusting(cacert: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<TrustOwn, PlanError> {
     let own = cacert.map_or(Ok(Vec::new()), |file| certificates(file, "--cacert"))?;
@@ -106,7 +107,7 @@ fn trusting(cacert: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Tru
     Ok(TrustOwn::new(issuers, own))
 }
 
-/// The certificates in a file, of which there is one at least.
+/// The certificates in a file, at least one.
 fn certificates(
     file: &Path,
     flag: &'static str,

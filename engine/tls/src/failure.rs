@@ -1,9 +1,9 @@
-//! The cause that a failure of TLS counts under.
+//! The cause under which a TLS failure is counted.
 
 use record::outcome::Cause;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
-/// The cause that an error of rustls counts under; `has_spoken_tls`: the peer had said something in
+/// The cause under which an error of rustls is counted; `has_spoken_tls`: the peer had sent valid
 /// TLS before.
 pub(super) fn cause(error: &Error, has_spoken_tls: bool) -> Cause {
     match error {
@@ -12,7 +12,7 @@ pub(super) fn cause(error: &Error, has_spoken_tls: bool) -> Cause {
         Error::PeerIncompatible(error) => of_incompatible(error),
         Error::AlertReceived(alert) => of_alert(*alert),
         Error::NoApplicationProtocol => Cause::TlsNoAgreement,
-        // No record of TLS begins like this.
+        // No TLS record begins like this.
         Error::InvalidMessage(
             InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
         ) if !has_spoken_tls => Cause::TlsNotTls,
@@ -49,7 +49,7 @@ fn of_alert(alert: AlertDescription) -> Cause {
         | AlertDescription::InsufficientSecurity
         | AlertDescription::UnrecognisedName
         | AlertDescription::NoApplicationProtocol => Cause::TlsNoAgreement,
-        // What a server says of the certificate that it got, or didn't get.
+        // A server's response to the certificate that it got, or didn't get.
         AlertDescription::NoCertificate
         | AlertDescription::BadCertificate
         | AlertDescription::UnsupportedCertificate
@@ -88,6 +88,6 @@ mod tests {
             assert_eq!(cause(&error, false), expected, "{error:?}");
         }
         let later = cause(&InvalidMessage::InvalidContentType.into(), true);
-        assert_eq!(later, Cause::TlsBroken, "it has spoken TLS before");
+        assert_eq!(later, Cause::TlsBroken, "it has sent TLS before");
     }
 }

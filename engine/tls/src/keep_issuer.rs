@@ -1,4 +1,4 @@
-//! Verifies as another verifier does, and keeps the last certificate's issuer for the error.
+//! Wraps another verifier, and keeps the last certificate's issuer for the error.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
-/// Verifies as another verifier does.
+/// Verifies like another verifier.
 #[derive(Debug)]
 pub(super) struct KeepIssuer {
     verifier: Arc<dyn ServerCertVerifier>,
@@ -16,12 +16,12 @@ pub(super) struct KeepIssuer {
 }
 
 impl KeepIssuer {
-    /// Verifies as `verifier` does.
+    /// Verifies like `verifier`.
     pub(super) fn new(verifier: Arc<dyn ServerCertVerifier>) -> KeepIssuer {
         KeepIssuer { verifier, issuer: Mutex::default() }
     }
 
-    /// Who issued the last of the certificates that were presented, if one was and can be read.
+    /// The issuer of the last certificate presented, if there was one and it can be read.
     pub(super) fn issuer(&self) -> Option<String> {
         self.issuer.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -36,7 +36,7 @@ impl ServerCertVerifier for KeepIssuer {
         status: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        // The issuer that would have to be trusted is that of the chain's end.
+        // The issuer that would have to be trusted is the one at the end of the chain.
         let last = between.last().unwrap_or(certificate);
         *self.issuer.lock().unwrap_or_else(PoisonError::into_inner) = issuer(last);
         self.verifier.verify_server_cert(certificate, between, name, status, now)
@@ -65,8 +65,8 @@ impl ServerCertVerifier for KeepIssuer {
     }
 }
 
-/// The name of whoever issued a certificate, such as `CN=R3,O=Let's Encrypt,C=US`; `None` if it
-/// can't be read.
+/// The name of a certificate's issuer, such as `CN=R3,O=Let's Encrypt,C=US`; `None` if it can't be
+/// read.
 pub(super) fn issuer(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = Certificate::from_der(certificate).ok()?;
     Some(certificate.tbs_certificate().issuer().to_string())

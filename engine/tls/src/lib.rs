@@ -1,10 +1,10 @@
-//! TLS as a client speaks it: what it is configured with, whether the target is to be trusted, and
-//! the sessions of connections, as bytes in and bytes out.
+//! TLS for a client: its configuration, whether to trust the target, and the sessions of
+//! connections, as bytes in and bytes out.
 //!
-//! rustls does no I/O, so a session knows neither socket nor ring: the shard hands it what was
-//! received, and sends what it writes (`shard/secure.rs`). Only the probe before a run has a
-//! socket. The HTTP parser knows nothing of TLS. The cryptography is that of `ring`, which builds
-//! with cargo and gcc alone.
+//! rustls does no I/O, so a session knows neither socket nor ring: the shard passes received bytes
+//! to it, and sends the bytes that it writes (`shard/secure.rs`). Only the probe before a run has a
+//! socket. The HTTP parser knows nothing of TLS. The cryptography is `ring`'s, which builds with
+//! only cargo and gcc.
 
 mod accept_any;
 mod client;

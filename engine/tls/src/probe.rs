@@ -1,8 +1,8 @@
-//! One handshake before a run: a target that isn't trusted, or that speaks no TLS, is refused
-//! before anything is sent to it.
+//! One handshake before a run: a target that isn't trusted, or doesn't use TLS, is refused before
+//! anything is sent to it.
 //!
-//! A certificate that isn't trusted fails every connection, so it is refused here, with its
-//! issuer's name. What fails later is counted.
+//! An untrusted certificate fails every connection, so it is refused here, with its issuer's name.
+//! Later failures are counted.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -18,17 +18,17 @@ use super::client::ClientSetup;
 use super::failure::cause;
 use super::keep_issuer::KeepIssuer;
 
-/// Why a handshake failed: the cause that it would count under in a run, and what rustls says.
+/// A failed handshake: the cause that it would be counted under in a run, and rustls's error.
 struct Failed {
     cause: Cause,
     error: String,
 }
 
 impl ClientSetup {
-    /// Shakes hands on a connected socket.
+    /// Performs a handshake on a connected socket.
     ///
     /// # Errors
-    /// It fails: why, and the cure.
+    /// It fails, with the reason and the cure.
     pub fn probe(&self, stream: &TcpStream, plan: &Plan) -> Result<(), PlanError> {
         let verifier = Arc::new(KeepIssuer::new(Arc::clone(&self.verifier)));
         let mut config = self.config.clone();
@@ -46,7 +46,7 @@ impl ClientSetup {
     }
 }
 
-/// Shakes hands within this time, and says that nothing follows.
+/// Performs a handshake within this time, and ends with a close_notify.
 fn shake_hands(
     mut tls: ClientConnection,
     mut stream: &TcpStream,
@@ -61,7 +61,7 @@ fn shake_hands(
         (&mut &*stream).write_all(&bytes)
     };
     let mut bytes = [0; 4_096];
-    // Each pass takes bytes or ends it, and all of them together the time that is left.
+    // Each pass consumes bytes or ends the loop, and all of them share the time that is left.
     while tls.is_handshaking() {
         let left = longest.saturating_sub(began.elapsed());
         if left.is_zero() {
@@ -79,7 +79,7 @@ fn shake_hands(
         let length = match stream.read(&mut bytes) {
             Ok(0) => return Err(Failed::by(Cause::TlsClosed, "the end of the connection")),
             Ok(length) => length,
-            // A read with a timeout isn't begun again by itself.
+            // A read with a timeout isn't restarted automatically.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(closed(error)),
         };
@@ -90,7 +90,7 @@ fn shake_hands(
                 Ok(_) => {}
             }
             if let Err(error) = tls.process_new_packets() {
-                // The target is told why. If it doesn't listen any more, it knows.
+                // Sends the target the reason. If it no longer listens, it knows.
                 let _ = flush(&mut tls);
                 return Err(Failed::of(&error, tls.protocol_version().is_some()));
             }
@@ -111,7 +111,7 @@ impl Failed {
         Failed { cause, error: error.to_string() }
     }
 
-    /// What is wrong and what to do about it; `issuer` is that of the certificate.
+    /// The problem and its cure; `issuer` is the certificate's.
     fn problem_and_cure(&self, issuer: Option<String>) -> (String, &'static str) {
         let error = &self.error;
         match self.cause {
@@ -128,7 +128,7 @@ impl Failed {
                 "request a name that it has, with --connect-to HOST:PORT where it is, or accept \
                  any certificate with --insecure",
             ),
-            // rustls has no variant for what webpki says here.
+            // rustls has no variant for this error of webpki's.
             Cause::TlsCertificate if error.contains("CaUsedAsEndEntity") => (
                 "its certificate is an issuer's, not a server's".to_owned(),
                 "trust that very certificate with --cacert FILE, make one with \
@@ -160,10 +160,7 @@ impl Failed {
                 format!("it doesn't accept this client: {error}"),
                 "give a certificate that it accepts by --cert FILE --key FILE",
             ),
-            _ => (
-                format!("the TLS handshake failed: {error}"),
-                "see what the server's log says of it",
-            ),
+            _ => (format!("the TLS handshake failed: {error}"), "look into the server's log"),
         }
     }
 }

@@ -1,16 +1,17 @@
-//! The TLS sessions of a shard's connections, by slot: bytes that were received go in, bytes to be
-//! sent come out.
+//! The TLS sessions of a shard's connections, by slot: received bytes go in, bytes to send come
+//! out.
 //!
-//! A receive is decrypted as a whole before any of it is parsed. So bytes after a response count as
-//! they do without TLS, however they were cut into records, and a connection that TLS has ended
+//! A receive is completely decrypted before any of it is parsed. So bytes after a response count
+//! the same as without TLS, however they were cut into records, and a connection that TLS has ended
 //! takes no new request, although the response before the end makes room for one.
 //!
-//! A connection is to be replaced when its keys have encrypted half of what they may: at the limit
-//! of TLS 1.2, rustls would close it and drop the request. With TLS 1.3 rustls changes the keys.
+//! A connection is due for replacement when its keys have encrypted half of their limit: at the
+//! limit of TLS 1.2, rustls would close it and drop the request. With TLS 1.3 rustls updates the
+//! keys.
 //!
 //! rustls allocates only in here, marked by [`seal::lend`], so that the allocations test can count
-//! it apart from the request loop, which allocates nothing of its own: twice for a request and a
-//! response of one record each.
+//! it separately from the request loop, which allocates nothing of its own: twice for a request and
+//! a response of one record each.
 
 use std::io::{Read as _, Write};
 use std::sync::Arc;
@@ -24,9 +25,9 @@ use sys::seal;
 use super::client::ClientSetup;
 use super::failure::cause;
 
-/// The most that one record of TLS carries, bytes.
+/// The most plaintext that one TLS record carries, bytes.
 pub const RECORD_MAX: usize = 16_384;
-/// A record as it was received is longer than what it carries by less than this, bytes.
+/// A record's overhead over its plaintext is less than this, bytes.
 const RECORD_OVERHEAD: usize = 2_304;
 
 /// The sessions of a shard's connections.
@@ -34,36 +35,36 @@ pub struct Sessions {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
     by_slot: Vec<Option<Box<Session>>>,
-    /// Room for what one receive can say.
+    /// Room for the plaintext of one receive.
     plain: Box<[u8]>,
-    /// How much of it the last one said.
+    /// How much of it the last one filled.
     plain_length: usize,
 }
 
 /// One connection's session.
 struct Session {
     tls: ClientConnection,
-    /// Records that its keys have encrypted, and how many they may.
+    /// Records encrypted with its keys, and their limit.
     records: u64,
     records_max: u64,
-    /// Whether nothing more may be said, since the peer broke the protocol or was told why not.
+    /// True if nothing more may be sent, since the peer broke the protocol or was sent an alert.
     has_failed: bool,
 }
 
-/// How a peer has ended what it says.
+/// How a peer has ended its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It said so (close_notify).
+    /// By a close_notify.
     Notified,
-    /// It broke TLS or reported an error: the cause.
+    /// By breaking TLS or reporting an error: the cause.
     Failed(Cause),
 }
 
 impl Sessions {
-    /// None yet, with room for those of so many connections, each of whose receives brings at most
-    /// `received_max` bytes.
+    /// Empty, with room for the sessions of this many connections, each of whose receives brings at
+    /// most `received_max` bytes.
     pub fn new(client: &ClientSetup, conns: usize, received_max: usize) -> Sessions {
-        // What a receive completes may have begun in the one before.
+        // A record that a receive completes may have begun in the one before.
         let plain = vec![0; received_max + RECORD_MAX + RECORD_OVERHEAD].into_boxed_slice();
         Sessions {
             config: client.of_shard(conns),
@@ -93,27 +94,27 @@ impl Sessions {
         self.by_slot[slot as usize] = Some(session);
     }
 
-    /// The slot's session is over, if it has one.
+    /// Ends the slot's session, if it has one.
     pub fn end(&mut self, slot: u32) {
         self.by_slot[slot as usize] = None;
     }
 
-    /// Whether the slot has a session.
+    /// True if the slot has a session.
     pub fn has(&self, slot: u32) -> bool {
         self.by_slot[slot as usize].is_some()
     }
 
-    /// Whether the slot's handshake isn't done.
+    /// True if the slot's handshake isn't done.
     pub fn is_handshaking(&mut self, slot: u32) -> bool {
         self.of(slot).tls.is_handshaking()
     }
 
-    /// What the slot's handshake, which is done, agreed on, and whether it resumed a session.
+    /// The agreed parameters of the slot's completed handshake, and whether it resumed a session.
     pub fn agreed(&mut self, slot: u32) -> (Agreed, bool) {
         let session = self.of(slot);
         let tls = &session.tls;
         let suite = tls.negotiated_cipher_suite();
-        // With TLS 1.3, rustls changes the keys in time.
+        // With TLS 1.3, rustls updates the keys in time.
         if let Some(SupportedCipherSuite::Tls12(suite)) = suite {
             session.records_max = suite.common.confidentiality_limit;
         }
@@ -125,8 +126,8 @@ impl Sessions {
         (agreed, tls.handshake_kind() == Some(HandshakeKind::Resumed))
     }
 
-    /// Takes all that a receive brought, up to the peer's end if it says or makes one. What was
-    /// said before is in [`Sessions::plain`] until the next receive.
+    /// Decrypts everything that a receive brought, up to the peer's end if there is one. The
+    /// plaintext before it is in [`Sessions::plain`] until the next receive.
     pub fn receive(&mut self, slot: u32, received: &[u8]) -> Option<End> {
         let Sessions { by_slot, plain, plain_length, .. } = self;
         let session = by_slot[slot as usize].as_mut().expect("the slot's connection has a session");
@@ -136,14 +137,14 @@ impl Sessions {
         while !rest.is_empty() {
             let taken = seal::lend(|| {
                 let taken = match tls.read_tls(&mut rest) {
-                    // It takes bytes unless a message is longer than any may be.
+                    // It consumes bytes unless a message exceeds the maximum length.
                     Ok(0) | Err(_) => Err(Cause::TlsBroken),
                     Ok(_) => tls.process_new_packets().map_err(|error| {
                         let has_spoken_tls = tls.protocol_version().is_some();
                         cause(&error, has_spoken_tls)
                     }),
                 };
-                // Without anything said it is an error, or an end that the state has as well.
+                // Without plaintext this is an error, or an end that is also in the state.
                 while let Ok(length @ 1..) = tls.reader().read(&mut plain[*plain_length..]) {
                     *plain_length += length;
                 }
@@ -161,14 +162,14 @@ impl Sessions {
         None
     }
 
-    /// What the last receive said.
+    /// The plaintext of the last receive.
     #[inline]
     pub fn plain(&self) -> &[u8] {
         &self.plain[..self.plain_length]
     }
 
     /// Encrypts a part of a request, of at most one record, for the next [`Sessions::write`];
-    /// returns whether anything may still be said.
+    /// returns true if the session can still send.
     pub fn encrypt(&mut self, slot: u32, part: &[u8]) -> bool {
         let session = self.of(slot);
         if session.has_failed {
@@ -179,19 +180,19 @@ impl Sessions {
         true
     }
 
-    /// Whether the slot's keys have encrypted half of what they may: at the limit, rustls would
-    /// close the connection and drop the request.
+    /// True if the slot's keys have encrypted half of their limit: at the limit, rustls would close
+    /// the connection and drop the request.
     pub fn is_spent(&mut self, slot: u32) -> bool {
         let session = self.of(slot);
         session.records_max / 2 <= session.records
     }
 
-    /// Whether something is to be sent.
+    /// True if there is something to send.
     pub fn wants_write(&mut self, slot: u32) -> bool {
         self.of(slot).tls.wants_write()
     }
 
-    /// Writes what is to be sent, as far as there is room; returns how many bytes.
+    /// Writes what is to be sent, as far as there is room; returns the number of bytes.
     pub fn write(&mut self, slot: u32, out: &mut impl Write) -> usize {
         let session = self.of(slot);
         let mut length = 0;
@@ -205,7 +206,7 @@ impl Sessions {
         length
     }
 
-    /// Says that nothing follows (close_notify), if anything may be said.
+    /// Queues a close_notify, if the session can still send.
     pub fn close_notify(&mut self, slot: u32) {
         let session = self.of(slot);
         if !session.has_failed && !session.tls.is_handshaking() {

@@ -1,9 +1,9 @@
-//! What a shard keeps to resume sessions: as many tickets as it has connections, newest first.
+//! A shard's tickets for resuming sessions: as many as it has connections, newest first.
 //!
-//! Each shard resumes its own sessions. rustls's own store keeps eight of a server, fewer than
-//! connections that begin at the same time: the others would shake hands in full although there was
-//! a ticket for them. All connections of a run go to one server, so the server's name isn't needed
-//! to find a ticket.
+//! Each shard resumes its own sessions. rustls's own store keeps eight per server, fewer than the
+//! connections that may begin at once: the others would do full handshakes although there was a
+//! ticket for them. All connections of a run go to one server, so its name isn't needed to find a
+//! ticket.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// What is kept of the server's sessions.
+/// The stored data of the server's sessions.
 #[derive(Debug)]
 pub(super) struct Tickets {
     most: usize,
@@ -27,13 +27,13 @@ struct Kept {
 }
 
 impl Tickets {
-    /// Nothing yet, and room for this many tickets.
+    /// Empty, with room for this many tickets.
     pub(super) fn new(most: usize) -> Tickets {
         let kept = Kept { tls13: VecDeque::with_capacity(most), ..Kept::default() };
         Tickets { most, kept: Mutex::new(kept) }
     }
 
-    /// Its own shard's thread alone asks, so this never waits.
+    /// Only its own shard's thread locks it, so this never waits.
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,9 +1,9 @@
-//! Trusts what trusted issuers have signed, and a certificate that is one of the user's own, byte
-//! for byte and within its dates, whatever its issuer and its name.
+//! Trusts certificates signed by trusted issuers, and a certificate that is one of the user's own,
+//! byte for byte and within its dates, whatever its issuer and its name.
 //!
 //! `openssl req -x509` makes a server's certificate that claims to be an issuer's and has no name
 //! that is checked. A user who names that very file in `--cacert` has identified the certificate
-//! better than a chain or a name would. The system's store is a store of issuers alone.
+//! better than a chain or a name would. The system's store contains only issuers.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Trusts issuers, and certificates of the user's own.
+/// Trusts issuers, and the user's own certificates.
 #[derive(Debug)]
 pub(super) struct TrustOwn {
     issuers: Arc<WebPkiServerVerifier>,
@@ -41,7 +41,7 @@ impl ServerCertVerifier for TrustOwn {
         use CertificateError as Refused;
         let verified = self.issuers.verify_server_cert(certificate, between, name, status, now);
         verified.or_else(|error| match error {
-            // Its dates are looked at before anything else, and hold for the user's own as well.
+            // Its dates are checked before anything else, so they apply to the user's own as well.
             Error::InvalidCertificate(
                 Refused::Expired
                 | Refused::ExpiredContext { .. }
@@ -51,7 +51,7 @@ impl ServerCertVerifier for TrustOwn {
             _ if self.own.iter().any(|own| own == certificate) => {
                 Ok(ServerCertVerified::assertion())
             }
-            // An issuer of the same name is trusted, with another key: it isn't the one that
+            // An issuer of the same name is trusted, but with another key: it isn't the one that
             // signed.
             Error::InvalidCertificate(
                 Refused::BadSignature

@@ -1,9 +1,9 @@
 //! Durations, rates, samples and core lists as people write them: `1.5s`, `20k`, `1/1000`, `0-3`.
 //!
-//! The command line, a plan file and a report spell them alike, so each type parses and prints
-//! itself, and [`Scalar`] reads that text from a document. `serde_with::PickFirst` would accept
-//! `5000` beside `"5k"` as well, but answers a wrong value with the errors of all alternatives;
-//! [`Scalar`] answers it with the one error that has the cure.
+//! The command line, plan files and reports all use the same notation, so each type parses and
+//! prints itself, and [`Scalar`] reads that text from a document. `serde_with::PickFirst` would
+//! also accept `5000` beside `"5k"`, but it answers a wrong value with the errors of all
+//! alternatives; [`Scalar`] reports only the error that names the cure.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
 
-/// A text, number or boolean of a document as text, so that a type that parses itself accepts both
+/// A text, number or boolean of a document, as text, so that a type that parses itself accepts both
 /// `5000` and `"5000"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalar(pub String);
@@ -32,7 +32,7 @@ impl Scalar {
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
-        // A format that doesn't say what comes has the text as it was written.
+        // A format that doesn't describe its types holds the text as written.
         if !deserializer.is_human_readable() {
             return String::deserialize(deserializer).map(Scalar);
         }
@@ -96,7 +96,8 @@ impl fmt::Display for Nanos {
         if self.0 == 0 {
             return f.write_str("0s");
         }
-        // Whole seconds are listed by part; for all else, one unit with a fraction reads better.
+        // Whole seconds are printed part by part; anything else reads better as one unit with a
+        // fraction.
         if self.0.is_multiple_of(SECOND_NS) {
             let mut rest = self.0;
             for (name, length_ns) in &UNITS[..3] {
@@ -159,7 +160,7 @@ impl FromStr for Nanos {
     }
 }
 
-/// A decimal number times a whole one, in integers, rounded down.
+/// A decimal number times a whole number, in integers, rounded down.
 fn decimal_times(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
@@ -199,7 +200,7 @@ impl Rate {
     /// The highest rate of a plan, per second: more than a machine's loopback can carry.
     pub const MAX_PER_SECOND: u64 = 100_000_000;
 
-    /// No requests at all: where a ramp begins, or during a pause. No text means it.
+    /// No requests at all: the start of a ramp, or a pause. No text parses to it.
     pub const ZERO: Rate = Rate { micro: 0 };
 
     /// The rate in millionths of a request per second.
@@ -219,7 +220,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A text that isn't a rate that can be sent.
+/// A text that isn't a rate that requests can be sent at.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidRate {
     /// It isn't a number.
@@ -258,7 +259,7 @@ impl FromStr for Rate {
     }
 }
 
-/// A whole number, which may be written as a rate is: `500`, `20k`, `1.5M`, `1e4`.
+/// A whole number, in the same notation as a rate: `500`, `20k`, `1.5M`, `1e4`.
 pub fn whole_number(text: &str) -> Option<u64> {
     let written_out = text.parse().ok();
     written_out
@@ -290,7 +291,7 @@ impl<'de> Deserialize<'de> for Rate {
     }
 }
 
-/// A sample: one in so many, written `1/1000`, or none at all, written `off`.
+/// A sample: one in N, written `1/1000`, or none, written `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(into = "String", from = "String")]
 pub struct OneIn(Option<NonZeroU32>);
@@ -304,7 +305,7 @@ impl OneIn {
         OneIn(Some(count))
     }
 
-    /// Of how many each is taken; `None` if none is.
+    /// The N of one in N; `None` if none is taken.
     pub fn count(self) -> Option<NonZeroU32> {
         self.0
     }
@@ -319,9 +320,9 @@ impl fmt::Display for OneIn {
     }
 }
 
-/// A text that isn't one in so many.
+/// A text that isn't a sample.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("invalid sample `{0}`: give one in so many, e.g. 1/1000, 1/1 for all, or off")]
+#[error("invalid sample `{0}`: give one in N, e.g. 1/1000, 1/1 for all, or off")]
 pub struct InvalidOneIn(String);
 
 impl FromStr for OneIn {
@@ -358,7 +359,7 @@ pub struct CoreList(Vec<usize>);
 const CORE_MAX: usize = 65_535;
 
 impl CoreList {
-    /// A list of these numbers, which may be in any order and repeat.
+    /// A list of these numbers, in any order and with repeats.
     pub fn new(mut cores: Vec<usize>) -> CoreList {
         cores.sort_unstable();
         cores.dedup();
@@ -370,12 +371,12 @@ impl CoreList {
         &self.0
     }
 
-    /// How many cores the list names.
+    /// The number of cores in the list.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether the list names no core.
+    /// True if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -414,7 +415,7 @@ impl FromStr for CoreList {
         let number = |word: &str| {
             word.trim().parse::<usize>().ok().filter(|core| *core <= CORE_MAX).ok_or_else(invalid)
         };
-        // Ranges may overlap, and a long list of them mustn't take more memory than one.
+        // Ranges may overlap; a long list of them mustn't take more memory than one does.
         let mut named = vec![false; CORE_MAX + 1];
         for part in text.split(',') {
             match part.split_once('-') {
@@ -444,7 +445,7 @@ impl<'de> Deserialize<'de> for CoreList {
     }
 }
 
-/// A time of a document, whole ns in microseconds, back in ns.
+/// A document's time, whole ns in microseconds, converted back to ns.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -454,7 +455,7 @@ pub fn us_to_ns(us: f64) -> u64 {
     (us * 1e3).round() as u64
 }
 
-/// A moment of a document, seconds since the epoch, in ns. A double holds every ns of a hundred
+/// A document's point in time, seconds since the epoch, in ns. A double holds every ns of a hundred
 /// days.
 pub fn seconds_to_ns(seconds: f64) -> u64 {
     us_to_ns(seconds * 1e6)

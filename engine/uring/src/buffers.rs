@@ -1,11 +1,11 @@
 //! The provided-buffer ring: receive buffers that the kernel picks from, the longest unused first.
 //!
-//! Few of them keep what is received in the processor's cache, so the kernel begins with 64 and
-//! gets one more whenever it found none for a short response. While responses are long it gets
-//! none: copying into a buffer that has left the cache costs more than arming a receive again.
+//! A small number of buffers stays in the CPU cache, so the kernel begins with 64 and gets one more
+//! whenever it found none for a short response. While responses are long it gets none: copying into
+//! a buffer that has left the cache costs more than re-arming a receive.
 #![expect(
     unsafe_code,
-    reason = "the kernel writes into these pages; every block says why it is sound"
+    reason = "the kernel writes into these pages; every block states why it is sound"
 )]
 
 use std::io;
@@ -15,12 +15,12 @@ use io_uring::types::BufRingEntry;
 
 use super::pages::Pages;
 
-/// The most receive buffers that one ring can have, by the kernel's limit.
+/// The most receive buffers of one ring: the kernel's limit.
 pub(super) const BUFFERS_MAX: usize = 32_768;
 /// How many of them the kernel has at first: since Linux 6.14, a system call posts only 20 to 40
-/// completions that take one.
+/// completions that take a buffer.
 const GIVEN_FIRST: usize = 64;
-/// A receive is long if it fills one part in so many of its buffer.
+/// A receive is long if it fills at least 1/4 of its buffer.
 const LONG_PART: usize = 4;
 
 /// Receive buffers that the kernel picks from.
@@ -30,9 +30,9 @@ pub(super) struct BufferRing {
     size: usize,
     mask: u16,
     tail: u16,
-    /// How many of the buffers the kernel has had.
+    /// How many of the buffers the kernel has been given.
     given: u16,
-    /// What the last receive brought, bytes; negative if it failed.
+    /// The bytes of the last receive; negative if it failed.
     last_received: i32,
 }
 
@@ -40,7 +40,7 @@ impl BufferRing {
     /// Up to `count` buffers (a power of two) of `size` bytes; the kernel gets a few at first.
     ///
     /// # Errors
-    /// No memory for them.
+    /// There is no memory for them.
     pub(super) fn new(count: usize, size: usize) -> io::Result<BufferRing> {
         assert!(
             count.is_power_of_two() && count <= BUFFERS_MAX,
@@ -61,17 +61,17 @@ impl BufferRing {
         Ok(ring)
     }
 
-    /// Notes what a receive brought: bytes, or the kernel's error.
+    /// Records the result of a receive: bytes, or the kernel's error.
     #[inline]
     pub(super) fn received(&mut self, result: i32) {
         self.last_received = result;
     }
 
     /// Gives the kernel another buffer, since a receive found none, unless receives are long;
-    /// returns whether there are enough now.
+    /// returns true if there are enough now.
     ///
     /// # Errors
-    /// No memory for it.
+    /// There is no memory for it.
     pub(super) fn add_if_short(&mut self) -> io::Result<bool> {
         if usize::try_from(self.last_received).is_ok_and(|last| self.size / LONG_PART <= last) {
             return Ok(true);
@@ -79,10 +79,10 @@ impl BufferRing {
         self.give_another()
     }
 
-    /// Gives the kernel a buffer that it hasn't had; returns whether there was one.
+    /// Gives the kernel a buffer that it hasn't had yet; returns false if there was none.
     ///
     /// # Errors
-    /// No memory for it.
+    /// There is no memory for it.
     fn give_another(&mut self) -> io::Result<bool> {
         if self.mask < self.given {
             return Ok(false);
@@ -99,7 +99,7 @@ impl BufferRing {
         self.entries.address() as u64
     }
 
-    /// How many buffers there are.
+    /// The number of buffers.
     pub(super) fn count(&self) -> u16 {
         self.mask + 1
     }
@@ -117,7 +117,7 @@ impl BufferRing {
         }
     }
 
-    /// Gives a buffer (back) to the kernel.
+    /// Gives a buffer, new or used, to the kernel.
     pub(super) fn give_back(&mut self, buffer: u16) {
         assert!(buffer < self.given, "the kernel names only buffers that we gave it");
         let base = self.entries.address().cast::<BufRingEntry>();

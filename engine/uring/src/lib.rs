@@ -2,7 +2,7 @@
 //!
 //! [`Ring`] is one shard's ring, on the shard's own thread. It knows sockets, bytes and tokens, and
 //! nothing of HTTP or requests. All memory that the kernel may touch belongs to it, and the
-//! `unsafe` code of the engine is in this room's files, each block with the reason why it is sound.
+//! engine's `unsafe` code is in this room's files, each block with the reason why it is sound.
 
 mod buffers;
 mod option;

@@ -1,22 +1,22 @@
-//! Bytes to send that are made as they leave, such as records of TLS: room for each socket, which
-//! the kernel reads until the send has completed.
-#![expect(unsafe_code, reason = "bytes are laid out in pages; every block says why it is sound")]
+//! Bytes to send that are made as they leave, such as TLS records: room for each socket, which the
+//! kernel reads until the send has completed.
+#![expect(unsafe_code, reason = "bytes are laid out in pages; every block states why it is sound")]
 
 use std::io::{self, Write};
 use std::ops::Range;
 
 use super::pages::Pages;
 
-/// The room of one socket, bytes: the longest record of TLS, and what may stand before it.
+/// The room of one socket, bytes: the longest TLS record, and anything before it.
 pub const OUT_BYTES: usize = 32_768;
 
-/// Room for each of a ring's sockets. It takes memory where something is written.
+/// Room for each of a ring's sockets. It uses memory only where something is written.
 pub(super) struct Outbox {
     pages: Pages,
     sockets: usize,
 }
 
-/// Where the bytes go that are to be sent on one socket.
+/// A writer into the room of one socket.
 pub struct Out<'a> {
     outbox: &'a mut Outbox,
     socket: usize,
@@ -24,15 +24,15 @@ pub struct Out<'a> {
 }
 
 impl Outbox {
-    /// Room for so many sockets.
+    /// Room for this many sockets.
     ///
     /// # Errors
-    /// No addresses for it.
+    /// There are no addresses for it.
     pub(super) fn new(sockets: usize) -> io::Result<Outbox> {
         Ok(Outbox { pages: Pages::reserved((sockets * OUT_BYTES).max(1))?, sockets })
     }
 
-    /// Writes what is to be sent on a socket, from the start of its room.
+    /// A writer into a socket's room, from its start.
     pub(super) fn out(&mut self, socket: usize) -> Out<'_> {
         assert!(socket < self.sockets, "each socket has its room");
         Out { outbox: self, socket, written: 0 }
@@ -49,14 +49,14 @@ impl Outbox {
 }
 
 impl Out<'_> {
-    /// How many bytes are written.
+    /// The number of bytes written.
     pub fn written(&self) -> usize {
         self.written
     }
 }
 
 impl Write for Out<'_> {
-    /// Takes as much as there is room for.
+    /// Writes as much as there is room for.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = bytes.len().min(OUT_BYTES - self.written);
         let at = self.socket * OUT_BYTES + self.written;

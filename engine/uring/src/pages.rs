@@ -1,5 +1,5 @@
 //! Pages of memory that the kernel reads and writes: anonymous, or of a file.
-#![expect(unsafe_code, reason = "mappings; every block says why it is sound")]
+#![expect(unsafe_code, reason = "mappings; every block states why it is sound")]
 
 use std::fs::File;
 use std::io;
@@ -22,10 +22,10 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Zeroed pages that are there from the start.
+    /// Zeroed pages, allocated from the start.
     ///
     /// # Errors
-    /// No memory for them.
+    /// There is no memory for them.
     pub(super) fn populated(length: usize) -> io::Result<Pages> {
         Pages::anonymous(length, libc::MAP_POPULATE)
     }
@@ -33,7 +33,7 @@ impl Pages {
     /// Zeroed pages that take memory when they are first written.
     ///
     /// # Errors
-    /// No addresses for them.
+    /// There are no addresses for them.
     pub(super) fn reserved(length: usize) -> io::Result<Pages> {
         Pages::anonymous(length, libc::MAP_NORESERVE)
     }
@@ -59,7 +59,7 @@ impl Pages {
         })
     }
 
-    /// Takes memory for the pages of a range now, so that no later write waits for it.
+    /// Allocates memory for a range of pages now, so that no later write waits for it.
     ///
     /// # Errors
     /// There is none.
@@ -78,15 +78,15 @@ impl Pages {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Replaces the pages from `offset` on, a multiple of the page size, by the first `length`
-    /// bytes of a file, which can only be read from then on.
+    /// Replaces the pages from `offset` on, a multiple of the page size, with the first `length`
+    /// bytes of a file, which are read-only from then on.
     ///
     /// # Errors
     /// The file can't be mapped.
     pub(super) fn replace(&mut self, offset: usize, file: &File, length: usize) -> io::Result<()> {
         assert!(length <= self.length - offset, "the file's bytes fit into the pages");
         // SAFETY: the range lies in the mapping, which this value owns; the exclusive reference
-        // says that nobody looks at what is replaced.
+        // guarantees that nothing else reads what is replaced.
         let address = unsafe {
             libc::mmap(
                 self.address().add(offset).cast(),
@@ -100,7 +100,7 @@ impl Pages {
         if address == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Where they begin.
+    /// Their start address.
     pub(super) fn address(&self) -> *mut u8 {
         self.address.as_ptr()
     }

@@ -1,12 +1,12 @@
-//! The bytes that rings send: a head and, right behind it, a body in memory or in a mapped file,
-//! once or several times in a row.
+//! The bytes that rings send: a head and, right after it, a body in memory or in a mapped file,
+//! once or in several consecutive copies.
 //!
-//! The head lies right before the first page of the body, so both have one range of addresses and
-//! any part of them is one send: a request of 1 GiB is sent like one of 100 bytes, from the same
-//! pages on every connection of every shard. Only the kernel reads a mapped file's pages, so where
-//! the file was cut short, a send fails (`body_unreadable`) and no signal is raised. A body that
-//! TLS is to encrypt is read into memory instead, since encryption reads it in this process.
-#![expect(unsafe_code, reason = "bytes are laid out in pages; every block says why it is sound")]
+//! The head lies right before the first page of the body, so both have one address range and any
+//! part of them is one send: a request of 1 GiB is sent like one of 100 bytes, from the same pages
+//! on every connection of every shard. Only the kernel reads a mapped file's pages, so if the file
+//! is truncated, a send fails (`body_unreadable`) and no signal is raised. A body that TLS is to
+//! encrypt is read into memory instead, since encryption reads it in this process.
+#![expect(unsafe_code, reason = "bytes are laid out in pages; every block states why it is sound")]
 
 use std::fs::File;
 use std::io;
@@ -19,17 +19,17 @@ use rustix::param::page_size;
 
 use super::pages::Pages;
 
-/// The bytes that rings send. A clone is the same bytes, not a copy of them.
+/// The bytes that rings send. Clones share the same bytes.
 #[derive(Clone, Debug)]
 pub struct Payload {
     pages: Arc<Pages>,
     /// Where the bytes begin in the pages.
     offset: usize,
-    /// Of head and body.
+    /// The length of head and body.
     length: usize,
-    /// How often they stand in a row.
+    /// The number of consecutive copies.
     copies: usize,
-    /// Whether a part of them is a file, which may be cut short.
+    /// True if a part of them is a file, which may be truncated.
     is_mapped: bool,
 }
 
@@ -37,7 +37,7 @@ impl Payload {
     /// A head and a body, `copies` times in a row.
     ///
     /// # Errors
-    /// No memory for them.
+    /// There is no memory for them.
     pub fn copied(head: &[u8], body: &[u8], copies: usize) -> io::Result<Payload> {
         let length = head.len() + body.len();
         let mut pages = Pages::reserved((copies * length).max(1))?;
@@ -66,13 +66,13 @@ impl Payload {
     /// A head and, read into memory, the first `length` bytes of a file as its body.
     ///
     /// # Errors
-    /// No memory for them, or the file can't be read.
+    /// There is no memory for them, or the file can't be read.
     pub fn loaded(head: &[u8], file: &File, length: usize) -> io::Result<Payload> {
         let whole = head.len() + length;
         let mut pages = Pages::reserved(whole.max(1))?;
         fill(&mut pages, 0, head);
         // SAFETY: the pages were made a few lines above, zeroed and as long as head and body, and
-        // nobody else knows them.
+        // nothing else refers to them.
         let bytes = unsafe { slice::from_raw_parts_mut(pages.address(), whole) };
         file.read_exact_at(&mut bytes[head.len()..], 0)?;
         Ok(Payload {
@@ -84,41 +84,41 @@ impl Payload {
         })
     }
 
-    /// How many bytes head and body have.
+    /// The length of head and body, bytes.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there are none.
+    /// True if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// How often the bytes stand in a row.
+    /// The number of consecutive copies.
     pub(super) fn copies(&self) -> usize {
         self.copies
     }
 
-    /// Whether all of it is in memory: see [`Payload::bytes`].
+    /// True if all of it is in memory: see [`Payload::bytes`].
     pub fn is_in_memory(&self) -> bool {
         !self.is_mapped
     }
 
-    /// How many bytes there are in a row.
+    /// The length of all copies, bytes.
     pub fn whole_len(&self) -> usize {
         self.copies * self.length
     }
 
-    /// A part of the row, which is in memory.
+    /// A part of the copies, which must be in memory.
     pub fn bytes(&self, part: Range<usize>) -> &[u8] {
-        assert!(!self.is_mapped, "a file that is cut short would raise a signal");
+        assert!(!self.is_mapped, "a truncated file would raise a signal");
         let (address, length) = self.part(part);
         // SAFETY: the part lies in the pages, which are anonymous, were filled before this value
-        // was there and live as long; nobody writes to them.
+        // existed and live as long; nothing writes to them.
         unsafe { slice::from_raw_parts(address, length as usize) }
     }
 
-    /// The address and the length of a part of the row.
+    /// The address and the length of a part of the copies.
     pub(super) fn part(&self, part: Range<usize>) -> (*const u8, u32) {
         assert!(part.start <= part.end && part.end <= self.whole_len(), "a part of the payload");
         let length = u32::try_from(part.len()).expect("a send is far below 4 GiB");
@@ -130,7 +130,7 @@ impl Payload {
 /// Copies bytes into pages, from `offset` on.
 fn fill(pages: &mut Pages, offset: usize, bytes: &[u8]) {
     // SAFETY: the callers reserved room for the bytes behind `offset`, and the exclusive reference
-    // says that nobody looks at it.
+    // guarantees that nothing else reads it.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), pages.address().add(offset), bytes.len());
     }

@@ -1,4 +1,4 @@
-//! Receive stamps: when the kernel took in the last segment of what a receive returns.
+//! Receive stamps: when the kernel took in the last segment of the data that a receive returns.
 //!
 //! Latencies that end at this stamp contain neither the generator's wake-up nor its queue.
 //! `SO_TIMESTAMPING` is set on the socket, and a multishot `recvmsg` has room for one control
@@ -14,17 +14,17 @@ use zerocopy::{FromBytes, Immutable};
 
 use super::option::set_option;
 
-/// What a receive brought.
+/// The data of one receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// The bytes; none where the peer has closed its side.
+    /// The bytes; empty if the peer has closed its side.
     pub bytes: &'a [u8],
-    /// When their last segment arrived, ns of CLOCK_REALTIME; `None` where the kernel didn't say.
+    /// When their last segment arrived, ns of CLOCK_REALTIME; `None` if the kernel didn't stamp it.
     pub wall_ns: Option<u64>,
 }
 
-/// How many segments a socket has received out of order. The kernel stamps what a receive returns
-/// as it stamped the last byte's segment, even if one before it came later, after a loss.
+/// How many segments a socket has received out of order. The stamp of a receive is that of the
+/// segment with the last byte, even if an earlier one arrived later, after a loss.
 pub fn out_of_order(fd: RawFd) -> u32 {
     // SAFETY: all of its fields are numbers, which may be zero.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
@@ -35,17 +35,17 @@ pub fn out_of_order(fd: RawFd) -> u32 {
     if result == 0 { info.tcpi_rcv_ooopack } else { 0 }
 }
 
-/// Who stamps what a socket receives.
+/// What stamps the data that a socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveStamps {
-    /// Nobody.
+    /// Nothing.
     Off,
     /// The kernel.
     Software,
 }
 
 impl ReceiveStamps {
-    /// The flags of the socket.
+    /// The socket's flags.
     pub(super) fn flags(self) -> u32 {
         match self {
             ReceiveStamps::Off => 0,
@@ -56,7 +56,7 @@ impl ReceiveStamps {
     }
 }
 
-/// What stands before the bytes in the buffer of a stamped receive: `struct io_uring_recvmsg_out`,
+/// The data before the bytes in the buffer of a stamped receive: `struct io_uring_recvmsg_out`,
 /// then a control message that holds `struct scm_timestamping`.
 #[derive(FromBytes, Immutable)]
 #[repr(C)]
@@ -68,7 +68,7 @@ struct Preamble {
     control: StampMessage,
 }
 
-/// The control message of a stamp.
+/// The control message with a stamp.
 #[derive(FromBytes, Immutable)]
 #[repr(C)]
 pub(super) struct StampMessage {
@@ -76,7 +76,7 @@ pub(super) struct StampMessage {
     level: i32,
     kind: i32,
     software: Time,
-    // The kernel's second time is unused, the third the interface's.
+    // The kernel's second time is unused; the third is the interface's.
     others: [Time; 2],
 }
 
@@ -88,8 +88,8 @@ struct Time {
     ns: i64,
 }
 
-/// The header that a stamped receive asks for: no name, one control message. Boxed by its owner,
-/// since the kernel reads it whenever the receive is armed.
+/// The header of a stamped receive: no name, one control message. Boxed by its owner, since the
+/// kernel reads it whenever the receive is armed.
 pub(super) fn message_header() -> libc::msghdr {
     // SAFETY: all zeroes is a message header without name, buffers or control message.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -109,7 +109,8 @@ pub(super) fn chunk(buffer: &[u8]) -> Chunk<'_> {
 }
 
 impl StampMessage {
-    /// The kernel's stamp, ns of CLOCK_REALTIME; `None` if it is another message, or has none.
+    /// The kernel's stamp, ns of CLOCK_REALTIME; `None` if this is another message, or has no
+    /// stamp.
     #[inline]
     pub(super) fn wall_ns(&self) -> Option<u64> {
         let is_stamp = self.level == libc::SOL_SOCKET && self.kind == libc::SCM_TIMESTAMPING;
@@ -118,7 +119,7 @@ impl StampMessage {
 }
 
 impl Time {
-    /// All of it in ns; `None` for no time.
+    /// The whole time in ns; `None` if it is zero.
     #[inline]
     fn ns(&self) -> Option<u64> {
         let whole_ns = u64::try_from(self.seconds).ok()?.checked_mul(SECOND_NS)?;
@@ -127,7 +128,7 @@ impl Time {
     }
 }
 
-/// Receives from a socket without a ring, and says whether the kernel stamped what came.
+/// Receives from a socket without a ring; returns whether the kernel stamped the data.
 ///
 /// # Errors
 /// The kernel's error.
@@ -151,10 +152,10 @@ pub fn receive_is_stamped(fd: RawFd) -> io::Result<bool> {
 
 const _: () = assert!(size_of::<StampMessage>() == 64);
 
-/// Has what a socket receives stamped.
+/// Has the data that a socket receives stamped.
 ///
 /// # Errors
-/// The kernel's error where it can't.
+/// The kernel's error if it can't.
 pub fn stamp_receives(fd: RawFd, stamps: ReceiveStamps) -> io::Result<()> {
     let flags = libc::c_int::try_from(stamps.flags()).expect("a few low bits");
     set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags)
@@ -166,8 +167,8 @@ mod tests {
 
     const WALL_NS: u64 = 1_700_000_000_000_000_123;
 
-    /// What the kernel writes into a buffer: a header, a control message with this stamp, and a
-    /// payload.
+    /// The contents that the kernel writes into a buffer: a header, a control message with this
+    /// stamp, and a payload.
     fn buffer(software_ns: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for number in [0_u32, 64, 5, 0] {

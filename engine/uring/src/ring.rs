@@ -2,8 +2,8 @@
 //!
 //! It is built on the thread that uses it and stays there. It owns all memory that the kernel may
 //! touch: the bytes to send, the address to connect to and the receive buffers, so no operation can
-//! outlive what it points to. It knows nothing about HTTP or requests; each operation carries a
-//! token chosen by the caller.
+//! outlive what it points to. It knows nothing of HTTP or requests; each operation carries a token
+//! chosen by the caller.
 //!
 //! Receives are multishot, from one ring of buffers that all sockets share. Sends of short requests
 //! are silent: `MSG_WAITALL` turns a short send into a failure, so `CQE_SKIP_SUCCESS` hides
@@ -11,7 +11,7 @@
 //! (`perf/README.md`), and cost a registration for every connect.
 #![expect(
     unsafe_code,
-    reason = "the kernel shares memory with us; every block says why it is sound"
+    reason = "the kernel shares memory with us; every block states why it is sound"
 )]
 
 use std::io;
@@ -38,26 +38,26 @@ use crate::sizes::RingSizes;
 /// The token of operations whose completion is ignored.
 pub const TOKEN_NONE: u64 = u64::MAX;
 
-/// Submits of a full queue until the ring counts as broken.
+/// The number of submits of a full queue after which the ring counts as broken.
 const SUBMITS_MAX: usize = 1_000;
 
-/// Polls of [`Ring::settle`] until what still completes isn't waited for: more than connections.
+/// The number of polls of [`Ring::settle`] after which it stops waiting: more than connections.
 const SETTLE_POLLS_MAX: usize = 1_000_000;
 
 /// The one group of receive buffers.
 const BUFFER_GROUP: u16 = 0;
 
-/// What a ring is built for.
+/// The parameters of a ring.
 pub struct RingConfig {
     /// Sockets that may have operations in flight at once.
     pub sockets_max: usize,
     /// Size of one receive buffer in bytes.
     pub buffer_size: usize,
-    /// What [`Ring::send`] sends parts of.
+    /// The payloads whose parts [`Ring::send`] sends.
     pub payloads: Vec<Payload>,
-    /// Where [`Ring::connect`] connects to.
+    /// The address that [`Ring::connect`] connects to.
     pub address: Option<SockAddr>,
-    /// Whether sockets also send bytes that are made as they leave: see [`Ring::send_out`].
+    /// True if sockets also send bytes that are made as they leave: see [`Ring::send_out`].
     pub outbox: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Completion {
     pub token: u64,
     /// Bytes, a descriptor, or a negative errno.
     pub result: i32,
-    /// Whether the operation is multishot and still armed.
+    /// True if the operation is multishot and still armed.
     pub more: bool,
     /// The receive buffer that holds `result` bytes; it must be given back.
     pub buffer: Option<u16>,
@@ -84,9 +84,9 @@ pub struct Ring {
     buffers: BufferRing,
     payloads: Vec<Payload>,
     outbox: Outbox,
-    /// In a box: the ring may move while a queued connect points to it.
+    /// Boxed: the ring may move while a queued connect points to it.
     address: Option<Box<SockAddr>>,
-    /// In a box, like the address: armed receives point to it.
+    /// Boxed, like the address: armed receives point to it.
     stamped: Box<libc::msghdr>,
     /// On the heap, like the address.
     stamped_sends: StampedSends,
@@ -101,7 +101,7 @@ impl Ring {
     /// Builds the ring on this thread.
     ///
     /// # Errors
-    /// The kernel's error where it refuses the ring, its buffers or the registration.
+    /// The kernel's error if it refuses the ring, its buffers or the registration.
     pub fn new(config: RingConfig) -> io::Result<Ring> {
         let sizes = RingSizes::new(config.sockets_max);
         let mut builder = IoUring::<squeue::Entry, cqueue::Entry>::builder();
@@ -112,7 +112,8 @@ impl Ring {
             .setup_submit_all()
             .setup_clamp()
             .setup_cqsize(sizes.completions);
-        // NO_SQARRAY saves an indirection, from Linux 6.6 on. `features` says whether it is in use.
+        // NO_SQARRAY saves an indirection, from Linux 6.6 on. `features` reports whether it is in
+        // use.
         let without_array = builder.clone().setup_no_sqarray().build(sizes.submissions);
         let no_sqarray = without_array.is_ok();
         let ring = without_array.or_else(|_| builder.build(sizes.submissions))?;
@@ -179,7 +180,7 @@ impl Ring {
         self.push(&entry.build().user_data(token));
     }
 
-    /// Arms a multishot receive: every completion brings a buffer, and `more` says whether it is
+    /// Arms a multishot receive: every completion brings a buffer, and `more` shows whether it is
     /// still armed.
     pub fn receive(&mut self, token: u64, fd: RawFd) {
         self.push(&opcode::RecvMulti::new(Fd(fd), BUFFER_GROUP).build().user_data(token));
@@ -191,26 +192,27 @@ impl Ring {
         self.push(&receive.build().user_data(token));
     }
 
-    /// Sends a part of payload number `of`. Success posts no completion unless `tell` is set; a
+    /// Sends a part of payload number `of`. Success posts a completion only if `report` is set; a
     /// failure always does, and `MSG_WAITALL` turns a short send into a failure.
-    pub fn send(&mut self, token: u64, fd: RawFd, of: u16, part: Range<usize>, tell: bool) {
+    pub fn send(&mut self, token: u64, fd: RawFd, of: u16, part: Range<usize>, report: bool) {
         let bytes = self.payloads[usize::from(of)].part(part);
-        self.send_bytes(token, fd, bytes, tell);
+        self.send_bytes(token, fd, bytes, report);
     }
 
-    /// Where the bytes go that [`Ring::send_out`] sends on a socket: nothing else is under way on
-    /// it.
+    /// A writer for the bytes that [`Ring::send_out`] sends on a socket; no other send of its may
+    /// be in progress.
     pub fn out(&mut self, socket: u32) -> Out<'_> {
         self.outbox.out(socket as usize)
     }
 
-    /// Sends a part of what was written for a socket, and tells when it has left.
+    /// Sends a part of what was written for a socket, and posts a completion when it has left.
     pub fn send_out(&mut self, token: u64, fd: RawFd, socket: u32, part: Range<usize>) {
         let bytes = self.outbox.part(socket as usize, part);
         self.send_bytes(token, fd, bytes, true);
     }
 
-    /// The same before the socket is closed, if there is room for all of it at once; tells nothing.
+    /// The same before the socket is closed, if there is room for all of it at once; posts no
+    /// completion.
     pub fn send_out_last(&mut self, fd: RawFd, socket: u32, part: Range<usize>) {
         let (bytes, length) = self.outbox.part(socket as usize, part);
         let at_once = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
@@ -218,13 +220,13 @@ impl Ring {
         self.push(&entry.user_data(TOKEN_NONE).flags(Flags::SKIP_SUCCESS));
     }
 
-    fn send_bytes(&mut self, token: u64, fd: RawFd, bytes: (*const u8, u32), tell: bool) {
+    fn send_bytes(&mut self, token: u64, fd: RawFd, bytes: (*const u8, u32), report: bool) {
         let (bytes, length) = bytes;
         let entry = opcode::Send::new(Fd(fd), bytes, length)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
             .user_data(token);
-        let flags = if tell { Flags::empty() } else { Flags::SKIP_SUCCESS };
+        let flags = if report { Flags::empty() } else { Flags::SKIP_SUCCESS };
         self.push(&entry.flags(flags));
     }
 
@@ -233,8 +235,8 @@ impl Ring {
         self.stamped_sends = StampedSends::new(&self.payloads);
     }
 
-    /// Sends payload number `of` so many times, at most as often as it stands in a row, and has the
-    /// kernel stamp the last byte. Only a failure posts a completion.
+    /// Sends `count` copies of payload number `of`, at most as many as it has, and has the kernel
+    /// stamp the last byte. Only a failure posts a completion.
     pub fn send_stamped(&mut self, token: u64, fd: RawFd, of: u16, count: usize) {
         let entry = opcode::SendMsg::new(Fd(fd), self.stamped_sends.header(of, count))
             .flags((libc::MSG_NOSIGNAL | libc::MSG_WAITALL).cast_unsigned())
@@ -252,9 +254,9 @@ impl Ring {
     /// complete with an error under their own tokens.
     pub fn close(&mut self, fd: RawFd, pending: &[u64]) {
         let silent = Flags::SKIP_SUCCESS;
-        // A pending multishot receive holds the file: without the cancel, the close would not reach
+        // A pending multishot receive holds the file: without the cancel, the close wouldn't reach
         // the peer. The kernel finds an operation by its token in a hash table; to find those of a
-        // descriptor it walks all that are pending.
+        // descriptor it walks all pending ones.
         for token in pending {
             let cancel = opcode::AsyncCancel2::new(CancelBuilder::user_data(*token));
             self.push(&cancel.build().user_data(TOKEN_NONE).flags(silent));
@@ -299,7 +301,7 @@ impl Ring {
         }
     }
 
-    /// Submits what is queued if less than `operations` more fit.
+    /// Submits what is queued if fewer than `operations` more fit.
     #[inline]
     pub fn make_room(&mut self, operations: usize) {
         if self.submissions.capacity() - self.submissions.len() < operations {
@@ -315,13 +317,13 @@ impl Ring {
         self.enter(1, EnterFlags::GETEVENTS | EnterFlags::EXT_ARG, Some(&timeout));
     }
 
-    /// How many completions are posted.
+    /// The number of posted completions.
     #[inline]
     pub fn posted(&self) -> usize {
         self.completions.len()
     }
 
-    /// Whether completions are available: already posted, or ready for [`Ring::poll`] to post.
+    /// True if completions are available: already posted, or ready for [`Ring::poll`] to post.
     #[inline]
     pub fn has_news(&mut self) -> bool {
         self.completions.sync();
@@ -361,8 +363,8 @@ impl Ring {
         self.completions.sync();
     }
 
-    /// Submits what is queued and drops all that completes at once: at the end, when everything has
-    /// been cancelled and closed.
+    /// Submits what is queued and drops everything that completes at once: for the end, when
+    /// everything has been cancelled and closed.
     pub fn settle(&mut self) {
         for _ in 0..SETTLE_POLLS_MAX {
             self.poll();
@@ -387,13 +389,13 @@ impl Ring {
         Some(Completion { token: entry.user_data(), result, more: cqueue::more(flags), buffer })
     }
 
-    /// The bytes that a completion's buffer received.
+    /// The bytes received in a completion's buffer.
     #[inline]
     pub fn received(&self, buffer: u16, length: usize) -> &[u8] {
         &self.buffers.slice(buffer)[..length]
     }
 
-    /// What a completion of a stamped receive brought.
+    /// The data of a stamped receive's completion.
     #[inline]
     pub fn received_stamped(&self, buffer: u16, length: usize) -> Chunk<'_> {
         receive_stamps::chunk(&self.buffers.slice(buffer)[..length])
@@ -419,13 +421,13 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // A cancelled operation stays in the kernel's table until its completion is posted, and for
-        // each that is left, the cancel below walks over all of them.
+        // each one left, the cancel below walks over all of them.
         self.settle();
-        // Operations in flight may write to the buffers until they are cancelled, so they end
+        // Operations in flight may write to the buffers until they are cancelled, so they must end
         // before the memory does. A failure means that there was nothing left to cancel.
         let timeout = Timespec::new().sec(1);
         let _ = self.submitter.register_sync_cancel(Some(timeout), CancelBuilder::any());
-        // A thread may register 16 descriptors, and closing the ring gives none of them back.
+        // A thread may register 16 descriptors, and closing the ring doesn't release them.
         let _ = self.submitter.unregister_ring_fd();
         // SAFETY: the three parts borrow from the ring and are dropped before it, each once; the
         // pointer came from `Box::leak` and nothing uses it afterwards.
@@ -477,7 +479,7 @@ mod tests {
         (stream, peer)
     }
 
-    /// Takes a request in at the peer.
+    /// Reads a request at the peer.
     fn read(peer: &mut TcpStream) {
         let mut request = [0; REQUEST.len()];
         peer.read_exact(&mut request).expect("a request");
@@ -485,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_says_when_the_last_byte_of_its_request_left() {
+    fn a_stamp_shows_when_the_last_byte_of_its_request_left() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let mut ring = ring();
             let (stream, mut peer) = pair(address);
@@ -514,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_of_another_byte_is_none_of_this_request() {
+    fn a_stamp_of_another_byte_does_not_count_for_this_request() {
         let mut ring = ring();
         let (stream, mut peer) = pair("127.0.0.1:0");
         let fd = stream.as_raw_fd();
@@ -525,7 +527,7 @@ mod tests {
             (0..count).for_each(|_| read(&mut peer));
         }
         // The second send carried the second request and the third.
-        assert!(left_at(fd, last(3)).is_some(), "the first one's is passed over");
+        assert!(left_at(fd, last(3)).is_some(), "the first one's is skipped");
         assert_eq!(left_at(fd, last(1)), None, "and gone");
     }
 
@@ -535,7 +537,7 @@ mod tests {
         let (stream, mut peer) = pair("127.0.0.1:0");
         let fd = stream.as_raw_fd();
         for number in 0..1_000 {
-            // Their stamps stay in the error queue, which wakes whoever polls the socket.
+            // Their stamps stay in the error queue, which wakes a poll of the socket.
             ring.send_stamped(TOKEN_NONE, fd, 0, 1);
             if number == 5 {
                 ring.receive_stamped(7, fd);
@@ -558,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_for_a_socket_leaves_in_parts() {
+    fn bytes_written_for_a_socket_leave_in_parts() {
         let mut ring = ring();
         let (stream, mut peer) = pair("127.0.0.1:0");
         for text in [&b"made as it leaves"[..], b"and again"] {
@@ -567,7 +569,7 @@ mod tests {
             for part in [0..3, 3..out.written()] {
                 ring.send_out(7, stream.as_raw_fd(), 0, part.clone());
                 ring.wait(units::SECOND_NS);
-                let sent = ring.next_completion().expect("it is told");
+                let sent = ring.next_completion().expect("its completion");
                 assert_eq!((sent.token, usize::try_from(sent.result)), (7, Ok(part.len())));
             }
             let mut came = vec![0; text.len()];

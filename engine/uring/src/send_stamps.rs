@@ -1,16 +1,16 @@
-//! Send stamps: when the last byte of a request left the host, asked of the kernel for single
+//! Send stamps: when the last byte of a request left the host, requested from the kernel for single
 //! requests.
 //!
-//! A send that carries a control message makes the kernel put a stamp into the socket's error queue
-//! as the driver takes its last byte. On a socket that counts its bytes, the stamp identifies that
-//! byte. See the kernel's Documentation/networking/timestamping.rst.
+//! A send with a control message makes the kernel put a stamp into the socket's error queue as the
+//! driver takes its last byte. On a socket that counts its bytes, the stamp identifies that byte.
+//! See the kernel's Documentation/networking/timestamping.rst.
 //!
-//! The stamp is there when the response is, and is read then, by a system call of its own, which
-//! one request in a thousand pays for by default. The ring's command for it
+//! The stamp is there when the response is, and is read then, with a system call of its own, which
+//! by default one request in a thousand pays for. The ring's command for it
 //! (`SOCKET_URING_OP_TX_TIMESTAMP`, Linux 6.16) needs completions of 32 bytes, and the `io-uring`
-//! crate mixes no sizes: every completion would pay, and a ring of its own would cost a system call
-//! again. A stamp that waits in the error queue wakes a poll of the socket, but leaves a multishot
-//! receive armed, which a test checks.
+//! crate doesn't mix sizes: every completion would pay, and a separate ring would cost a system
+//! call again. A stamp that waits in the error queue wakes a poll of the socket, but leaves a
+//! multishot receive armed, which a test checks.
 #![expect(unsafe_code, reason = "the error queue is read by recvmsg, which has no safe form")]
 
 use std::io;
@@ -22,12 +22,12 @@ use super::option::set_option;
 use super::payload::Payload;
 use super::receive_stamps::{ReceiveStamps, StampMessage, message_header};
 
-/// Messages taken from an error queue at once: a request that is sent again is stamped again.
+/// The most messages to take from an error queue at once: a retransmitted request is stamped again.
 const READS_MAX: usize = 16;
-/// Words of a buffer for the control messages of a stamp, the sender's address included, which the
+/// Words of a buffer for the control messages of a stamp, including the sender's address, which the
 /// kernel appends.
 const CONTROL_WORDS: usize = 24;
-/// The stamp is of the moment at which the driver took the byte, not of an earlier or a later one.
+/// The stamp is of the time when the driver took the byte, not an earlier or a later one.
 const SCM_TSTAMP_SND: u32 = 0;
 
 /// Sends of each payload once, twice, and so on, each with the control message that asks for a
@@ -35,7 +35,7 @@ const SCM_TSTAMP_SND: u32 = 0;
 #[derive(Default)]
 pub(super) struct StampedSends(Vec<Box<[StampedSend]>>);
 
-/// One of them. The header points to the other two, so it stays where it is.
+/// One of them. The header points to the other two, so it must stay where it is.
 struct StampedSend {
     header: libc::msghdr,
     part: libc::iovec,
@@ -53,8 +53,8 @@ struct Asking {
 }
 
 impl StampedSends {
-    /// Sends of these payloads, as often as each stands in a row. They must stay where they are for
-    /// as long as the sends are used.
+    /// Sends of these payloads, in every number of copies. The payloads must stay where they are as
+    /// long as the sends are used.
     pub(super) fn new(payloads: &[Payload]) -> StampedSends {
         StampedSends(payloads.iter().map(StampedSends::of).collect())
     }
@@ -83,14 +83,14 @@ impl StampedSends {
         sends
     }
 
-    /// The header of the send of payload number `of`, so many times; it is valid as long as this
+    /// The header for sending `count` copies of payload number `of`; it is valid as long as this
     /// value.
     pub(super) fn header(&self, of: u16, count: usize) -> *const libc::msghdr {
         &raw const self.0[usize::from(of)][count - 1].header
     }
 }
 
-/// What stands in the control messages of a stamp: the times, then `struct sock_extended_err`.
+/// The contents of a stamp's control messages: the times, then `struct sock_extended_err`.
 #[derive(FromBytes, Immutable)]
 #[repr(C)]
 struct SendMessage {
@@ -115,11 +115,11 @@ impl SendMessage {
     }
 }
 
-/// Makes a connected socket, which hasn't sent anything yet, count its bytes, so that a stamp says
-/// which of them it is of; what it receives is stamped as before, by `receives`.
+/// Makes a connected socket that hasn't sent anything yet count its bytes, so that a stamp
+/// identifies its byte; what it receives is stamped as before, by `receives`.
 ///
 /// # Errors
-/// The kernel's error where it can't, or the socket isn't connected any more.
+/// The kernel's error if it can't, or if the socket is no longer connected.
 pub fn count_bytes(fd: RawFd, receives: ReceiveStamps) -> io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_SOFTWARE
         | libc::SOF_TIMESTAMPING_OPT_ID
@@ -142,9 +142,9 @@ pub fn send_stamped(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// When a byte of a socket left the host for the first time, ns of CLOCK_REALTIME; `None` if the
-/// kernel hasn't said. Bytes count from 0, modulo 2^32. What it says of other bytes is dropped: of
-/// earlier ones that were sent again.
+/// When a byte of a socket first left the host, ns of CLOCK_REALTIME; `None` if the kernel hasn't
+/// stamped it. Bytes count from 0, modulo 2^32. Stamps of other bytes are dropped: those of earlier
+/// ones that were retransmitted.
 pub fn left_at(fd: RawFd, byte: u32) -> Option<u64> {
     for _ in 0..READS_MAX {
         let mut control = [0_u64; CONTROL_WORDS];

@@ -1,11 +1,11 @@
-//! How large a ring's queues and its receive buffers are.
+//! The sizes of a ring's queues and of its receive buffers.
 
 use crate::buffers::BUFFERS_MAX;
 
-/// Submissions that fit before the ring must enter the kernel.
+/// The number of submissions that fit before the ring must enter the kernel.
 const SUBMISSIONS_MAX: u32 = 1_024;
 
-/// Entries of a ring's queues and of its buffers.
+/// The sizes of a ring's queues, and its number of buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingSizes {
     /// Operations that fit before the ring must enter the kernel.
@@ -17,7 +17,7 @@ pub struct RingSizes {
 }
 
 impl RingSizes {
-    /// Few connections with large bodies may need many buffers each.
+    /// A few connections with large bodies may need many buffers each.
     const BUFFERS_MIN: usize = 1_024;
     /// The kernel's largest completion queue.
     const COMPLETIONS_MAX: u32 = 65_536;

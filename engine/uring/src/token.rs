@@ -1,12 +1,12 @@
 //! The user data of a ring operation: its kind, its connection's slot and that slot's generation.
 //!
-//! The generation tells apart the sockets that a slot has had: a completion of an earlier one only
+//! The generation tells a slot's successive sockets apart: a completion of an earlier one only
 //! returns its buffer.
 
-/// Bits that tell the generations of a slot apart.
+/// The number of bits that tell the generations of a slot apart.
 pub const GENERATION_BITS: u32 = 24;
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Connects a socket.
@@ -17,10 +17,10 @@ pub enum Op {
     Send,
 }
 
-/// What an operation's user data says.
+/// A decoded token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What it does.
+    /// The operation's kind.
     pub kind: Op,
     /// The slot's generation when it began.
     pub generation: u32,
@@ -43,7 +43,7 @@ impl Token {
         kind << KIND_SHIFT | u64::from(self.generation) << SLOT_BITS | u64::from(self.slot)
     }
 
-    /// The token in user data made by [`Token::encode`].
+    /// Decodes user data made by [`Token::encode`].
     #[inline]
     pub fn decode(word: u64) -> Token {
         let kind = match word >> KIND_SHIFT {

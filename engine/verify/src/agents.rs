@@ -22,14 +22,14 @@ use super::part;
 use super::planned::{Planned, of_one_process};
 use super::sound::{self, DecodedSeries};
 
-/// How often an agent reports how far it is, seconds.
+/// How often an agent reports its progress, seconds.
 const REPORT_INTERVAL_S: f64 = 0.25;
 
-/// Distributions that every part has, first among those of [`distributions`].
+/// The number of distributions that every part has, the first of those of [`distributions`].
 const ALWAYS: usize = 7;
 
-/// A single agent's part is the whole. Several agents' parts are each what a report of that agent
-/// would be, and add up to the whole. `draws`: the arrivals of their schedules are drawn again.
+/// A single agent's part is the whole. Each of several agents' parts matches a report of that agent
+/// alone, and they add up to the whole. `draws`: redraw the arrivals of their schedules.
 pub(super) fn agents(report: &Report, decoded: &DecodedSeries, draws: bool) -> Vec<Finding> {
     let mut findings =
         vec![Finding::equal("partial", !report.agent_lost.is_empty(), report.partial)];
@@ -50,7 +50,7 @@ pub(super) fn agents(report: &Report, decoded: &DecodedSeries, draws: bool) -> V
     }
     findings.extend(samples(report));
     let stopped = report.per_agent.iter().any(|agent| agent.interrupted);
-    // Somebody may have stopped the controller when its agents had ended.
+    // The controller may have been stopped when its agents had ended.
     findings.push(Finding::new(
         "interrupted",
         if stopped { "true" } else { "true or false" },
@@ -66,7 +66,7 @@ pub(super) fn agents(report: &Report, decoded: &DecodedSeries, draws: bool) -> V
 
 /// The part that the only agent of a report must have.
 fn as_agent(report: &Report, only: &AgentPart) -> AgentPart {
-    // Where the samples were collected from several agents, the report names the folder.
+    // If the samples were collected from several agents, the report names the folder.
     let samples = report.samples.as_ref().zip(only.samples.as_ref()).map(|(all, own)| {
         let file = if all.file.is_some() { own.file.clone() } else { None };
         Samples { file, ..all.clone() }
@@ -82,7 +82,7 @@ fn as_agent(report: &Report, only: &AgentPart) -> AgentPart {
     }
 }
 
-/// Each part of the load was one agent's, be it there or lost.
+/// Each part of the load belonged to one agent, present or lost.
 fn shares(report: &Report) -> Vec<Finding> {
     let there = report.per_agent.iter().map(|agent| (&agent.name, &agent.config.share));
     let lost = report.agent_lost.iter().map(|lost| (&lost.name, &lost.share));
@@ -106,8 +106,8 @@ fn shares(report: &Report) -> Vec<Finding> {
     summed_up("the agents' shares are the load", findings)
 }
 
-/// What lost agents had reported can't be recomputed: that it isn't of after the loss, and that its
-/// figures are possible together.
+/// The last progress reports of lost agents can't be recomputed, only checked: they must predate
+/// the loss, and their figures must be possible together.
 fn reported(report: &Report) -> Vec<Finding> {
     let mut findings = Vec::new();
     for AgentLost { name, at_s, reported, .. } in &report.agent_lost {
@@ -131,7 +131,7 @@ fn reported(report: &Report) -> Vec<Finding> {
     summed_up("what lost agents had reported", findings)
 }
 
-/// Counts, rates and histograms add, means weigh by their counts.
+/// Counts, rates and histograms add up, means are weighted by their counts.
 fn sum_of_agents(report: &Report) -> Vec<Finding> {
     let parts: Vec<&Part> = report.per_agent.iter().map(|agent| &agent.part).collect();
     let merged = &report.whole;
@@ -139,7 +139,7 @@ fn sum_of_agents(report: &Report) -> Vec<Finding> {
     parts.iter().for_each(|part| counts += part.counts.clone());
     let mut findings = compare("counts.", &counts, &merged.counts);
     let ends = || report.per_agent.iter().map(|agent| agent.config.schedule_until);
-    // Windows that ended apart have rates that don't add up, and what was lost has none.
+    // Windows that ended apart have rates that don't add up, and a lost agent has none.
     if report.agent_lost.is_empty() && ends().all(|end| end == report.config.schedule_until) {
         let rates = added(parts.iter().flat_map(|part| flatten(&part.rate)));
         findings.extend(compare_values("rate.", rates, flatten(&merged.rate)));
@@ -161,7 +161,7 @@ fn sum_of_agents(report: &Report) -> Vec<Finding> {
     findings
 }
 
-/// Each step's counts and histograms add as well.
+/// Each step's counts and histograms add up as well.
 fn sum_of_steps(parts: &[&Part], merged: &Part) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, merged) in merged.parts.iter().enumerate() {
@@ -203,8 +203,8 @@ fn plus(one: &Value, other: &Value) -> Option<Value> {
     }
 }
 
-/// The parts' distributions as one. Its intervals are those of `merged`: they come from a series
-/// that the parts don't show.
+/// The parts' distributions added up. Its intervals are those of `merged`: they come from a series
+/// that the parts don't contain.
 fn sum<'a>(
     parts: impl Iterator<Item = &'a DistributionPart>,
     merged: &DistributionPart,
@@ -212,7 +212,7 @@ fn sum<'a>(
     let mut whole = Distribution::new();
     let mut sum = 0.0;
     for part in parts {
-        // One that can't be read has a finding of its own.
+        // An unreadable one has a finding of its own.
         if let Ok(part) = of_document(part) {
             whole.merge(&part);
         }
@@ -227,10 +227,10 @@ fn sum<'a>(
 }
 
 /// The intervals of an agent's corrected latencies. They come from the pieces of its run, which
-/// only its samples show; without these, it shows whether they are no narrower than its ranks make
+/// only its samples show; without these, the check is that they are no narrower than its ranks make
 /// them.
 fn intervals(agent: &AgentPart) -> Vec<Finding> {
-    // A histogram that can't be read has a finding of its own.
+    // An unreadable histogram has a finding of its own.
     let Ok(corrected) = of_document(&agent.part.corrected) else { return Vec::new() };
     let by_ranks = Percentiles::independent(&corrected);
     let found = &agent.part.corrected.percentiles;
@@ -261,8 +261,8 @@ fn intervals(agent: &AgentPart) -> Vec<Finding> {
     findings
 }
 
-/// The agents' digests add up to the whole's, and if no part is missing, to that of the schedule as
-/// one process would offer it.
+/// The agents' digests add up to the whole's and, if no part is missing, to that of the schedule on
+/// a single process.
 fn schedules(report: &Report) -> Vec<Finding> {
     let config = &report.config;
     if config.schedule_digest.is_none() {
@@ -271,7 +271,7 @@ fn schedules(report: &Report) -> Vec<Finding> {
     let mut sum = Digest::default();
     for AgentPart { config, .. } in &report.per_agent {
         let digits = config.schedule_digest.as_deref().unwrap_or_default();
-        // One that can't be read makes the sum differ.
+        // An unreadable one makes the sum differ.
         let value = u128::from_str_radix(digits, 16).unwrap_or(0);
         sum.merge(Digest::from_value(value, config.schedule_arrivals.unwrap_or(0)));
     }
@@ -308,7 +308,7 @@ fn samples(report: &Report) -> Vec<Finding> {
     findings
 }
 
-/// An agent's part, as far as a report of that agent alone would be checked.
+/// Checks an agent's part like a report of that agent alone, as far as possible.
 fn one(report: &Report, agent: &AgentPart, decoded: &DecodedSeries, draws: bool) -> Vec<Finding> {
     let view = report.of_agent(agent);
     let mut findings = vec![sound::plan(&view), sound::cores(&view)];

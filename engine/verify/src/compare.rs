@@ -9,12 +9,12 @@ use stats::distribution::{INTERVAL_DIGITS, SIGNIFICANT_DIGITS, histogram_of_text
 
 use super::finding::Finding;
 
-/// A finding for each value that either document has, named by its path after `prefix`.
+/// A finding for each value in either document, named by its path after `prefix`.
 pub fn compare<T: Serialize>(prefix: &str, expected: &T, found: &T) -> Vec<Finding> {
     compare_values(prefix, flatten(expected), flatten(found))
 }
 
-/// The same of documents taken apart.
+/// The same for documents that have been flattened.
 pub(super) fn compare_values(
     prefix: &str,
     expected: Vec<(String, Value)>,
@@ -33,7 +33,7 @@ pub(super) fn compare_values(
 }
 
 fn one(prefix: &str, path: &str, expected: Option<Value>, found: Option<Value>) -> Finding {
-    // A document that is one value, such as an absent one, has no path.
+    // A document that is a single value, such as an absent one, has no path.
     let what = format!("{prefix}{path}").trim_end_matches('.').to_owned();
     let text = |leaf: &Option<Value>| leaf.as_ref().map_or("nothing".to_owned(), value_text);
     let (expected_text, found_text) = (text(&expected), text(&found));
@@ -45,7 +45,7 @@ fn one(prefix: &str, path: &str, expected: Option<Value>, found: Option<Value>) 
         (Some(Value::String(expected)), Some(Value::String(found)))
             if path.ends_with("histogram") =>
         {
-            // Which bytes the compression makes of a histogram is its own affair.
+            // The compressed bytes of a histogram may differ.
             let same = expected == found
                 || [SIGNIFICANT_DIGITS, INTERVAL_DIGITS].into_iter().any(|digits| {
                     match (histogram_of_text(expected, digits), histogram_of_text(found, digits)) {

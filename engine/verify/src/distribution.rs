@@ -22,7 +22,7 @@ pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, Unsound> 
     Ok(histogram)
 }
 
-/// The distribution that a document describes.
+/// The distribution described by a document.
 pub(super) fn of_document(document: &DistributionPart) -> Result<Distribution, Unsound> {
     Ok(document.of_histogram(decode(&document.histogram, SIGNIFICANT_DIGITS)?))
 }
@@ -48,7 +48,7 @@ pub(super) fn distributions(part: &Part) -> Vec<(&'static str, &DistributionPart
     all
 }
 
-/// A distribution's numbers against its histogram, of which `laid_out` makes the document's form.
+/// Checks a distribution's numbers against its histogram; `laid_out` makes the document's form.
 pub(super) fn distribution(
     name: &str,
     document: &DistributionPart,
@@ -59,7 +59,7 @@ pub(super) fn distribution(
         Ok(whole) => whole,
         Err(error) => return vec![Finding::new(name_of("histogram"), "readable", error, false)],
     };
-    // These are exact, and no histogram is: the buckets only say between which values they are.
+    // These are exact, and no histogram is: its buckets only show which values they are between.
     let mut findings = match (document.min, document.mean, document.max) {
         (Some(min), Some(mean), Some(max)) => extremes(name, document, &whole, (min, mean, max)),
         _ => vec![Finding::equal(name_of("count without values"), 0, document.count)],
@@ -70,7 +70,7 @@ pub(super) fn distribution(
     findings
 }
 
-/// Minimum, mean and maximum against the buckets that they must lie in.
+/// Minimum, mean and maximum against the buckets that must contain them.
 fn extremes(
     name: &str,
     document: &DistributionPart,

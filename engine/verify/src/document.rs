@@ -22,23 +22,22 @@ use super::part::{littles_law, part, per_second, requests, samples, taken, until
 use super::planned::Planned;
 use super::sound::{DecodedSeries, sound};
 
-/// Arrivals of a schedule that are drawn again before a report is used: a fraction of a second.
+/// The most arrivals of a schedule to redraw before a report is used: a fraction of a second.
 const DRAWN_MAX: u64 = 1_000_000;
 
 /// Checks everything in a report that follows from the rest of it. The whole run's checks are
-/// listed one by one; those of its parts and intervals as one finding each, beside what is wrong in
-/// them.
+/// listed one by one; those of its parts and intervals as one finding each, plus the failures.
 pub fn report_alone(report: &Report) -> Vec<Finding> {
     checked(report, true)
 }
 
-/// The same of a report that is about to be used for something else, which mustn't wait long: the
-/// arrivals of a long schedule aren't drawn again.
+/// The same for a report that is about to be used for something else, which mustn't wait long: the
+/// arrivals of a long schedule aren't redrawn.
 pub fn report_in_brief(report: &Report) -> Vec<Finding> {
     checked(report, report.config.schedule_arrivals.is_none_or(|count| count <= DRAWN_MAX))
 }
 
-/// Checks a report, and its schedule if that is to be drawn again.
+/// Checks a report; `draws`: redraw its schedule.
 fn checked(report: &Report, draws: bool) -> Vec<Finding> {
     let (mut findings, decoded) = sound(report);
     let Some(decoded) = decoded else { return findings };
@@ -64,14 +63,14 @@ fn checked(report: &Report, draws: bool) -> Vec<Finding> {
     findings
 }
 
-/// The digest of the corrected latencies is that of their histogram.
+/// The digest of the corrected latencies matches their histogram.
 fn corrected_digest(report: &Report) -> Finding {
     let expected = of_document(&report.whole.corrected).map(|whole| whole.digest());
     let expected = expected.unwrap_or_else(|problem| problem.to_string());
     Finding::equal("corrected_digest", expected, report.corrected_digest.clone())
 }
 
-/// The schedule that the plan means, against what the run took of it, and in which intervals.
+/// The plan's schedule compared with what the run took of it, and its arrivals by interval.
 fn schedule(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
     if !until(report).ok {
         return Vec::new();
@@ -161,9 +160,9 @@ fn interval(
     findings
 }
 
-/// The objectives, judged again.
+/// Judges the objectives again.
 fn slo(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
-    // A histogram that can't be read has its own finding.
+    // An unreadable histogram has its own finding.
     let Ok(corrected) = of_document(&report.whole.corrected) else { return Vec::new() };
     let (part, pieces) = (&report.whole, &decoded.latencies);
     let figures = Figures { part, corrected: &corrected, pieces, series: &report.series };
@@ -171,8 +170,8 @@ fn slo(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
     compare("slo.", &expected, &report.slo)
 }
 
-/// What a profile says follows from its samples, and its frames can be those of one profile. How
-/// much time the process used, and where its samples fell, is the profiler's word.
+/// A profile's figures follow from its samples, and its frames fit one profile. How much time the
+/// process used, and where its samples fell, can't be recomputed.
 fn profile(report: &Report) -> Vec<Finding> {
     let Some(profile) = &report.profile else { return Vec::new() };
     let expected = profile.again(report.whole.rate.answered);
@@ -192,8 +191,8 @@ fn profile(report: &Report) -> Vec<Finding> {
     summed_up("profile", findings)
 }
 
-/// A calibration is of the machine, the version and the cores of the run, and what follows from its
-/// figures for the run is computed. The figures themselves are the calibration's word.
+/// A calibration matches the run's machine, version and cores, and the comparison with the run is
+/// recomputed. The calibration's own figures can't be.
 fn calibration(report: &Report) -> Vec<Finding> {
     let Some(found) = &report.calibration else { return Vec::new() };
     let mut calibrated = found.calibrated.clone();
@@ -205,7 +204,7 @@ fn calibration(report: &Report) -> Vec<Finding> {
     summed_up("calibration", findings)
 }
 
-/// The verdict is what these numbers lead to, to the last word.
+/// The verdict follows from these numbers, to the last word.
 fn verdict(report: &Report) -> Vec<Finding> {
     let expected = judge(report);
     let text = |verdict: &Verdict| {

@@ -1,4 +1,4 @@
-//! What a check finds, and when two numbers count as equal.
+//! The result of a check, and when two numbers count as equal.
 
 use std::fmt::Display;
 
@@ -7,11 +7,11 @@ use std::fmt::Display;
 pub struct Finding {
     /// What was checked.
     pub what: String,
-    /// What it must be, computed here.
+    /// The value that it must have, computed here.
     pub expected: String,
-    /// What it is.
+    /// The value that it has.
     pub found: String,
-    /// Whether these agree.
+    /// True if they agree.
     pub ok: bool,
 }
 
@@ -26,7 +26,7 @@ impl Finding {
         Finding { what: what.into(), expected: expected.to_string(), found: found.to_string(), ok }
     }
 
-    /// Two values that must be equal.
+    /// Compares two values that must be equal.
     pub fn equal<T: PartialEq + Display>(
         what: impl Into<String>,
         expected: T,
@@ -36,12 +36,12 @@ impl Finding {
         Finding::new(what, expected, found, ok)
     }
 
-    /// Numbers that agree up to the rounding of a sum in another order.
+    /// Compares numbers that may differ by the rounding of a sum in another order.
     pub fn close(what: impl Into<String>, expected: f64, found: f64) -> Finding {
         Finding::new(what, expected, found, is_close(expected, found))
     }
 
-    /// A number with a bound.
+    /// Checks a number against its upper bound.
     pub fn at_most<T: PartialOrd + Display>(what: impl Into<String>, most: T, found: T) -> Finding {
         let ok = found <= most;
         Finding::new(what, format!("at most {most}"), found, ok)

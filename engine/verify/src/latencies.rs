@@ -21,7 +21,7 @@ pub struct Latencies {
 /// Reads the latencies of a report.
 ///
 /// # Errors
-/// What is wrong with a report that no run wrote.
+/// The problem of a report that no run wrote.
 pub fn latencies(report: &Report) -> Result<Latencies, Finding> {
     let (findings, decoded) = sound(report);
     let Some(DecodedSeries { latencies: pieces, .. }) = decoded else {

@@ -1,24 +1,25 @@
 //! Verifies a report: against itself, and against the raw samples of its run.
 //!
-//! Whatever can be recomputed is: percentiles, intervals and stationarity from its histograms, sums
-//! from their parts, the schedule, the test of its times and the step of each request from the
-//! plan, the verdict from all of it; and with samples, everything that a shard derives from the
-//! stamps of its requests, by the same code. The result is compared with the report value by value,
-//! so a number that a report gains is checked without being named here. Errors in that code itself
-//! show up in the quantiles, which are also computed from the sorted values.
+//! Everything that can be recomputed is: percentiles, intervals and stationarity from its
+//! histograms, sums from their parts, the schedule, the test of its times and the step of each
+//! request from the plan, the verdict from all of it; and with samples, everything that a shard
+//! derives from the stamps of its requests, by the same code. The result is compared with the
+//! report value by value, so a number added to the report is checked without being named here.
+//! Errors in that code itself show up in the quantiles, which are also computed from the sorted
+//! values.
 //!
-//! The report of several agents is taken apart as it was merged, and its schedule is computed
+//! A report of several agents is taken apart the way it was merged, and its schedule is computed
 //! twice: dealt to the agents, and as one process would offer it.
 //!
 //! A check is a [`Finding`]; the caller shows them. A document that was tampered with, or never
 //! came from a run, yields findings; it never makes the program fail. Before a report is used for
-//! something else, [`report_in_brief`] checks the same, but doesn't draw a schedule of over a
-//! million arrivals again, which would take seconds.
+//! something else, [`report_in_brief`] makes the same checks, but doesn't redraw a schedule of over
+//! a million arrivals, which would take seconds.
 //!
-//! [`UNCHECKED`] names what neither a report nor its samples can show. Without samples these are
-//! not checked either: how many requests ended how in one interval, beyond the sums; which requests
-//! were sent, or answered, before the end of the window; how the sends were distributed; and by how
-//! much an agent's intervals are wider than the ranks of its latencies make them.
+//! [`UNCHECKED`] lists what neither a report nor its samples can show. Without samples, these
+//! aren't checked either: the number of each outcome in one interval, beyond the sums; which
+//! requests were sent, or answered, before the end of the window; how the sends were distributed;
+//! and by how much an agent's intervals are wider than the ranks of its latencies make them.
 
 mod agents;
 mod compare;
@@ -44,8 +45,8 @@ pub use latencies::{Latencies, latencies};
 pub use merge_proof::{MergeProof, MergeRow, merge_proof};
 pub use replay::with_samples;
 
-/// What samples can't tell, so the generator's word is all there is: only sums, and agreement with
-/// the rest, are checked.
+/// What samples can't show: it rests on the generator alone, and only sums and agreement with the
+/// rest are checked.
 pub const UNCHECKED: &str = "the environment and the address; the figures of the generator and the \
     machine; connections, users, connect times and the errors of idle connections; which arrivals \
     waited; the load before the window; how many requests were in flight; agents' names, clocks and \

@@ -1,5 +1,5 @@
-//! The proof that merging histograms is right: the percentiles of all agents' requests pooled,
-//! those of the merged histogram, and what the mean of the agents' percentiles makes of them.
+//! The proof that merging histograms is right: percentiles of all agents' pooled requests, of the
+//! merged histogram, and the mean of the agents' percentiles, compared.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use stats::percentiles::PERCENTILES;
 
 use super::replay::sorted;
 
-/// Corrected percentiles of several agents, found in three ways.
+/// Corrected percentiles of several agents, computed in three ways.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MergeProof {
-    /// Agents.
+    /// The number of agents.
     pub agents: usize,
-    /// Requests of all of them that have a latency.
+    /// The number of all agents' requests with a latency.
     pub requests: u64,
     /// p50, p99 and p99.9.
     pub rows: Vec<MergeRow>,
@@ -26,22 +26,22 @@ pub struct MergeProof {
 pub struct MergeRow {
     /// Its name, such as `p99`.
     pub label: &'static str,
-    /// That of all agents' requests pooled, exact.
+    /// The exact percentile of all agents' pooled requests.
     pub pooled: f64,
-    /// That of the merged histogram; `None` below the number of values that it takes.
+    /// That of the merged histogram; `None` if there are too few values.
     pub merged: Option<f64>,
-    /// The mean of the agents' own; `None` where one has too few values to know its own.
+    /// The mean of the agents' own percentiles; `None` if one has too few values.
     pub mean: Option<f64>,
 }
 
 impl MergeRow {
-    /// How far a figure is from the pooled one, as a share of it.
+    /// The relative deviation of a figure from the pooled one.
     pub fn off(&self, figure: f64) -> f64 {
         if self.pooled == 0.0 { 0.0 } else { figure / self.pooled - 1.0 }
     }
 }
 
-/// Pools the samples of all agents of a report, one file for each; `None` if there is one agent,
+/// Pools the samples of all agents of a report, one file each; `None` if there is only one agent,
 /// or no request with a latency.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! Checks what a report has of its run and of each agent's part alike: sums, distributions against
-//! counts, what was taken of the schedule, Little's law, samples.
+//! Checks that apply to the run and to each agent's part alike: sums, distributions against counts,
+//! the arrivals taken from the schedule, Little's law, samples.
 
 use hdrhistogram::Histogram;
 use load::requests::is_cut_short;
@@ -20,13 +20,13 @@ use super::planned::Planned;
 use super::steps::{by_schedule, parts};
 use super::sums::outcomes;
 
-/// Little's law: what follows from its two sides.
+/// Little's law: everything that follows from its two sides.
 pub(super) fn littles_law(report: &Report) -> Vec<Finding> {
     let law = &report.littles_law;
     let mut findings = Vec::new();
     let mut expected = LittlesLaw::new(law.in_flight_mean, law.expected, law.at_target_mean);
     if let Some(users) = report.unpaced_users() {
-        // Each user's request is ready, or in flight, or neither.
+        // Each user's request is ready, in flight, or neither.
         let most = (users as f64 - law.in_flight_mean).max(0.0);
         let queued = law.queued_mean.unwrap_or(0.0);
         let ok = 0.0 <= queued && (queued <= most || is_close(queued, most));
@@ -43,7 +43,7 @@ pub(super) fn littles_law(report: &Report) -> Vec<Finding> {
     findings
 }
 
-/// Values that a distribution must have; `None` where the counts don't say.
+/// The number of values that a distribution must have; `None` if the counts don't determine it.
 fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
     match name {
         "naive" => Some(counts.sent.saturating_sub(counts.failed)),
@@ -51,14 +51,14 @@ fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
         "pacer_lateness" | "connection_wait" => Some(counts.sent),
         "connect_time" | "tls.handshake_time" => Some(counts.connects_in_window),
         "send_path" => Some(counts.sends_stamped),
-        // With the program's stamps, those of a few are a control.
+        // With the program's stamps, those of a few connections are a control.
         "receive_lateness" if plan.stamps() == StampSource::User => None,
         "receive_lateness" => Some(counts.stamped_by_kernel),
         _ => Some(counts.answered.saturating_sub(counts.unexpected_status)),
     }
 }
 
-/// A part against itself; with the pieces of its series, its intervals as well.
+/// A part against itself; with the pieces of its series, including its intervals.
 pub(super) fn part(
     report: &Report,
     part: &Part,
@@ -91,7 +91,7 @@ pub(super) fn part(
     let of_shards = report.generator.shards.iter().map(|shard| shard.stamps_clamped);
     let of_shards = of_shards.fold(0_u64, u64::saturating_add);
     findings.push(Finding::equal("stamps_clamped", of_shards, part.counts.stamps_clamped));
-    // Agents may sample as their kernels let them, and each is checked.
+    // Agents may sample as their kernels allow, and each is checked.
     if !report.is_joint() {
         findings.push(sampled(report, part));
     }
@@ -101,7 +101,7 @@ pub(super) fn part(
         for (Quantile { label, q, .. }, at) in share.parts() {
             let name = format!("client_share at {label}");
             findings.push(compared(&name, part.corrected.quantile_us(q), Some(at.corrected)));
-            // How many requests met a connection that was added isn't told otherwise.
+            // The number of requests that met an added connection isn't in the report.
             let room = if part.counts.pool_grew == 0 { 0.0 } else { at.corrected - at.added };
             let fits = (0.0..=room + 1e-9).contains(&at.opening);
             let (most, opening) = (format!("at most {room}"), at.opening.to_string());
@@ -122,7 +122,7 @@ pub(super) fn part(
     findings
 }
 
-/// What TLS did, against the plan and the connections.
+/// TLS counts against the plan and the connections.
 fn tls(plan: &Plan, part: &Part) -> Vec<Finding> {
     let spoken = |is: bool| if is { "spoken" } else { "not spoken" };
     let mut findings =
@@ -183,9 +183,9 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
     findings
 }
 
-/// The sample of the sends: of the requests that each shard sent one in so many, the last of those
-/// that left together. The shards counted them from setup on, and requests that were in flight as
-/// the window began needn't follow each other.
+/// The sampled sends: one in N of the requests sent by each shard, the last of those that left
+/// together. The shards counted them from setup on, and requests in flight when the window began
+/// needn't be consecutive.
 fn sampled(report: &Report, part: &Part) -> Finding {
     let Counts { sent, unconnected, sends_sampled: found, .. } = part.counts;
     let plan = &report.config.plan;
@@ -201,7 +201,7 @@ fn sampled(report: &Report, part: &Part) -> Finding {
     Finding::new("sends_sampled", format!("{least} to {most}"), found, ok)
 }
 
-/// A count over the length of the window.
+/// A count per second of the window.
 pub(super) fn per_second(report: &Report, count: u64) -> f64 {
     let until_ns = seconds_to_ns(report.config.schedule_until);
     match until_ns.saturating_sub(report.config.plan.warmup.0) {
@@ -210,7 +210,7 @@ pub(super) fn per_second(report: &Report, count: u64) -> f64 {
     }
 }
 
-/// Rates are counts over the window; answers before its end can't be more than all.
+/// Rates are counts over the window; there can't be more answers before its end than in all.
 fn rates(report: &Report, part: &Part) -> Vec<Finding> {
     let Part { counts, rate, .. } = part;
     let expected = Rates {
@@ -231,7 +231,7 @@ fn rates(report: &Report, part: &Part) -> Vec<Finding> {
     findings
 }
 
-/// Requests per second that these agents were to offer, and those that were lost.
+/// The planned requests per second of these agents, including lost ones.
 pub(super) fn target(report: &Report) -> Option<f64> {
     let there = report.per_agent.iter().map(|agent| &agent.config.share);
     let lost = report.agent_lost.iter().map(|lost| &lost.share);
@@ -254,7 +254,8 @@ pub(super) fn until(report: &Report) -> Finding {
     )
 }
 
-/// A window that ended after so many requests had them, unless something else ended it before.
+/// A window that ended after a number of requests had exactly these, unless something else ended it
+/// before.
 pub(super) fn requests(report: &Report) -> Option<Finding> {
     let plan = &report.config.plan;
     let requests = plan.requests?;
@@ -271,7 +272,7 @@ pub(super) fn requests(report: &Report) -> Option<Finding> {
     })
 }
 
-/// What was taken of the schedule, and its proof.
+/// The arrivals taken from the schedule, and their proof.
 pub(super) fn taken(report: &Report, planned: Option<&Planned>) -> Vec<Finding> {
     let config = &report.config;
     let mut findings = compare(
@@ -294,8 +295,8 @@ pub(super) fn taken(report: &Report, planned: Option<&Planned>) -> Vec<Finding> 
     findings
 }
 
-/// The proof of the arrivals: all that follows from the plan, and what the figures of the sends
-/// make of it.
+/// The proof of the arrivals: everything that follows from the plan, and from the figures of the
+/// sends.
 fn arrivals(report: &Report, planned: Option<&Planned>) -> Vec<Finding> {
     let bounds = &report.config.plan.thresholds;
     let found = report.arrivals.as_ref();
@@ -309,7 +310,7 @@ fn arrivals(report: &Report, planned: Option<&Planned>) -> Vec<Finding> {
     findings
 }
 
-/// What became of the raw samples, against the plan and the counts.
+/// The raw samples against the plan and the counts.
 pub(super) fn samples(report: &Report) -> Vec<Finding> {
     let reported = |some: bool| if some { "reported" } else { "none" };
     let asked = report.config.plan.raw.is_some();
@@ -325,7 +326,7 @@ pub(super) fn samples(report: &Report) -> Vec<Finding> {
             ),
             Finding::equal("samples.file", samples.error.is_none(), samples.file.is_some()),
         ]);
-        // Of several agents, one may have a file and another none.
+        // With several agents, one may have a file and another none.
         if !report.is_joint() {
             findings.push(Finding::new(
                 "samples.written",

@@ -1,5 +1,5 @@
 //! Recomputes the plan's arrivals: their digests, their counts per interval, the test of their
-//! times, and the proof of a run that sent them.
+//! times, and the proof for a run that sent them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,25 +21,25 @@ use super::rescaled::Rescaled;
 use super::sound::DecodedSeries;
 use super::steps_taken::StepsTaken;
 
-/// The arrivals of an open plan that a report's agents were to offer, each until its end.
+/// The planned arrivals of a report's agents, each until its end.
 pub(super) struct Planned {
     /// All of them.
     pub(super) whole: Digest,
     /// Those of the window.
     pub(super) window: Digest,
-    /// Which step each of those takes.
+    /// The step of each of those.
     pub(super) steps: StepsTaken,
-    /// How many are due in each interval of the window.
+    /// The number due in each interval of the window.
     pub(super) per_interval: Vec<u64>,
     /// The test of their times.
     pub(super) rescaled: Vec<Finding>,
-    /// The proof of a run in which nothing was sent.
+    /// The proof for a run that sent nothing.
     pub(super) proof: ArrivalProof,
 }
 
 impl Planned {
     /// The arrivals of a sound report's agents, counted in its intervals; `None` without a
-    /// schedule. Of more than the report has it is enough to know that there are more.
+    /// schedule. Counting stops once there are more than the report has.
     pub(super) fn new(report: &Report, decoded: &DecodedSeries) -> Option<Planned> {
         let plan = &report.config.plan;
         let offer = offer(&report.config.plan, &report.whole, &report.per_agent)?;
@@ -78,9 +78,9 @@ impl Planned {
         Some(Planned { whole, window, steps, per_interval, rescaled, proof })
     }
 
-    /// The proof of a run that sent these arrivals as `found` says: the figures of how the sends
-    /// were distributed, and of when those requests were due, are taken from it; all else, and what
-    /// follows from them, is computed.
+    /// The proof for a run that sent these arrivals: the dispersion of the sends, and of the same
+    /// requests' due times, is taken from `found`; everything else, and what follows from it, is
+    /// computed.
     pub(super) fn proof_with_sends_of(
         &self,
         found: &ArrivalProof,
@@ -95,7 +95,7 @@ impl Planned {
     }
 }
 
-/// All arrivals of these schedules, in the order in which they are due.
+/// All arrivals of these schedules, in order of their due times.
 fn in_order(mut schedules: Vec<Schedule>) -> impl Iterator<Item = Arrival> {
     let key = |arrival: Arrival, at| Reverse((arrival.due_ns, arrival.number, at));
     let firsts = schedules.iter_mut().enumerate();
@@ -112,8 +112,7 @@ fn in_order(mut schedules: Vec<Schedule>) -> impl Iterator<Item = Arrival> {
     })
 }
 
-/// The digest of the schedule that a single process would offer, until the plan's end; `None`
-/// without a schedule.
+/// The digest of the schedule on a single process, until the plan's end; `None` without a schedule.
 pub(super) fn of_one_process(report: &Report) -> Option<Digest> {
     let plan = &report.config.plan;
     let curve = offer(&report.config.plan, &report.whole, &report.per_agent)?.curve;

@@ -3,8 +3,8 @@
 //!
 //! The records go through a recorder as they did in the shards, and its figures are compared with
 //! the report value by value. The files are read as streams: once for that, then once for each
-//! distribution, whose values are sorted in memory, 8 bytes a request, for quantiles that don't
-//! depend on a histogram; so are the intended times, to be tested in order.
+//! distribution, whose values are sorted in memory, 8 bytes per request, for quantiles that don't
+//! depend on a histogram; the intended times are sorted too, to be tested in order.
 
 use std::path::Path;
 
@@ -31,8 +31,7 @@ use super::sound::{DecodedSeries, sound};
 use super::steps_taken::StepsTaken;
 use super::unsound::Unsound;
 
-/// How far a percentile of the report may be from the exact one: 1 %, or one bucket of its
-/// histogram.
+/// How far a reported percentile may be from the exact one: 1 %, or one bucket of its histogram.
 const QUANTILE_TOLERANCE: f64 = 0.01;
 
 /// Checks a report against the samples of its run, one file for each agent. A file that is damaged,
@@ -95,7 +94,7 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
     findings
 }
 
-/// An agent's part against its own samples, as those of a report of that agent alone.
+/// An agent's part against its own samples, like a report of that agent alone.
 fn alone(report: &Report, agent: &AgentPart, file: &Path, decoded: &DecodedSeries) -> Vec<Finding> {
     let view = Report { series: report.series.clone(), ..report.of_agent(agent) };
     let mut replay = Replay::new(&view);
@@ -105,7 +104,7 @@ fn alone(report: &Report, agent: &AgentPart, file: &Path, decoded: &DecodedSerie
     let mut findings = replay.littles_law();
     findings.extend(replay.rescaled());
     findings.extend(compare("arrivals.", &replay.arrivals(), &agent.arrivals));
-    // Its intervals rest on its seconds: those of the run, unless it stalled at the run's end.
+    // Its intervals depend on its number of seconds: the run's, unless it stalled at the run's end.
     let of_its_own = part_against(replay.window_figures().part, &agent.part);
     let of_the_run = part_against(replay.figures(decoded).part, &agent.part);
     let is_right = of_its_own.iter().all(|finding| finding.ok);
@@ -113,7 +112,7 @@ fn alone(report: &Report, agent: &AgentPart, file: &Path, decoded: &DecodedSerie
     findings
 }
 
-/// Whether a file is of this run's plan, and of this agent's part of it.
+/// Checks that a file belongs to this run's plan, and to this agent's part of it.
 fn belonging(
     report: &Report,
     agent: &AgentPart,
@@ -142,7 +141,7 @@ fn belonging(
     ]
 }
 
-/// What the shards of a file took from their schedules.
+/// The arrivals that the shards of a file took from their schedules.
 fn taken(end: &End) -> Digest {
     let mut taken = Digest::default();
     for shard in &end.shards {
@@ -151,7 +150,7 @@ fn taken(end: &End) -> Digest {
     taken
 }
 
-/// What the samples of all files add up to.
+/// The sum of the samples of all files.
 struct Replay<'a> {
     report: &'a Report,
     plan: &'a Plan,
@@ -240,11 +239,10 @@ impl<'a> Replay<'a> {
         ]
     }
 
-    /// Little's law: what was in flight before the window and reached into it is in no sample.
+    /// Little's law: requests from before the window that reached into it are in no sample.
     fn littles_law(&self) -> Vec<Finding> {
         if self.report.interrupted {
-            // The shards stop within a yield of each other, and the longest view is that of the
-            // whole.
+            // The shards stop within a yield of each other, and the longest window is the whole's.
             return Vec::new();
         }
         let law = &self.report.littles_law;
@@ -287,8 +285,8 @@ impl<'a> Replay<'a> {
 
     /// The recorder's figures.
     fn figures(mut self, decoded: &DecodedSeries) -> WindowFigures {
-        // What was in flight is not in the samples. It is taken from the report, the last first,
-        // which brings the intervals to the report's length.
+        // The number in flight isn't in the samples. It is taken from the report, starting with the
+        // last, which brings the intervals to the report's length.
         for (at, interval) in self.report.series.intervals.iter().enumerate().rev() {
             self.recorder.series.in_flight(at as u64 * decoded.interval_ns, interval.in_flight);
         }
@@ -311,7 +309,7 @@ fn against(figures: WindowFigures, report: &Report) -> Vec<Finding> {
     findings
 }
 
-/// Compares a part with that of the samples. What samples don't tell is filled in from the report.
+/// Compares a part with that of the samples. What samples don't show is filled in from the report.
 fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
     let counts = Counts {
         sends_sampled: whole.counts.sends_sampled,
@@ -335,7 +333,7 @@ fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
         warmup: whole.counts.warmup.clone(),
         ..part.counts
     };
-    // What the warm-up left over is in no sample.
+    // The warm-up's backlog is in no sample.
     let rate = Rates { sent: whole.rate.sent, answered: whole.rate.answered, ..part.rate };
     let (send_path, connect_time) = (whole.send_path.clone(), whole.connect_time.clone());
     let mut part = Part { counts, rate, send_path, connect_time, tls: whole.tls.clone(), ..part };
@@ -353,13 +351,13 @@ fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
     compare("samples: ", &part, whole)
 }
 
-/// Gives the values that a sample adds to one of the report's distributions.
+/// Yields the values that a sample adds to one of the report's distributions.
 pub(super) type Measure = fn(&Sample, &Plan, &mut dyn FnMut(u64));
 
 /// A distribution of the report that samples can rebuild.
 type Measurement<'a> = (&'static str, &'a DistributionPart, Measure);
 
-/// What the samples say of each.
+/// The measurement of each.
 fn measured(whole: &Part) -> Vec<Measurement<'_>> {
     let mut all: Vec<Measurement<'_>> = vec![
         ("naive", &whole.naive, |sample, _, each| sample.naive_ns().into_iter().for_each(each)),
@@ -407,7 +405,7 @@ pub(super) fn sorted(
     Ok(values)
 }
 
-/// The percentiles that the report states against the exact ones.
+/// The reported percentiles against the exact ones.
 fn quantiles(name: &str, document: &DistributionPart, values: &[u64]) -> Vec<Finding> {
     let histogram = Distribution::new();
     let bucket_ns = |value_ns: u64| histogram.histogram().equivalent_range(value_ns);
@@ -422,7 +420,7 @@ fn quantiles(name: &str, document: &DistributionPart, values: &[u64]) -> Vec<Fin
         let at = usize::try_from(rank(q, values.len() as u64) - 1).expect("a rank is an index");
         let exact_ns = values[at];
         let found_ns = us_to_ns(found);
-        // Beyond the histogram's range the report states its end, a lower bound.
+        // Beyond the histogram's range the report states the end of the range, a lower bound.
         let expected_ns = exact_ns.min(VALUE_MAX_NS);
         let off = found_ns.abs_diff(expected_ns);
         let ok =

@@ -1,6 +1,6 @@
-//! Tests intended times by time rescaling, for any curve: on a clock that goes on by one with each
-//! arrival expected, Poisson arrivals are a process of rate 1, and constant ones come when it shows
-//! a whole number.
+//! Tests intended times by time rescaling, for any curve: on a clock that advances by one per
+//! expected arrival, Poisson arrivals are a process of rate 1, and constant ones come at whole
+//! numbers.
 //!
 //! The times are a function of plan and seed, so a sound schedule must practically never fail.
 //! Poisson arrivals are tested in stretches of a million, each figure against a bound that one
@@ -16,14 +16,14 @@ use plan::Arrivals;
 use stats::arrival_proof::Offer;
 use stats::unit_process::UnitProcess;
 
-/// Arrivals that a stretch has on average.
+/// Expected arrivals in a stretch.
 const STRETCH: f64 = 1e6;
-/// Arrivals on average below which a stretch, the last one, isn't tested.
+/// Expected arrivals below which a stretch, always the last one, isn't tested.
 const STRETCH_MIN: f64 = 100.0;
-/// Constant arrivals are due in whole ns; the rest is for the rounding of this number.
+/// Constant arrivals are due in whole ns; the excess is for the rounding of this number.
 const ROUNDING_NS: f64 = 1.01;
 
-/// The test of what was offered, of arrivals that come in order.
+/// The test of an offer, whose arrivals come in order.
 pub(super) struct Rescaled {
     test: Test,
     until_ns: u64,
@@ -38,23 +38,23 @@ struct Constant {
     curve: Curve,
     /// The number of the last arrival.
     last: Option<f64>,
-    /// Arrivals that aren't due when a whole number is expected, or one that had come before.
+    /// The number of arrivals that aren't due at a whole number, or at one that has come before.
     off: u64,
 }
 
 struct Stretches {
     rescaling: Rescaling,
-    /// How much of the whole is offered.
+    /// The share of the whole that is offered.
     fraction: f64,
-    /// Where the present stretch begins, on the rescaled clock, and its arrivals.
+    /// The start of the current stretch, on the rescaled clock, and its arrivals.
     start: f64,
     times: Vec<f64>,
-    /// The worst figures of the stretches that have ended.
+    /// The worst figures of the completed stretches.
     worst: Option<UnitProcess>,
 }
 
 impl Rescaled {
-    /// Of arrivals from `from_ns` on, until the offer's end.
+    /// A test of arrivals from `from_ns` until the offer's end.
     pub(super) fn new(offer: &Offer, from_ns: u64) -> Rescaled {
         let curve = offer.curve.clone();
         let test = match offer.arrivals {
@@ -69,7 +69,7 @@ impl Rescaled {
         Rescaled { test, until_ns: offer.until_ns }
     }
 
-    /// The next arrival.
+    /// Adds the next arrival.
     pub(super) fn add(&mut self, due_ns: u64) {
         if self.until_ns <= due_ns {
             return;
@@ -80,7 +80,7 @@ impl Rescaled {
         }
     }
 
-    /// What was found, named after `what`; nothing of too few arrivals to tell.
+    /// The findings, named after `what`; none if there are too few arrivals.
     pub(super) fn findings(self, what: &str) -> Vec<Finding> {
         match self.test {
             Test::Constant(Constant { off, .. }) => {
@@ -103,7 +103,7 @@ impl Rescaled {
 impl Constant {
     fn add(&mut self, due_ns: u64) {
         let expected = self.curve.expected(0, due_ns);
-        // Doubles know so much of a long schedule.
+        // The precision of doubles over a long schedule.
         let rounding = (expected * 1e-14).max(1e-6);
         let number = (expected - rounding).ceil();
         let per_ns = self.curve.expected(due_ns, due_ns + 1);
@@ -118,7 +118,7 @@ impl Constant {
 impl Stretches {
     fn add(&mut self, due_ns: u64) {
         let time = self.rescaling.arrival(due_ns) * self.fraction;
-        // Where none came for longer than a stretch, one long stretch has too few.
+        // If none came for longer than a stretch, one long stretch has too few.
         let passed = ((time - self.start) / STRETCH).floor();
         if 1.0 <= passed {
             self.close(self.start + passed * STRETCH);
@@ -151,7 +151,7 @@ mod tests {
     use load::share::Share;
     use units::{Nanos, Rate, SECOND_NS};
 
-    /// Up, level, down, a pause, and a jump; 22,500 arrivals and 5,000 a second from then on.
+    /// Up, level, down, a pause, and a jump; 22,500 arrivals, then 5,000 a second.
     fn five_segments() -> Curve {
         let rate = |text: &str| text.parse().expect("a rate");
         let segment = |from: Rate, to: Rate, ms: u64| Segment {
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// What the test fails of an offer's arrivals, each changed so, from this moment on.
+    /// The failed checks of an offer's arrivals, each changed by `change`, from this time on.
     fn failed(
         offer: &Offer,
         share: Share,
@@ -225,7 +225,7 @@ mod tests {
         // In the second of three, a second's arrivals come a second late.
         let moved = |due_ns: u64| due_ns + if due_ns / SECOND_NS == 4 { SECOND_NS } else { 0 };
         assert_ne!(failed(&offer, Share::whole(), 0, moved), []);
-        // Of the first two, nothing is there.
+        // The first two stretches are empty.
         assert_ne!(
             failed(&Offer { from_ns: 0, ..offer }, Share::whole(), 0, |due_ns| {
                 due_ns.max(7 * SECOND_NS)

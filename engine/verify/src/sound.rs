@@ -26,8 +26,8 @@ pub(super) struct DecodedSeries {
     pub(super) latencies: Pieces<Histogram<u64>>,
 }
 
-/// What must hold before any number of the report is used, and the decoded series if all of it
-/// holds.
+/// Checks what must hold before any number of the report is used; returns the decoded series if all
+/// of it holds.
 pub(super) fn sound(report: &Report) -> (Vec<Finding>, Option<DecodedSeries>) {
     let mut findings = vec![Finding::equal("schema", SCHEMA, report.schema)];
     findings.push(version(report));
@@ -46,7 +46,7 @@ pub(super) fn sound(report: &Report) -> (Vec<Finding>, Option<DecodedSeries>) {
 }
 
 fn numbers(report: &Report) -> Vec<Finding> {
-    // The plan has bounds of its own, and the environment is not computed with.
+    // The plan has bounds of its own, and the environment isn't used in computations.
     let own = |path: &str| {
         let of_agent = path.strip_prefix("per_agent.").and_then(|rest| rest.split_once('.'));
         let path = of_agent.map_or(path, |(_, path)| path);
@@ -61,11 +61,11 @@ fn numbers(report: &Report) -> Vec<Finding> {
     flatten(report).into_iter().filter(|(path, _)| own(path)).filter_map(check).collect()
 }
 
-/// The plan is complete, and one that would be run as it is.
+/// The plan is complete, and could be run as it is.
 pub(super) fn plan(report: &Report) -> Finding {
     let plan = &report.config.plan;
     let completed = match plan.cores.as_ref().map(CoreList::as_slice) {
-        // The cores are the agents', and which they are changes nothing else.
+        // The cores are the agents', and don't affect anything else here.
         None if report.is_joint() => plan
             .clone()
             .complete(&[0])
@@ -82,14 +82,14 @@ pub(super) fn plan(report: &Report) -> Finding {
     Finding::equal("plan", "complete".to_owned(), found)
 }
 
-/// The arrivals are of the version that is computed here.
+/// The arrivals have the version that is computed here.
 fn version(report: &Report) -> Finding {
     let text = |version: Option<u32>| version.map_or("none".to_owned(), |it| it.to_string());
     let expected = schedule_version(&report.config.plan);
     Finding::equal("schedule_version", text(expected), text(report.config.schedule_version))
 }
 
-/// One shard on each of the plan's cores; of several agents, each has its own.
+/// One shard on each of the plan's cores; with several agents, each has its own.
 pub(super) fn cores(report: &Report) -> Finding {
     let shards: Vec<usize> = report.generator.shards.iter().map(|shard| shard.core).collect();
     if report.is_joint() {
@@ -107,13 +107,13 @@ pub(super) fn cores(report: &Report) -> Finding {
 fn decoded(report: &Report) -> Result<DecodedSeries, Unsound> {
     let series = &report.series;
     let interval_ns = seconds_to_ns(series.interval_s);
-    // A user without a pace may be a little late for the window's end, for which the last interval
-    // may just have no room.
+    // An unpaced user may run slightly past the window's end, for which the last interval may just
+    // lack room.
     let plan = &report.config.plan;
     let first_ns = interval_ns_of(plan.duration.0);
     let is_length = match plan.ends_by_count() {
         false => [first_ns, 2 * first_ns].contains(&interval_ns),
-        // It doubled as the run went on: as often as its last event asked for.
+        // It doubled as the run went on: as often as its last event required.
         true => {
             let until_ns = seconds_to_ns(report.config.schedule_until).min(plan.end_ns());
             let longest_ns = 2 * interval_ns_of(until_ns.saturating_sub(plan.warmup.0));

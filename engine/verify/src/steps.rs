@@ -13,7 +13,7 @@ use super::finding::{Finding, summed_up};
 use super::planned::Planned;
 use super::sums::outcomes;
 
-/// The parts of a whole, whose requests depend on each other or not.
+/// Checks the parts of a whole; `dependent`: whether the latencies depend on each other.
 pub(super) fn parts(plan: &Plan, whole: &Part, dependent: Option<bool>) -> Vec<Finding> {
     let several = RecorderConfig::of_plan(plan).parts();
     let mut findings = vec![Finding::equal("parts", several, whole.parts.len())];
@@ -37,7 +37,7 @@ pub(super) fn parts(plan: &Plan, whole: &Part, dependent: Option<bool>) -> Vec<F
     findings
 }
 
-/// Each part had the requests that the plan's mix and its stages give it.
+/// Each part had the requests that the plan's mix and stages give it.
 pub(super) fn by_schedule(whole: &Part, planned: &Planned) -> Vec<Finding> {
     if whole.parts.is_empty() {
         return Vec::new();

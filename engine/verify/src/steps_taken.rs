@@ -1,5 +1,5 @@
-//! Which step each of many requests took: how many there are of each part, a step in a stage, and a
-//! digest of which request took which step.
+//! The steps of many requests: the number in each part, a step in a stage, and a digest of which
+//! request took which step.
 
 use load::schedule::{Digest, mix};
 use plan::Plan;
@@ -14,19 +14,19 @@ pub(super) struct StepsTaken {
 }
 
 impl StepsTaken {
-    /// None yet of a plan's.
+    /// Empty, for a plan's parts.
     pub(super) fn new(plan: &Plan) -> StepsTaken {
         let (config, digest) = (RecorderConfig::of_plan(plan), Digest::default());
         StepsTaken { counts: vec![0; config.parts().max(1)], config, digest }
     }
 
-    /// Adds a request that was due then and took this step.
+    /// Adds a request that was due at this time and took this step.
     pub(super) fn add(&mut self, due_ns: u64, step: u16) {
         self.counts[self.config.part(step, due_ns)] += 1;
         self.digest.add(due_ns ^ mix(u64::from(step)));
     }
 
-    /// How many requests of this part there are, in the order of the plan's parts.
+    /// The number of requests in this part, in the order of the plan's parts.
     pub(super) fn count(&self, part: usize) -> u64 {
         self.counts.get(part).copied().unwrap_or(0)
     }

@@ -1,12 +1,11 @@
-//! How requests ended: the counts of the whole, of an agent and of a step alike against each other.
+//! Checks the outcome counts of the whole, of an agent and of a step against each other.
 
 use plan::Plan;
 use record::counts::Counts;
 
 use super::finding::Finding;
 
-/// Every request was sent or not, every one that was sent ended, and each total is the sum of what
-/// it is counted by.
+/// Every request was sent or not, every sent one ended, and each total is the sum of its breakdown.
 pub(super) fn outcomes(counts: &Counts, plan: &Plan) -> Vec<Finding> {
     let Counts { intended, sent, unsent, answered, timed_out, failed, abandoned, .. } = *counts;
     vec![

@@ -1,10 +1,10 @@
-//! Why a report or its samples can't be computed again.
+//! Why a report or its samples can't be recomputed.
 
 use report::HistogramError;
 use samples::ReadError;
 use thiserror::Error;
 
-/// Why a report or its samples can't be computed again.
+/// Why a report or its samples can't be recomputed.
 #[derive(Debug, Error)]
 pub(super) enum Unsound {
     /// A text that isn't a histogram.

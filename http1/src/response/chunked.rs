@@ -43,10 +43,10 @@ impl Chunks {
         Chunks { state: ChunkState::FirstDigit, remaining: 0, line_length: 0 }
     }
 
-    /// Takes bytes from the front of `bytes` and adds the length of their data to `body_bytes`.
+    /// Consumes bytes from the front of `bytes` and adds the length of their data to `body_bytes`.
     ///
-    /// Returns how many bytes were taken and whether the last chunk's line is complete; until then
-    /// all bytes are taken.
+    /// Returns how many bytes were consumed and whether the last chunk's line is complete; until
+    /// then all bytes are consumed.
     pub(crate) fn take(
         &mut self,
         bytes: &[u8],
@@ -75,7 +75,7 @@ impl Chunks {
         Ok((at, false))
     }
 
-    /// Takes one byte outside the data; true when it ended the line of the last chunk.
+    /// Consumes one byte outside the data; returns true if it ended the line of the last chunk.
     fn step(&mut self, byte: u8) -> Result<bool, Violation> {
         self.line_length += 1;
         if CHUNK_LINE_MAX < self.line_length {
@@ -113,7 +113,7 @@ impl Chunks {
                 *self = Chunks::new();
                 return Ok(false);
             }
-            // A single LF may end a start line and a field (RFC 9112, section 2.2), not a chunk
+            // A single LF may end a start line and a field (RFC 9112, section 2.2), but not a chunk
             // line.
             ChunkState::LineFeed
             | ChunkState::DataReturn
@@ -125,7 +125,7 @@ impl Chunks {
         Ok(false)
     }
 
-    /// Takes one digit of a size.
+    /// Consumes one digit of a size.
     fn digit(&mut self, byte: u8) -> Result<ChunkState, Violation> {
         let digit = char::from(byte).to_digit(16).ok_or(Violation::ChunkSize)?;
         self.remaining =

@@ -19,14 +19,14 @@ pub(crate) enum Framing {
     UntilClose,
 }
 
-/// What a head says about its response.
+/// A parsed response head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The status code, three digits from 100 up.
     pub(crate) status: u16,
     /// How the body ends.
     pub(crate) framing: Framing,
-    /// Whether the connection may carry another response after this one.
+    /// True if the connection may carry another response after this one.
     pub(crate) keep_alive: bool,
 }
 
@@ -82,7 +82,7 @@ fn interpret(
     let mut codings = Codings::default();
     let mut close = false;
     let mut keep_alive = false;
-    // Section 6.3, rule 1: these end at the blank line, whatever their fields say.
+    // Section 6.3, rule 1: these end at the blank line, whatever their fields.
     let bodyless = head_request || status / 100 == 1 || status == 204 || status == 304;
     for field in fields {
         // Comparing the length first is cheaper than comparing three names.
@@ -112,13 +112,13 @@ fn interpret(
         None if codings.chunked_last => Framing::Chunked,
         None => Framing::UntilClose,
     };
-    // Section 6.1: HTTP/1.0 has no Transfer-Encoding, so the framing after it cannot be trusted.
+    // Section 6.1: HTTP/1.0 has no Transfer-Encoding, so the framing after it can't be trusted.
     let persists = if http_1_1 { true } else { keep_alive && !codings.present };
     let keep_alive = persists && !close && framing != Framing::UntilClose;
     Ok(Head { status, framing, keep_alive })
 }
 
-/// Reads one Content-Length field, which must agree with those before it.
+/// Reads one Content-Length field, which must agree with earlier ones.
 ///
 /// A list of identical values counts once (RFC 9112, section 6.3, rule 5). Identical means the same
 /// digits: `030` and `30` come from two senders that disagree about the message.
@@ -159,10 +159,10 @@ impl Codings {
     }
 }
 
-/// Whether a coding is one of the registered compressions (RFC 9112, section 7.2).
+/// True for a registered compression coding (RFC 9112, section 7.2).
 ///
-/// They do not change where a body ends, and the body is counted as transferred, so no decoder is
-/// needed.
+/// Compression doesn't change where a body ends, and the body is counted as transferred, so no
+/// decoder is needed.
 fn is_compression(coding: &[u8]) -> bool {
     ["gzip", "x-gzip", "deflate", "compress", "x-compress"]
         .iter()

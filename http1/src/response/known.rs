@@ -1,12 +1,12 @@
-//! The head that was parsed last: most responses of a target begin with the same bytes.
+//! The head parsed last: most responses of a target begin with the same bytes.
 
 use super::head::{Framing, Head};
 
-/// The longest head that is kept, bytes.
+/// The longest head to keep, bytes.
 const KEPT_MAX: usize = 1_024;
 
-/// The last complete head and what it says. Parsers may share one, whatever their connections: what
-/// a head says depends on its bytes and on the request's method alone.
+/// The last complete head, with its meaning. Parsers of different connections may share one: the
+/// meaning depends only on the head's bytes and the request's method.
 #[derive(Debug)]
 pub struct KnownHead {
     bytes: Vec<u8>,
@@ -25,7 +25,7 @@ impl Default for KnownHead {
 }
 
 impl KnownHead {
-    /// What the head at the front of `bytes` says, and its length, if it is the one kept.
+    /// The meaning of the head at the front of `bytes`, and its length, if it is the one kept.
     #[inline]
     pub(super) fn begins(&self, bytes: &[u8], head_request: bool) -> Option<(Head, usize)> {
         let length = self.bytes.len();

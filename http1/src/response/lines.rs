@@ -1,8 +1,8 @@
 //! Syntax check of split heads and trailers, byte by byte, by the rules of the head parser.
 //!
-//! A head that arrives in pieces is parsed once it is complete. Without this check its peer could
+//! A head that arrives in pieces is parsed once it is complete. Without this check, a peer could
 //! break a rule, keep the connection open and seem slow, and the error would depend on how TCP
-//! split the bytes. Meaning (lengths, codings, persistence) is not checked here.
+//! split the bytes. Meaning (lengths, codings, persistence) isn't checked here.
 
 use super::head::FIELDS_MAX;
 use super::violation::Violation;
@@ -11,7 +11,7 @@ use crate::syntax::is_token_byte;
 /// Length of the fixed-format start of a head: `HTTP/1.1 200`.
 const START_LENGTH: u8 = 12;
 
-// The count of fields reaches one more than the limit.
+// The number of fields reaches one more than the limit.
 const _: () = assert!(FIELDS_MAX < u8::MAX as usize);
 
 /// What the next byte belongs to.
@@ -25,7 +25,7 @@ enum LineState {
     Reason,
     /// The LF of the status line.
     StatusFeed,
-    /// The first byte of a line that does not continue a field.
+    /// The first byte of a line that doesn't continue a field.
     LineStart,
     /// A field's name.
     Name,
@@ -43,7 +43,7 @@ enum LineState {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lines {
     state: LineState,
-    /// Complete fields.
+    /// The number of complete fields.
     fields: u8,
 }
 
@@ -58,7 +58,8 @@ impl Lines {
         Lines { state: LineState::LineStart, fields: 0 }
     }
 
-    /// Takes bytes up to the end of the blank line; returns the number taken once it is found.
+    /// Consumes bytes up to the end of the blank line; returns the number consumed once it is
+    /// found.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Option<usize>, Violation> {
         for (at, &byte) in bytes.iter().enumerate() {
             if self.step(byte)? {
@@ -68,7 +69,7 @@ impl Lines {
         Ok(None)
     }
 
-    /// Takes one byte; true when it ended the blank line.
+    /// Consumes one byte; returns true if it ended the blank line.
     fn step(&mut self, byte: u8) -> Result<bool, Violation> {
         if matches!(self.state, LineState::FieldEnd) && !matches!(byte, b' ' | b'\t') {
             self.fields += 1;
@@ -112,10 +113,10 @@ impl Lines {
     }
 }
 
-/// Refuses bytes that cannot begin an HTTP/1 status line (RFC 9112, section 4), including codes
+/// Refuses bytes that can't begin an HTTP/1 status line (RFC 9112, section 4), including codes
 /// below 100 (RFC 9110, section 15).
 ///
-/// So a peer that speaks another protocol is detected by its first bytes, not by a timeout.
+/// So a peer with another protocol is detected by its first bytes, not by a timeout.
 pub(crate) fn check_start(bytes: &[u8]) -> Result<(), Violation> {
     bytes.iter().zip(0..START_LENGTH).try_for_each(|(&byte, place)| check_start_byte(place, byte))
 }
@@ -132,8 +133,8 @@ fn check_start_byte(place: u8, byte: u8) -> Result<(), Violation> {
     if fits { Ok(()) } else { Err(violation) }
 }
 
-/// Whether a byte may stand in a reason phrase or field value: blanks, visible characters and bytes
-/// beyond ASCII.
+/// True for a byte of a reason phrase or field value: blanks, visible characters and bytes beyond
+/// ASCII.
 fn is_text(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }

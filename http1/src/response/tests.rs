@@ -138,7 +138,7 @@ fn each_response_answers_a_request_of_its_own_method() {
             let Ok(Progress::Done(response)) = progress else { panic!("{progress:?}") };
             assert_eq!(response.consumed, stream.len(), "HEAD: {head_request}");
         }
-        // In two pieces, of which only the last completes the head.
+        // In two pieces; only the second completes the head.
         let (first, last) = stream.split_at(20);
         assert_eq!(parser.feed(head_request, first), Ok(Progress::NeedMore));
         let progress = parser.feed(head_request, last);

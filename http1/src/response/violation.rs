@@ -1,9 +1,9 @@
-//! Protocol errors in responses: a closed list, each with the rule that is broken.
+//! Protocol errors in responses: a closed list, each with the broken rule.
 
 /// Declares [`Violation`], its list and its names from the same rows.
 macro_rules! violations {
     ($($(#[$doc:meta])* $violation:ident = $code:literal,)*) => {
-        /// A broken rule or an exceeded limit. After one the connection cannot be used any more.
+        /// A broken rule or an exceeded limit. The connection can't be used after one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Violation {
             $($(#[$doc])* $violation,)*
@@ -24,9 +24,9 @@ macro_rules! violations {
 }
 
 violations! {
-    /// The first bytes are not `HTTP/` (RFC 9112, section 4).
+    /// The first bytes aren't `HTTP/` (RFC 9112, section 4).
     NotHttp = "not_http",
-    /// The version is not `1.` and a digit (RFC 9112, section 2.3).
+    /// The version isn't `1.` and a digit (RFC 9112, section 2.3).
     Version = "version",
     /// The status line has no three-digit code from 100 up, or a control character (RFC 9112,
     /// section 4).
@@ -42,14 +42,14 @@ violations! {
     HeadTooLarge = "head_too_large",
     /// There are more header or trailer fields than the parser's limit (RFC 9110, section 5.4).
     TooManyFields = "too_many_fields",
-    /// The Content-Length is not a decimal number that fits 64 bits (RFC 9112, section 6.3, rule
+    /// The Content-Length isn't a decimal number that fits 64 bits (RFC 9112, section 6.3, rule
     /// 5).
     ContentLength = "content_length",
     /// Several Content-Length values differ (RFC 9112, section 6.3, rule 5).
     ContentLengthsDiffer = "content_lengths_differ",
     /// Transfer-Encoding and Content-Length are both present (RFC 9112, section 6.3, rule 3).
     TwoFramings = "two_framings",
-    /// A transfer coding that is not registered, or parameters on one (RFC 9112, sections 6.1 and
+    /// A transfer coding that isn't registered, or parameters on one (RFC 9112, sections 6.1 and
     /// 7).
     TransferCoding = "transfer_coding",
     /// The chunked coding is applied more than once (RFC 9112, section 6.1).
@@ -58,15 +58,15 @@ violations! {
     Upgrade = "upgrade",
     /// More interim (1xx) responses than the parser's limit (RFC 9110, section 15.2).
     TooManyInterim = "too_many_interim",
-    /// A chunk size is not a hexadecimal number (RFC 9112, section 7.1).
+    /// A chunk size isn't a hexadecimal number (RFC 9112, section 7.1).
     ChunkSize = "chunk_size",
-    /// A chunk size, or the sum of them, does not fit 64 bits (RFC 9112, section 7.1).
+    /// A chunk size, or the sum of them, doesn't fit 64 bits (RFC 9112, section 7.1).
     ChunkSizeOverflow = "chunk_size_overflow",
     /// A chunk extension contains a control character (RFC 9112, section 7.1.1).
     ChunkExtension = "chunk_extension",
     /// A chunk line is longer than the parser's limit (RFC 9112, section 7.1.1).
     ChunkLineTooLong = "chunk_line_too_long",
-    /// A chunk line does not end in CR LF, or a chunk's data is not followed by it (RFC 9112,
+    /// A chunk line doesn't end in CR LF, or a chunk's data isn't followed by it (RFC 9112,
     /// section 7.1).
     ChunkEnd = "chunk_end",
     /// A trailer field is malformed (RFC 9112, section 7.1.2).

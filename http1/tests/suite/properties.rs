@@ -60,7 +60,7 @@ const BODIES: [&str; 16] = [
     "",
 ];
 
-/// The stream of valid and broken responses that the choices determine.
+/// The stream of valid and broken responses determined by the choices.
 fn responses(choices: &[u8]) -> Vec<u8> {
     let mut choices = choices.iter().copied().map(usize::from);
     let mut stream = String::new();
@@ -151,8 +151,8 @@ proptest! {
     }
 }
 
-/// Runs the fuzz harness on a fixed series of pseudo-random streams, and checks that they reach all
-/// of the parser: streams that all fail at their first bytes would prove nothing.
+/// Runs the fuzz harness on a fixed series of pseudo-random streams, and checks that they reach
+/// every part of the parser: streams that all fail at their first bytes would prove nothing.
 #[test]
 fn the_fuzz_harness_reaches_everything() {
     // Marsaglia's xorshift64.

@@ -1,4 +1,4 @@
-//! Rendered requests, and what is refused.
+//! Rendered requests, and refused ones.
 
 use http1::request::{Request, RequestError, RequestSpec};
 
@@ -77,7 +77,7 @@ fn keeps_the_users_headers_in_order() {
 }
 
 #[test]
-fn says_whether_it_closes_and_whether_it_is_head() {
+fn reports_whether_it_closes_and_whether_it_is_head() {
     let kept = Request::render(&GET).expect("a good request");
     assert!(!kept.closes() && !kept.is_head());
 

@@ -13,7 +13,7 @@ fn check_method(head_request: bool, stream: &[u8], expected: &str) {
         let (left, right) = stream.split_at(cut);
         let split = transcript(head_request, [left, right].into_iter());
         assert_eq!(split, expected, "cut at {cut}: {shown:?}");
-        // What is known of the left part must not depend on its own split.
+        // The transcript of the left part mustn't depend on its own split.
         let known = transcript(head_request, std::iter::once(left));
         assert_eq!(transcript(head_request, left.chunks(1)), known, "up to {cut}: {shown:?}");
     }
@@ -167,7 +167,7 @@ fn transfer_codings_are_known_or_refused() {
 }
 
 #[test]
-fn the_close_ends_what_has_no_length() {
+fn the_close_ends_a_body_without_a_length() {
     check("HTTP/1.1 200 OK\r\n\r\n", "by close 200 0");
     check("HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", "by close 200 19");
     check("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\nabc", "by close 200 3");
@@ -175,7 +175,7 @@ fn the_close_ends_what_has_no_length() {
 }
 
 #[test]
-fn connections_persist_as_they_say() {
+fn connections_persist_as_announced() {
     let with = |version: &str, lines: &str| {
         format!("HTTP/{version} 200 OK\r\n{lines}Content-Length: 0\r\n\r\n")
     };
@@ -219,7 +219,7 @@ fn pipelined_responses_follow_each_other() {
 }
 
 #[test]
-fn interim_responses_are_passed_over() {
+fn interim_responses_are_skipped() {
     let last = ok("Content-Length: 1\r\n", "x");
     check(format!("HTTP/1.1 100 Continue\r\n\r\n{last}"), "200 keep 1 @64; idle");
     let noisy = "HTTP/1.1 103 x\r\nContent-Length: 7\r\nTransfer-Encoding: what\r\n\
@@ -395,7 +395,7 @@ fn limits_are_refused() {
     let line = |bytes: usize| chunked(&format!("1;{}\r\nx\r\n0\r\n\r\n", "a".repeat(bytes - 4)));
     let trailer = |bytes: usize| chunked(&format!("0\r\nA: {}\r\n\r\n", "a".repeat(bytes - 7)));
     let trailers = |count: usize| chunked(&format!("0\r\n{}\r\n", "A: b\r\n".repeat(count)));
-    // A field is complete only when the next byte does not fold it.
+    // A field is complete only when the next byte doesn't fold it.
     let beyond = fields(129);
     let end = beyond.len() - 2;
     for (stream, expected) in [
@@ -412,7 +412,7 @@ fn limits_are_refused() {
         (trailers(128), "200 keep 0 @820; idle"),
         (trailers(129), "too_many_fields"),
     ] {
-        // Every split of these would take minutes; the cuts that matter lie at the end.
+        // Every split of these would take minutes; the cuts that matter are at the end.
         assert_eq!(transcript(false, std::iter::once(stream.as_bytes())), expected);
         assert_eq!(transcript(false, stream.as_bytes().chunks(1)), expected);
         for cut in stream.len() - 40..stream.len() {

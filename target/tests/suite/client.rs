@@ -34,7 +34,7 @@ pub(crate) struct Client {
     socket: TcpStream,
 }
 
-/// What a client reads and writes.
+/// A client's byte stream.
 trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
@@ -46,7 +46,7 @@ pub(crate) fn socket(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Response {
     /// The status line and the fields.
@@ -63,7 +63,7 @@ impl Client {
         Client { stream: BufReader::new(Box::new(stream)), socket }
     }
 
-    /// The same through TLS; `tls` has yet to begin.
+    /// The same through TLS; `tls` hasn't begun its handshake.
     pub(crate) fn connect_tls(address: SocketAddr, tls: ClientConnection) -> Client {
         let socket = socket(address);
         let stream = StreamOwned::new(tls, socket.try_clone().expect("a descriptor"));
@@ -83,7 +83,7 @@ impl Client {
         Response { head: head.head, body }
     }
 
-    /// Reads one response that has no body, whatever its length says.
+    /// Reads one response without a body, whatever its length.
     pub(crate) fn receive_head(&mut self) -> Response {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {

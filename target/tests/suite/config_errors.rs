@@ -58,7 +58,7 @@ fn contradictions_are_refused() {
 }
 
 #[test]
-fn a_core_that_is_not_allowed_is_named() {
+fn a_disallowed_core_is_named() {
     check(TargetConfig { cores: vec![100_000], ..config() }, &["--cores 100000", "taskset"]);
 }
 
@@ -76,7 +76,7 @@ fn an_address_in_use_is_named() {
 }
 
 #[test]
-fn a_ledger_that_cannot_be_written_is_found_before_the_run() {
+fn an_unwritable_ledger_is_reported_before_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let ledger = Some(folder.path().join("missing").join("ledger.json"));
     check(TargetConfig { ledger, ..config() }, &["--ledger", "missing/ledger.json", "a folder"]);

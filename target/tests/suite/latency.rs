@@ -149,7 +149,7 @@ fn the_first_requests_of_the_process_are_cold() {
     let cold = Cold { requests: 3, latency: Duration::from_millis(30) };
     let base_latency = Duration::from_millis(2);
     let target = start(TargetConfig { base_latency, cold: Some(cold), ..config() });
-    // They are the process's, not those of each connection.
+    // The first of the process, not of each connection.
     let mut clients: Vec<Client> = (0..2).map(|_| Client::connect(target.local_addr())).collect();
     for k in 0..3 {
         let (sent_ns, received_ns) = timed(&mut clients[k % 2]);

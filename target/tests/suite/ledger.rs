@@ -63,7 +63,7 @@ fn http_api_and_file_give_the_same_ledger() {
     assert_eq!((served.connections.accepted, served.connections.open), (2, 2));
     assert_eq!(served.address, target.local_addr());
     assert_eq!(served.config.seed, 42);
-    assert_eq!(served.config.cores.len(), 1, "the ledger names the core that is really used");
+    assert_eq!(served.config.cores.len(), 1, "the ledger names the core actually used");
 
     let called = target.ledger().expect("a ledger");
     assert_eq!((called.held.clone(), called.received), (served.held, 10));
@@ -98,7 +98,7 @@ fn a_link_keeps_pointing_and_the_file_behind_it_is_replaced() {
     assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 2);
 }
 
-/// Goes through a link, so that a broken target replaces the link and not the device.
+/// Goes through a link, so that a faulty target would replace the link and not the device.
 #[test]
 fn a_device_stays_a_device() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -117,9 +117,10 @@ fn the_reader_of_a_pipe_gets_the_ledger_and_then_the_end() {
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
     let mut config = config();
     config.ledger = Some(pipe.clone());
-    let refused = target::start(config).map(drop).expect_err("nobody reads").to_string();
-    assert!(refused.contains("nobody reads this pipe"), "{refused}");
-    // Opened without waiting for its writer; it holds a ledger, and its writer has gone when read.
+    let refused = target::start(config).map(drop).expect_err("a pipe without a reader").to_string();
+    assert!(refused.contains("this pipe has no reader"), "{refused}");
+    // Opened without waiting for its writer; it holds a ledger, and the writer is gone when it is
+    // read.
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).expect("a flag");
     let reader = fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(&pipe);
     let ledger = stopped_with(&pipe);
@@ -156,7 +157,7 @@ fn the_json_names_times_in_ns_and_quantiles_in_us() {
 }
 
 #[test]
-fn a_peer_that_goes_away_is_not_answered() {
+fn a_peer_that_disconnects_is_not_answered() {
     // Long enough for a slow machine to close the connection first; the target notices only when it
     // sends the response.
     let target = start(TargetConfig { base_latency: Duration::from_secs(2), ..config() });
@@ -170,7 +171,7 @@ fn a_peer_that_goes_away_is_not_answered() {
 }
 
 #[test]
-fn what_is_held_at_the_stop_stays_unanswered_and_the_port_is_free() {
+fn requests_held_at_the_stop_stay_unanswered_and_the_port_is_free() {
     let held = TargetConfig { base_latency: Duration::from_secs(600), ..config() };
     let target = start(held.clone());
     let address = target.local_addr();
@@ -179,7 +180,7 @@ fn what_is_held_at_the_stop_stays_unanswered_and_the_port_is_free() {
         client.send(GET);
     }
     ledger_when(&target, |ledger| ledger.in_flight == 3);
-    // Clients that wait for a ledger must not delay the stop: one behind a held request, one alone.
+    // Clients waiting for a ledger mustn't delay the stop: one behind a held request, one alone.
     clients[0].send("GET /__ledger HTTP/1.1\r\nHost: a\r\n\r\n");
     ledger_when(&target, |ledger| ledger.ledger_requests == 1);
     let mut asks = Client::connect(address);
@@ -210,7 +211,7 @@ fn several_cores_give_one_ledger() {
             client.get();
         }
     }
-    // The request is served by one core, its ledger covers both.
+    // One core serves the request, but the ledger covers both.
     let served = over_http(&target);
     assert_closes(&served);
     assert_eq!((served.received, served.connections.accepted), (200, 41));

@@ -1,4 +1,4 @@
-//! HTTP/1.1 as a client sees it: framing, persistence, order, rejected requests.
+//! HTTP/1.1 as seen by a client: framing, persistence, order, rejected requests.
 
 use crate::client::{Client, GET, config, start};
 

@@ -1,4 +1,4 @@
-//! The target through TLS: what it is without, and its certificate.
+//! The target through TLS: its behaviour stays the same, and its certificate is valid.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use target::{Handshakes, Ledger, Target, TargetConfig};
 use crate::client::{Client, GET, config, now_ns, socket, start};
 use crate::ledger::{assert_closes, ledger_when};
 
-/// A target that speaks TLS, and the certificate that it has written.
+/// A TLS target, and the certificate that it has written.
 fn start_tls(config: TargetConfig) -> (Target, CertificateDer<'static>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ca.pem");
@@ -23,7 +23,7 @@ fn start_tls(config: TargetConfig) -> (Target, CertificateDer<'static>) {
     (target, CertificateDer::from_pem_file(path).expect("a certificate"))
 }
 
-/// A client that trusts this certificate and speaks this version.
+/// A client that trusts this certificate and uses this version.
 fn trusting(
     root: &CertificateDer<'static>,
     version: &'static SupportedProtocolVersion,
@@ -39,14 +39,14 @@ fn trusting(
     Arc::new(config)
 }
 
-/// A connection that has yet to begin, to a server of this name.
+/// A client session for a server of this name, before its handshake.
 fn tls(config: &Arc<ClientConfig>, name: &'static str) -> ClientConnection {
     let name = name.try_into().expect("a name");
     ClientConnection::new(Arc::clone(config), name).expect("a connection")
 }
 
 fn handshakes(ledger: &Ledger) -> Handshakes {
-    ledger.connections.handshakes.expect("a target that speaks TLS")
+    ledger.connections.handshakes.expect("a TLS target")
 }
 
 #[test]
@@ -61,14 +61,14 @@ fn both_versions_are_served_under_each_name_and_sessions_are_resumed() {
             }
             client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
             assert_eq!(client.receive().status(), "200");
-            // The end is told: without it, reading it would be an error.
+            // The end is announced: otherwise reading it would be an error.
             client.assert_closed();
         }
         let ledger = target.stop().expect("a ledger");
         assert_closes(&ledger);
         assert_eq!((ledger.answered, ledger.config.tls), (33, true));
         let expected = Handshakes { full: 2, resumed: 1, failed: 0 };
-        assert_eq!(handshakes(&ledger), expected, "{version:?}: a session is of one name");
+        assert_eq!(handshakes(&ledger), expected, "{version:?}: a session belongs to one name");
     }
 }
 
@@ -82,7 +82,7 @@ fn http_1_is_agreed_on() {
 }
 
 #[test]
-fn holds_and_long_bodies_are_what_they_are_without_tls() {
+fn holds_and_long_bodies_are_the_same_as_without_tls() {
     let hold = Duration::from_millis(20);
     let body_size = 3 << 20;
     let (target, root) = start_tls(TargetConfig { base_latency: hold, body_size, ..config() });
@@ -107,7 +107,7 @@ fn holds_and_long_bodies_are_what_they_are_without_tls() {
 }
 
 #[test]
-fn a_peer_that_goes_away_is_not_answered_through_tls() {
+fn a_peer_that_disconnects_is_not_answered_through_tls() {
     let (target, root) =
         start_tls(TargetConfig { base_latency: Duration::from_secs(2), ..config() });
     let mut client =
@@ -121,7 +121,7 @@ fn a_peer_that_goes_away_is_not_answered_through_tls() {
 }
 
 #[test]
-fn a_client_that_does_not_trust_it_and_one_without_tls_fail_and_are_counted() {
+fn untrusting_and_plain_clients_fail_and_are_counted() {
     let (target, _) = start_tls(config());
     let (other, root) = start_tls(config());
     other.stop().expect("a ledger");
@@ -141,7 +141,7 @@ fn a_client_that_does_not_trust_it_and_one_without_tls_fail_and_are_counted() {
 }
 
 #[test]
-fn a_client_that_never_resumes_shakes_hands_in_full_each_time() {
+fn a_client_that_never_resumes_has_only_full_handshakes() {
     let (target, root) = start_tls(config());
     let mut full = ClientConfig::clone(&trusting(&root, &TLS13));
     full.resumption = Resumption::disabled();
@@ -154,7 +154,7 @@ fn a_client_that_never_resumes_shakes_hands_in_full_each_time() {
 }
 
 #[test]
-fn what_is_held_at_the_stop_ends_with_a_farewell_and_open_handshakes_with_none() {
+fn held_connections_end_with_a_close_notify_at_the_stop_and_open_handshakes_without() {
     let held = TargetConfig { base_latency: Duration::from_secs(600), ..config() };
     let (target, root) = start_tls(held);
     let mut client =

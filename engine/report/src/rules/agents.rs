@@ -1,9 +1,9 @@
-//! Rules about agents beside each other: whether one was lost, began late, or saw other latencies
-//! than the rest.
+//! Rules that compare agents: whether one was lost, started late, or saw other latencies than the
+//! rest.
 //!
-//! Agents differ if chance can't explain it: a p99 above 1.2 times the lowest counts only where the
-//! two confidence intervals are apart, at 5 % divided by the number of agents, since the lowest of
-//! many is compared with all.
+//! Agents differ if chance can't explain it: a p99 above 1.2 times the lowest only counts if the
+//! two confidence intervals don't overlap, at 5 % divided by the number of agents, since the lowest
+//! of many is compared with all.
 
 use load::share;
 use record::series::INTERVAL_FIRST_NS;
@@ -16,20 +16,21 @@ use super::share::percent;
 use crate::figures::time;
 use crate::{AgentPart, Report};
 
-/// An agent whose corrected p99 is above so many times another's sees another target, or shows
-/// itself. Paths within one network differ by less; machines of different kinds differ by more.
+/// The ratio of two agents' corrected p99 above which they differ: they see different targets, or
+/// the slower one is itself the cause. Paths within one network differ by less; machines of
+/// different kinds differ by more.
 const DIFFERENT: f64 = 1.2;
-/// Other agents of which the evidence tells beside the one that it names.
+/// How many agents the evidence lists besides the first.
 pub(super) const OTHERS_SHOWN: usize = 3;
 
-/// An agent was lost: what it was to offer is missing, and what it measured is in no number.
+/// An agent was lost: its share of the load is missing, and its measurements are in no number.
 pub(super) fn agent_lost(report: &Report) -> Option<Found> {
     let first = report.agent_lost.first()?;
     let figure = share::together(report.agent_lost.iter().map(|lost| &lost.share));
     let shown = report.agent_lost.iter().take(1 + OTHERS_SHOWN).map(|lost| {
         format!(
-            "agent {} was lost, and with it {} of the load; it was last heard {:.3} s after the \
-             start",
+            "agent {} was lost, and with it {} of the load; it was last heard from {:.3} s after \
+             the start",
             lost.name,
             percent(lost.load),
             lost.at_s
@@ -45,16 +46,16 @@ pub(super) fn agent_lost(report: &Report) -> Option<Found> {
     Some(Found::invalid(figure, 0.0, evidence).on_agent(&first.name))
 }
 
-/// How many more agents there are of which the evidence doesn't tell.
+/// The number of further agents, which the evidence doesn't list.
 fn and_more(agents: usize) -> String {
     let plural = if agents == 1 { "" } else { "s" };
     format!("; and {agents} more agent{plural}")
 }
 
-/// An agent's p99 is far above another's, and more than chance makes of two.
+/// An agent's p99 is far above another's, by more than chance explains.
 pub(super) fn agents_differ(report: &Report) -> Option<Found> {
     let mut all: Vec<P99<'_>> = report.per_agent.iter().filter_map(P99::of).collect();
-    // A stable sort keeps the agents' order among equals.
+    // The stable sort keeps the agents' order among equals.
     all.sort_by(|one, other| other.us.total_cmp(&one.us));
     let agents = all.len();
     let fastest = all.pop()?;
@@ -63,7 +64,7 @@ pub(super) fn agents_differ(report: &Report) -> Option<Found> {
     let (slowest, others) = all.split_first()?;
     let high = slowest.us;
     let times = |us: f64| if low == 0.0 { f64::INFINITY } else { us / low };
-    // Of a p99 of 0 anything is infinitely many times as much, which no document can say.
+    // The ratio to a p99 of 0 is infinite, which no document can express.
     let figure = times(high).min(f64::MAX);
     let mut evidence = format!(
         "corrected p99 is {} on agent {} and {} on agent {}, {:.2} times as much; the limit is \
@@ -95,16 +96,16 @@ impl P99<'_> {
         Some(P99 { agent, us: value? })
     }
 
-    /// Whether it is above the lowest by more than chance makes of so many agents: by confidence
-    /// intervals at 5 % divided among them (Bonferroni). Where too few requests leave these
-    /// unknown, as one outage that all agents saw does, by those of the highest percentile below
-    /// that has both.
+    /// True if it exceeds the lowest by more than chance explains for this many agents: by
+    /// confidence intervals at 5 % divided by their number (Bonferroni). If too few requests leave
+    /// these unknown, as does one outage that all agents saw, by those of the highest lower
+    /// percentile with both.
     fn is_apart_from(&self, lowest: &P99<'_>, agents: usize) -> bool {
         let both = |q| Some((self.ends(q, agents)?[0]?, lowest.ends(q, agents)?[1]?));
         [0.99, 0.9, 0.5].into_iter().find_map(both).is_some_and(|(from_ns, to_ns)| to_ns < from_ns)
     }
 
-    /// The ends of the interval of quantile `q` at 5 % divided among so many agents, ns.
+    /// The ends, ns, of the interval of quantile `q` at 5 % divided by this many agents.
     fn ends(&self, q: f64, agents: usize) -> Option<[Option<u64>; 2]> {
         let corrected = &self.agent.part.corrected;
         let found = corrected.percentiles.at(q).interval?.map(us_to_ns);
@@ -114,7 +115,7 @@ impl P99<'_> {
     }
 }
 
-/// The agents' loads lay apart in time, by the first sends and by what is known of their clocks.
+/// The agents' loads were apart in time, by their first sends and the errors of their clocks.
 pub(super) fn start_skew(report: &Report) -> Option<Found> {
     let threshold = INTERVAL_FIRST_NS as f64 / 1e3;
     if report.per_agent.len() < 2 {

@@ -1,5 +1,5 @@
-//! Rules about what the generator can do on its machine, as it was calibrated there: a load near
-//! its capacity, and a latency at its floor.
+//! Rules about the generator's limits on its machine, as calibrated: a load near its capacity, and
+//! a latency at its floor.
 
 use plan::Model;
 
@@ -10,23 +10,24 @@ use crate::figures::time;
 use crate::verdict::Topic;
 
 /// Busy share of a shard below which its core has room, whatever was calibrated: the capacity is
-/// that of small responses over the loopback, and was higher if a request costs less than there.
+/// for small responses over the loopback, and is higher if a request costs less than there.
 const HAS_ROOM: f64 = 0.7;
 
-/// Share of the capacity up to which the generator has room: above it, the queue for its core grows
-/// steeply with the load.
+/// Share of the capacity up to which the generator has room: above it, its run queue grows steeply
+/// with the load.
 const NEAR_CEILING: f64 = 0.8;
-/// Share of corrected p50 that the floor may have: above it, at most a fifth of the median is the
+/// Share of corrected p50 that the floor may reach: above it, at most a fifth of the median is the
 /// target's.
 const BELOW_FLOOR: f64 = 0.8;
-/// Share of the capacity above which the calibration is what is wrong: two runs at it differ too.
+/// Share of the capacity above which the calibration itself must be wrong: two runs at capacity
+/// differ too.
 const ABOVE_CEILING: f64 = 1.05;
-/// The cure where a calibration contradicts a run.
+/// The cure if a calibration contradicts a run.
 const CALIBRATE: &str = "calibrate again: `truetail calibrate`";
 
-/// What a generator sends near its calibrated capacity may be its own limit instead of the
-/// target's, and waits for its core. It is told apart from a run at a rate that only looks high by
-/// the core itself, which has no room then.
+/// Near its calibrated capacity, the generator may be the limit instead of the target, and requests
+/// wait for its core. The core tells such a run from one whose rate only looks high: it has no room
+/// left.
 pub(super) fn near_ceiling(report: &Report) -> Option<Found> {
     let plan = &report.config.plan;
     let held = report.calibration.as_ref();
@@ -35,8 +36,8 @@ pub(super) fn near_ceiling(report: &Report) -> Option<Found> {
     if figure <= NEAR_CEILING || busy <= HAS_ROOM {
         return None;
     }
-    // What a schedule or a pace asks for is offered or missed, which other rules see. A closed loop
-    // offers what it can.
+    // A schedule or a pace is kept or missed, which other rules check. A closed loop sends what it
+    // can.
     let is_unpaced = plan.model() == Model::Closed && plan.period.is_none();
     let is_above = ABOVE_CEILING < figure;
     let meaning = match is_unpaced {
@@ -69,7 +70,7 @@ pub(super) fn near_ceiling(report: &Report) -> Option<Found> {
     )
 }
 
-/// A target that costs nothing has such a latency: what this one adds can't be read from it.
+/// A target that costs nothing has such a latency too: this target's part can't be read from it.
 pub(super) fn below_floor(report: &Report) -> Option<Found> {
     let held = report.calibration.as_ref()?;
     let (Some(figure), Some(floor)) = (held.floor_of_p50, held.floor) else { return None };
@@ -81,7 +82,7 @@ pub(super) fn below_floor(report: &Report) -> Option<Found> {
         Some(rate) => format!("at {rate:.0}/s, the nearest rate that was calibrated"),
         None => "at that rate".to_owned(),
     };
-    // Two runs at the floor differ as well.
+    // Two runs at the floor differ too.
     let is_below = 1.0 < figure * BELOW_FLOOR;
     let meaning = is_below.then_some(
         "the median is below what this machine showed of a target that costs nothing: one of the \

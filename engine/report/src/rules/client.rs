@@ -1,12 +1,12 @@
 //! Rules about the generator's own part of the latencies: before the send, and after the response
 //! has arrived.
 //!
-//! Requests that waited for a connection may have waited for responses that had arrived and weren't
-//! handled yet (see `record/added.rs` for why that isn't in the client share). The verdict reports
-//! it if requests did wait: for a paced loop as `client_share`; for an open load beside the cap, or
-//! as `client_share` alone where it is over half, since then the generator keeps the connections
-//! busy and another cap is no cure. A request that joins another by pipelining doesn't wait for the
-//! generator before it is sent.
+//! Requests that waited for a connection may have waited for responses that had arrived but hadn't
+//! been handled yet (see `record/added.rs` for why that isn't in the client share). The verdict
+//! reports this if requests did wait: for a paced loop as `client_share`; for an open load together
+//! with the cap, or as `client_share` alone if it is over half, since the generator then keeps the
+//! connections busy and another cap is no cure. A pipelined request doesn't wait for the generator
+//! before it is sent.
 
 use plan::StampSource;
 use stats::percentiles::Quantile;
@@ -20,14 +20,14 @@ use crate::figures::{count, time};
 use crate::verdict::{Code, Reason, Topic};
 use crate::{ClientPart, Report};
 
-/// Share of the responses that may lack the kernel's stamp, such as those that end when the target
+/// Share of responses that may lack the kernel's stamp, such as those that end when the target
 /// closes the connection.
 const UNSTAMPED_MAX: f64 = 0.01;
-/// Share of the responses whose stamp may lie outside of the request's time: both clocks are read
-/// one after the other.
+/// Share of responses whose stamp may lie outside the request's time: the two clocks are read one
+/// after the other.
 const CLAMPED_MAX: f64 = 0.01;
-/// Share of a paced loop's requests that have to have waited for their connection before it matters
-/// what these waited for.
+/// Share of a paced loop's requests that must have waited for their connection for the cause of the
+/// wait to matter.
 const WAITED_MIN: f64 = 0.001;
 
 /// How the evidence names what opening connections added.
@@ -42,25 +42,25 @@ pub fn explains_added(note: Code, added: &Reason) -> bool {
     }
 }
 
-/// Whether most responses have the kernel's stamp.
+/// True if most responses have the kernel's stamp.
 pub(super) fn mostly_stamped(report: &Report) -> bool {
     share(report.whole.stamps.program, report.whole.counts.answered) <= HALF
 }
 
-/// Whether what the generator does to latencies and to throughput is measured: no latency contains
-/// a wait for the generator but what it added before the send, unless a response is too long to
-/// arrive before the generator reads.
+/// True if the generator's effect on latencies and throughput is measured: the only wait for the
+/// generator in a latency is the one before the send, unless a response is too long to arrive
+/// before the generator reads.
 pub(super) fn is_measured(report: &Report) -> bool {
     mostly_stamped(report) && !report.has_long_responses()
 }
 
-/// Whether that is unknown.
+/// True if that effect is unknown.
 pub(super) fn is_unmeasured(report: &Report) -> bool {
     !is_measured(report)
 }
 
-/// Latencies end when the program handled the response, and the responses that the kernel stamped
-/// show how late that was.
+/// Latencies end when the program handled the response, and the kernel-stamped responses show how
+/// late that was.
 pub(super) fn receive_late(report: &Report) -> Option<Found> {
     let bound = report.config.plan.thresholds.client_share;
     let part = &report.whole;
@@ -88,14 +88,14 @@ pub(super) fn receive_late(report: &Report) -> Option<Found> {
     Some(Found::suspect(figure, bound, evidence))
 }
 
-/// Requests that waited for connections which the generator kept busy: what it is said to have
-/// added lacks that.
+/// Requests that waited for connections kept busy by the generator: the reported generator share
+/// omits that wait.
 pub(super) fn held_connections(report: &Report) -> Option<Found> {
     let plan = &report.config.plan;
     let bound = plan.thresholds.client_share;
     let counts = &report.whole.counts;
-    // An open load waits for its connections only at the cap, and the reason for that says it,
-    // unless it was rather the generator that kept them busy.
+    // An open load waits for its connections only at the cap. The rule for the cap reports that,
+    // unless it was mostly the generator that kept them busy.
     let at_the_cap = CAPPED_MAX < share(counts.capped, counts.intended);
     let (requests, least) = match plan.period {
         Some(_) => (counts.waited, WAITED_MIN),
@@ -107,8 +107,8 @@ pub(super) fn held_connections(report: &Report) -> Option<Found> {
     (least < waited && bound < held).then(|| {
         let evidence = format!(
             "{} requests ({}) waited until a connection was free, and for {} of the time that \
-             requests were in flight their response was there and waited for the generator; the \
-             limit is {}",
+             requests were in flight their response had arrived and waited for the generator; \
+             the limit is {}",
             count(requests),
             percent(waited),
             percent(held),
@@ -116,8 +116,8 @@ pub(super) fn held_connections(report: &Report) -> Option<Found> {
         );
         Found::suspect(held, bound, evidence)
             .meaning(Some(
-                "corrected latency contains such waits, and what the generator is said to have \
-                 added doesn't",
+                "corrected latency contains such waits, and the generator's reported \
+                 share doesn't",
             ))
             .cure(Some("use --wait hybrid or spin, more cores, or a lower load"))
     })
@@ -158,7 +158,7 @@ pub(super) fn unstamped(report: &Report) -> Option<Found> {
     )
 }
 
-/// Stamps that can't be right were taken for the nearest moment that can be.
+/// Impossible stamps were moved to the nearest possible time.
 pub(super) fn stamps_clamped(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let figure = share(counts.stamps_clamped, counts.answered);
@@ -175,7 +175,7 @@ pub(super) fn stamps_clamped(report: &Report) -> Option<Found> {
     Some(Found::suspect(figure, CLAMPED_MAX, evidence))
 }
 
-/// The percentiles that the generator moved too far.
+/// The percentiles that the generator shifted too far.
 pub(super) fn added(report: &Report) -> Option<Found> {
     let bounds = &report.config.plan.thresholds;
     let is_off = |(quantile, part): &(Quantile, &ClientPart)| {
@@ -189,7 +189,7 @@ pub(super) fn added(report: &Report) -> Option<Found> {
         .enumerate()
         .max_by(|(_, (_, one)), (_, (_, other))| one.share().total_cmp(&other.share()))?;
     let figure = off[worst].1.share();
-    // A few requests are at p99.9, and those below say what the target did.
+    // Only a few requests are at p99.9; the lower percentiles still show the target.
     let is_of_the_tail = |quantile: &Quantile| 0.999 <= quantile.q;
     let mostly_own =
         off.iter().any(|(quantile, part)| !is_of_the_tail(quantile) && HALF <= part.share());

@@ -1,4 +1,4 @@
-//! Rules about connections: the pool, the users who depend on it, and what arrives on it.
+//! Rules about connections: the pool, the users that depend on it, and the bytes received.
 
 use plan::Switch;
 use record::outcome::Cause;
@@ -8,25 +8,24 @@ use super::share::{HALF, percent, share, share_of};
 use crate::Report;
 use crate::figures::{count, time};
 
-/// Share of the users that may be blocked for half of the window or more: if more are, their waits
-/// are missing in p99.
+/// Share of users that may be blocked for half of the window or more: above it, their waits are
+/// missing from p99.
 const STARVED_MAX: f64 = 0.01;
-/// The same, from which the run is invalid: they are missing in p90.
+/// The same bound for an invalid run: their waits are missing from p90.
 const STARVED_INVALID: f64 = 0.1;
-/// Receives that may find no free buffer, as a share of all responses: if more do, that is in
-/// p99.9.
+/// Receives that may find no free buffer, as a share of all responses: above it, they affect p99.9.
 const UNBUFFERED_MAX: f64 = 0.001;
-/// Connections by which the pool may grow in the window without a word, as a share of the intended
-/// requests; one for each shard always may.
+/// Connections by which the pool may grow in the window without a report, as a share of the
+/// intended requests; one per shard is always allowed.
 const POOL_GREW: f64 = 0.001;
-/// A response that takes this share of the window is slow for it: then users who are served may
+/// A response that takes this share of the window is slow for it: users who do get answers may then
 /// count as blocked too.
 const SLOW_SHARE: f64 = 0.1;
 /// Share of pipelined responses that may be noticed as unsolicited before the run is invalid, or
-/// may be another request's before it is suspect: more of them would reach p99.9.
+/// may belong to another request before it is suspect: more would reach p99.9.
 const MISTAKEN_MAX: f64 = 0.001;
-/// Share of the responses that others may follow at once before the run is invalid: even with one
-/// request at a time, either of the two may be its answer, and more of them would reach p99.
+/// Share of responses that may be followed at once by another before the run is invalid: even with
+/// one request at a time, either of the two may be its answer, and more would reach p99.
 const TRAILING_MAX: f64 = 0.01;
 
 pub(super) fn starved(report: &Report) -> Option<Found> {
@@ -60,7 +59,7 @@ pub(super) fn starved(report: &Report) -> Option<Found> {
 pub(super) fn not_settled(report: &Report) -> Option<Found> {
     let plan = &report.config.plan;
     let counts = &report.whole.counts;
-    // Without keep-alive there is no pool that could settle.
+    // Without keep-alive there is no pool to settle.
     if counts.setup.settled != Some(false) || plan.keepalive == Switch::Off {
         return None;
     }
@@ -79,7 +78,7 @@ pub(super) fn not_settled(report: &Report) -> Option<Found> {
     Some(Found::suspect(figure, 0.0, evidence))
 }
 
-/// What that cost the requests is in what the generator added.
+/// The cost to the requests is part of what the generator added.
 pub(super) fn pool_grew(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let figure = share(counts.pool_grew, counts.intended);
@@ -104,19 +103,19 @@ pub(super) fn pool_grew(report: &Report) -> Option<Found> {
 pub(super) fn unsolicited(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let early = counts.errors.of(Cause::EarlyResponse);
-    // An early response is unsolicited too, and counted as such.
+    // An early response is unsolicited too, and is counted as such.
     let all = counts.unsolicited.max(early).saturating_add(counts.trailing);
     if all == 0 {
         return None;
     }
-    // Pipelined responses belong to requests by their order alone: one too many shifts all that
-    // follow it on its connection, and many more than are noticed.
+    // Only order matches pipelined responses to requests: one surplus response shifts all that
+    // follow on its connection, many more than are noticed.
     let is_shifted =
         1 < report.config.plan.pipeline && MISTAKEN_MAX < share(all, counts.answered.max(all));
     let is_doubled = TRAILING_MAX < share(counts.trailing, counts.answered.max(counts.trailing));
     let evidence = format!(
         "bytes that no request asked for came {} times, {} responses were followed by further \
-         bytes, and {} requests failed because a response was there before they were sent",
+         bytes, and {} requests failed because a response arrived before they were sent",
         count(counts.unsolicited),
         count(counts.trailing),
         count(early)
@@ -131,15 +130,15 @@ pub(super) fn mispaired(report: &Report) -> Option<Found> {
         return None;
     }
     let evidence = format!(
-        "after {} pipelined answers ({}) their connection ended by a timeout or with a response \
-         too many, and it had not been without a request in flight since; the limit is {}",
+        "after {} pipelined answers ({}) their connection ended by a timeout or with a surplus \
+         response, and it had not been without a request in flight since; the limit is {}",
         count(counts.doubtful),
         percent(figure),
         percent(MISTAKEN_MAX)
     );
     Some(
         Found::suspect(figure, MISTAKEN_MAX, evidence)
-            // By then even the median may be that of other requests.
+            // At this share even the median may belong to other requests.
             .invalid_if(HALF <= figure),
     )
 }

@@ -1,10 +1,11 @@
-//! Rules about the generator: whether its shards stalled, or had no time to spare.
+//! Rules about the generator: whether its shards stalled or had no time to spare.
 //!
 //! A closed loop's generator is judged by its users' time, not by its core's. A core may be full
 //! although the target keeps the users waiting, and half idle while it is stopped. With the
-//! kernel's stamps, users who wait for the generator distort the throughput alone. If they do so
-//! for a share s of their time, a generator without these waits gets at most 1/(1 − s) times as
-//! much: the same number of users then loads the target more, and it answers no faster.
+//! kernel's stamps, users who wait for the generator distort only the throughput. If they do so for
+//! a share s of their time, a generator without these waits would reach at most 1/(1 − s) times the
+//! throughput: the same number of users would then load the target more, and it wouldn't answer
+//! faster.
 
 use plan::Model;
 use record::shard_stats::ShardStats;
@@ -15,26 +16,25 @@ use super::share::{HALF, percent};
 use crate::Report;
 use crate::verdict::Topic;
 
-/// Share of the window for which a shard may have stalled: what was due in a longer stall is in
-/// p99.
+/// Share of the window for which a shard may stall: requests due in a longer stall are in p99.
 pub const STOPPED_MAX: f64 = 0.01;
-/// The same, beyond which the run is invalid: it is in p90 then.
+/// The same bound for an invalid run: they are then in p90.
 const STOPPED_INVALID: f64 = 0.1;
-/// Busy share from which a core is full while an open load falls behind and its planned rate would
-/// need more than the plan's `busy`: who falls behind also waits for responses, and is rarely busy
-/// all the time.
+/// Busy share from which a core counts as full if an open load falls behind and its planned rate
+/// would need more than the plan's `busy`: a shard that falls behind also waits for responses, and
+/// is rarely busy all the time.
 const BUSY_BEHIND: f64 = 0.6;
 /// Share of their time for which a closed loop's users may wait for the generator: without such
-/// waits they would have been answered 1.1 times as much at most.
+/// waits the throughput would be at most 1.1 times as high.
 pub const GENERATOR_BOUND_MAX: f64 = 0.1;
-/// A core's time that a rate would need is told up to this: what a shard that sent next to nothing
-/// would need for the rest is only large.
+/// The highest core time to report for a rate: extrapolated from a shard that sent next to nothing,
+/// it is merely large.
 const NEEDED_SHOWN_MAX: f64 = 10.0;
-/// What users could get without waiting for the generator is told up to this share of their time.
+/// The highest share of waiting time to extrapolate the users' throughput from.
 const SHARE_SHOWN_MAX: f64 = 0.99;
 
-/// A shard that stalled. Nothing was sent meanwhile, which no latency of a closed loop tells; and
-/// if the whole machine stood still, the kernel stamped late what came.
+/// A shard stalled. Nothing was sent during the stall, which no latency of a closed loop shows; and
+/// if the whole machine stood still, the kernel stamped late.
 pub(super) fn stopped(report: &Report) -> Option<Found> {
     let share_of = |shard: &ShardStats| {
         if shard.observed_s == 0.0 { 0.0 } else { shard.stopped_s / shard.observed_s }
@@ -58,13 +58,13 @@ pub(super) fn stopped(report: &Report) -> Option<Found> {
 }
 
 /// A shard reads its clocks at the first look after each edge of the window, and looks at least
-/// this often unless something stalls it, seconds; both edges together.
+/// this often unless it stalls, seconds; for both edges together.
 const LOOKS_S: f64 = 0.1;
 
-/// A shard whose own figures cover another stretch than the window: it stalled across an edge.
+/// A shard's own statistics cover another time than the window: it stalled across an edge.
 pub(super) fn unobserved(report: &Report) -> Option<Found> {
     let window_s = report.config.window_s();
-    // A shard that has sent its share of a number of requests is done before the others.
+    // With a number of requests, a shard that has sent its part is done before the others.
     let may_end_early = report.config.plan.ends_by_count();
     let off_s = |shard: &ShardStats| {
         let off_s = shard.observed_s - window_s;
@@ -95,16 +95,17 @@ pub(super) fn unobserved(report: &Report) -> Option<Found> {
     })
 }
 
-/// Whether a core without time to spare has an effect that is no other reason's: on a closed loop's
-/// throughput, or one that isn't measured. Else it shows in what was sent late or not at all.
+/// True if a core without time to spare has an effect that no other reason covers: on a closed
+/// loop's throughput, or one that isn't measured. Otherwise it shows in what was sent late or not
+/// at all.
 pub(super) fn has_effect(report: &Report) -> bool {
     users_share(report).is_some() || !is_measured(report)
 }
 
-/// A core without time to spare.
+/// A core had no time to spare.
 pub(super) fn core_saturated(report: &Report) -> Option<Found> {
-    // What a closed loop's users wait for tells which side was the bound, and latencies are what
-    // they are.
+    // What a closed loop's users waited for shows which side was the bottleneck; the latencies are
+    // right either way.
     let share = users_share(report).filter(|_| is_measured(report));
     if share.is_some_and(|share| share <= GENERATOR_BOUND_MAX) {
         return None;
@@ -132,17 +133,17 @@ pub(super) fn core_saturated(report: &Report) -> Option<Found> {
     })
 }
 
-/// A closed loop whose users waited for the generator while its cores had time to spare: it slept,
-/// or was stopped.
+/// A closed loop's users waited for the generator while its cores had time to spare: it slept, or
+/// was stopped.
 pub(super) fn generator_bound(report: &Report) -> Option<Found> {
     let is_bound = |share: &f64| GENERATOR_BOUND_MAX < *share;
     let share = users_share(report).filter(is_bound)?;
     if saturated(report).is_some() {
-        // That reason says it.
+        // `core_saturated` reports it.
         return None;
     }
-    // With as many users and no wait for the generator, a target that was as fast would answer so
-    // many times as much; it may get slower with the load.
+    // With as many users and no wait for the generator, an equally fast target would answer this
+    // many times as much; it may slow down under the load.
     let most = 1.0 / (1.0 - share.min(SHARE_SHOWN_MAX));
     let bottleneck = if HALF < share { "the generator was the bottleneck: " } else { "" };
     let latencies = if mostly_stamped(report) {
@@ -171,7 +172,7 @@ fn users_share(report: &Report) -> Option<f64> {
 struct Saturated<'a> {
     busiest: &'a ShardStats,
     threshold: f64,
-    /// What else speaks for it.
+    /// Further evidence for it.
     more: String,
 }
 
@@ -180,10 +181,10 @@ fn saturated(report: &Report) -> Option<Saturated<'_>> {
     let shards = report.generator.shards.iter();
     let busiest = shards.max_by(|a, b| a.busy.total_cmp(&b.busy))?;
     // A generator that falls behind also waits for responses, so it is rarely busy all the time.
-    // Whether its core could have kept up follows from what it spent on what it did send.
+    // Whether its core could have kept up is extrapolated from the cost of what it did send.
     let counts = &report.whole.counts;
-    // What waited for `--conns`, or found no connection to be had, didn't wait for the core: but
-    // for the part that connections were busy because their response waited for it.
+    // Arrivals that waited at `--conns`, or got no connection, didn't wait for the core, except for
+    // the part of that time in which connections were busy because their response waited for it.
     let held = report.littles_law.held_by_generator().unwrap_or(0.0);
     let capped = (1.0 - held) * counts.capped as f64;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "part of a count")]

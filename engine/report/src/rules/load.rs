@@ -11,17 +11,17 @@ use crate::Report;
 use crate::figures::count;
 use crate::verdict::Topic;
 
-/// How far the offered rate may be off the plan's, as a share, unless chance explains more, and
-/// which share of a paced loop's requests may be sent after the window's end: a load as near as
-/// that to the planned one has its latencies, unless the target is at its limit.
+/// How far the offered rate may be off the plan's, as a share, unless chance explains more; also
+/// the share of a paced loop's requests that may be sent after the window's end. A load this close
+/// to the plan has the planned load's latencies, unless the target is at its limit.
 const OFFERED_OFF_MAX: f64 = 0.02;
-/// Share of the arrivals that may wait at the cap: if more do, the cap is in p99.9.
+/// Share of arrivals that may wait at the cap: above it, the cap affects p99.9.
 pub(super) const CAPPED_MAX: f64 = 0.001;
 
-/// The cure where the target has answered nothing, from setup to drain.
+/// The cure if the target answered nothing, from setup to drain.
 const NO_ANSWER: &str = "see why the target doesn't answer, with a single request first";
 
-/// Requests that weren't sent in time. Where none was sent at all, that reason says why.
+/// Requests weren't sent in time. If none was sent at all, another rule reports it.
 pub(super) fn not_sent(report: &Report) -> Option<Found> {
     if is_nothing_sent(report) {
         return None;
@@ -38,7 +38,8 @@ pub(super) fn not_sent(report: &Report) -> Option<Found> {
             ),
         )
     } else {
-        // A paced user who waits for a response is late by design; a request never sent is not.
+        // A paced user who waits for a response is late by design; a request that is never sent
+        // isn't.
         (
             counts.unsent,
             bounds.unsent * counts.intended as f64,
@@ -49,7 +50,7 @@ pub(super) fn not_sent(report: &Report) -> Option<Found> {
             ),
         )
     };
-    // Connections that never bring an answer delay the sends, and more cores wouldn't help.
+    // Connections that never get an answer delay the sends, and more cores wouldn't help.
     let cure = if counts.answered_ever() == 0 { Some(NO_ANSWER) } else { cure };
     let threshold = share_of(allowed, counts.intended);
     (allowed < late as f64).then(|| {
@@ -62,8 +63,8 @@ pub(super) fn not_sent(report: &Report) -> Option<Found> {
     })
 }
 
-/// A user who falls behind sends late what was due, and the longer the run, the later. A stall just
-/// before the window's end leaves over little.
+/// A user who falls behind sends late, and ever later as the run goes on. A stall just before the
+/// window's end leaves only a small backlog.
 pub(super) fn behind_their_pace(report: &Report) -> Option<Found> {
     let plan = &report.config.plan;
     plan.period.filter(|_| !is_nothing_sent(report))?;
@@ -85,8 +86,8 @@ pub(super) fn behind_their_pace(report: &Report) -> Option<Found> {
     })
 }
 
-/// Intended requests that weren't sent before the window's end. Those that failed to connect are
-/// errors, and don't count against the pace.
+/// Intended requests that weren't sent before the window's end. Failed connects are errors, and
+/// don't count against the pace.
 fn unsent_in_window(report: &Report) -> u64 {
     let counts = &report.whole.counts;
     counts.intended.saturating_sub(counts.sent_in_window.saturating_add(counts.unconnected))
@@ -108,7 +109,7 @@ pub(super) fn off_the_rate(report: &Report) -> Option<Found> {
     let target = Curve::window_mean(plan, plan.end_ns())? * report.offered();
     let intended = report.whole.counts.intended;
     let off = (report.whole.rate.intended / target - 1.0).abs();
-    // A Poisson count of n varies by 1/√n; up to four times that is chance. Of constant arrivals
+    // A Poisson count of n varies by 1/√n; up to four times that is chance. With constant arrivals,
     // one more or less may fall into the window.
     let few = intended.max(1) as f64;
     let chance = match plan.arrivals {
@@ -130,7 +131,7 @@ pub(super) fn off_the_rate(report: &Report) -> Option<Found> {
     })
 }
 
-/// What failed, by cause, in brackets; nothing where nothing did.
+/// The failures by cause, in brackets; empty without any.
 fn causes(errors: &CountsBy<Cause>) -> String {
     let causes = errors.by_name().into_iter().map(|(cause, n)| format!("{cause}: {}", count(n)));
     match causes.collect::<Vec<String>>().join(", ") {
@@ -161,7 +162,7 @@ pub(super) fn nothing_sent(report: &Report) -> Option<Found> {
                 count(warmup.sent),
                 causes(&warmup.errors)
             ),
-            // Whose fault it is follows from the answers.
+            // The number of answers shows which side is at fault.
             match warmup.answered {
                 0 => NO_ANSWER,
                 _ => "lower --rate, to what the target answers or a shard can send (--cores)",
@@ -203,8 +204,8 @@ pub(super) fn nothing_sent(report: &Report) -> Option<Found> {
     Some(found(evidence).cure(Some(cure)))
 }
 
-/// Arrivals that waited at the cap. Where the generator kept the connections busy another cap is no
-/// cure, and the reason is its share of the latencies.
+/// Arrivals waited at the cap. If the generator kept the connections busy, another cap is no cure,
+/// and its share of the latencies is the reason.
 pub(super) fn cap_reached(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let figure = share(counts.capped, counts.intended);
@@ -216,7 +217,7 @@ pub(super) fn cap_reached(report: &Report) -> Option<Found> {
         format!(
             "naive latency omits that wait; corrected latency includes it, and it depends on the \
              cap and on the generator: for {} of the time that requests were in flight, their \
-             response was there and waited for it",
+             response had arrived and waited for it",
             percent(held)
         )
     });
@@ -230,7 +231,7 @@ pub(super) fn cap_reached(report: &Report) -> Option<Found> {
     Some(Found::suspect(figure, CAPPED_MAX, evidence).meaning(meaning))
 }
 
-/// Whether arrivals found all connections busy rather because responses waited for the generator.
+/// True if arrivals found all connections busy mainly because responses waited for the generator.
 pub(super) fn held_by_generator(report: &Report) -> bool {
     report.littles_law.held_by_generator().is_some_and(|held| HALF < held)
 }

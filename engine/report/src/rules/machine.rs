@@ -1,4 +1,4 @@
-//! Rules about the machine under the generator: what it ran out of, and who took its cores.
+//! Rules about the generator's machine: exhausted resources, and competitors for its cores.
 
 use record::outcome::Cause;
 use record::shard_stats::ShardStats;
@@ -9,18 +9,18 @@ use crate::Report;
 use crate::figures::count;
 use crate::machine::{CoreTime, Machine, waited_for_others};
 
-/// Share of a shard's time that others took, beyond which the run is invalid: p90 is theirs then.
+/// Share of a shard's time that others took, beyond which the run is invalid: it affects p90.
 const STOLEN_INVALID: f64 = 0.1;
-/// Share of its time for which the sibling of a shard's core may be busy: it takes a part of the
-/// core's speed, not its time, so it matters later than what takes the core itself.
+/// Share of its time for which the sibling of a shard's core may be busy. A sibling takes part of
+/// the core's speed, not its time, so it matters later than a competitor on the core itself.
 const SIBLING_BUSY_MAX: f64 = 0.1;
-/// Share of a core's time whose loss is in p99.9.
+/// The share of a core's time whose loss affects p99.9.
 const TAKEN_MIN: f64 = 0.001;
-/// Share of the window for which the control group may be throttled: if it is for longer, that is
-/// in p99.9.
+/// Share of the window for which the control group may be throttled: above it, throttling affects
+/// p99.9.
 const THROTTLED_MAX: f64 = 0.001;
 
-/// The one machine of a report, or of an agent.
+/// The machine of a report with a single one, or of an agent.
 fn machine(report: &Report) -> Option<&Machine> {
     report.generator.machine.as_ref()
 }
@@ -101,9 +101,9 @@ pub(super) fn cores_taken(report: &Report) -> String {
 
 pub(super) fn cpu_contended(report: &Report) -> Option<Found> {
     let bounds = &report.config.plan.thresholds;
-    // A throttled shard waits for its core too, and the kernel counts both waits as one. The part
-    // of the quota has a reason of its own with another cure, so it is subtracted; with several
-    // cores throttled that is too much, because the kernel reports their sum.
+    // A throttled shard waits for its core too, and the kernel counts both waits together. The
+    // quota has its own reason with another cure, so its part is subtracted; with several cores
+    // throttled this subtracts too much, because the kernel reports their sum.
     let throttled = throttled(report);
     let others_of =
         |shard: &ShardStats| machine(report).and_then(|machine| machine.used_by_others(shard));
@@ -143,12 +143,12 @@ pub(super) fn cpu_contended(report: &Report) -> Option<Found> {
     Some(Found::suspect(figure, bounds.stolen, evidence).invalid_if(STOLEN_INVALID < figure))
 }
 
-/// What took a core's time, if that is known.
+/// How a core's time was spent, if known.
 fn time_of(report: &Report, core: usize) -> Option<&CoreTime> {
     machine(report)?.cores.iter().find(|time| time.core == core)
 }
 
-/// A busy sibling, which leaves a shard less than a whole core's speed.
+/// A sibling is busy and leaves a shard less than a whole core's speed.
 pub(super) fn busy_sibling(report: &Report) -> Option<Found> {
     let used = &report.environment.cores;
     let pairs = used.iter().flat_map(|shard| {
@@ -172,7 +172,7 @@ pub(super) fn busy_sibling(report: &Report) -> Option<Found> {
     })
 }
 
-/// Interrupts, which take the time of a shard's core.
+/// Interrupts take the time of a shard's core.
 pub(super) fn interrupted_core(report: &Report) -> Option<Found> {
     let network = &report.environment.network;
     let serving = network.interrupt_cores.as_deref().unwrap_or_default();
@@ -202,7 +202,7 @@ pub(super) fn interrupted_core(report: &Report) -> Option<Found> {
     })
 }
 
-/// Throttled time of the control group, summed over cores, as a share of the time observed; `None`
+/// The control group's throttled time, summed over cores, as a share of the time observed; `None`
 /// if unknown.
 fn throttled(report: &Report) -> Option<f64> {
     let machine = machine(report)?;

@@ -1,9 +1,9 @@
-//! The rules of the verdict: each checks one thing in the report, and adds a reason or a note if it
-//! crosses its threshold.
+//! The rules of the verdict: each checks one aspect of the report, and adds a reason or a note if
+//! it exceeds its threshold.
 //!
-//! `table.rs` has a row for each rule, `rule.rs` what a row holds. A check returns what it found in
-//! the report, with another meaning or cure than the row's only where these depend on the run. Code
-//! that needs to know more about a reason than its code asks the row.
+//! `table.rs` has one row per rule, and `rule.rs` defines the row. A check returns what it found in
+//! the report, with its own meaning or cure only if these depend on the run. Code that needs to
+//! know more about a reason than its code looks it up in the row.
 
 mod agents;
 mod calibration;
@@ -28,8 +28,8 @@ use std::fmt::Write as _;
 use super::report::{AgentPart, Report};
 use super::verdict::{Code, Level, Reason, Topic, Verdict};
 
-/// Judges a report. Pure: the same report gets the same verdict anywhere. Of several agents, it is
-/// the worst of what the whole run shows and of the agents' verdicts.
+/// Judges a report. Pure: the same report gets the same verdict anywhere. With several agents, the
+/// verdict is the worst of the whole run's and the agents'.
 pub fn judge(report: &Report) -> Verdict {
     if !report.is_joint() {
         return judge_by(report, |_| true);
@@ -65,15 +65,15 @@ fn judge_by(report: &Report, applies: impl Fn(Of) -> bool) -> Verdict {
 }
 
 fn verdict_of(mut reasons: Vec<Reason>, mut notes: Vec<Reason>) -> Verdict {
-    // A stable sort keeps the list's order within a level.
+    // The stable sort keeps the list's order within a level.
     reasons.sort_by_key(|reason| Reverse(reason.level));
     notes.sort_by_key(|note| Reverse(note.level));
     let level = reasons.first().map_or(Level::Valid, |reason| reason.level);
     Verdict { level, reasons, notes }
 }
 
-/// Of the reasons with one code the worst: among those of one level that of the whole run, else the
-/// agent's with the highest figure. Its evidence names the others; theirs is in their own verdicts.
+/// The worst reason of each code: within one level the whole run's, else the agent's with the
+/// highest figure. Its evidence names the others, which are in their own verdicts.
 fn worst_of_agents(reasons: Vec<Reason>) -> Vec<Reason> {
     let is_worse = |one: &Reason, other: &Reason| {
         let of_agents = one.agent.is_some() && other.agent.is_some();
@@ -93,7 +93,7 @@ fn worst_of_agents(reasons: Vec<Reason>) -> Vec<Reason> {
     codes.into_iter().map(|(worst, others)| named(worst, others)).collect()
 }
 
-/// A reason whose evidence names the others with its code.
+/// The reason, with the others of its code named in its evidence.
 fn named(mut worst: Reason, others: Vec<Reason>) -> Reason {
     if others.iter().any(|other| other.agent.is_none()) {
         worst.evidence.push_str("; also over all agents");
@@ -111,9 +111,9 @@ fn named(mut worst: Reason, others: Vec<Reason>) -> Reason {
     worst
 }
 
-/// Of what one rule found the worst, the first among equals; its evidence mentions the others.
+/// The worst finding of one rule, the first among equals; its evidence mentions the others.
 fn worst(mut found: Vec<Reason>) -> Option<Reason> {
-    // A stable sort keeps the rule's order within a level.
+    // The stable sort keeps the rule's order within a level.
     found.sort_by_key(|reason| Reverse(reason.level));
     let mut found = found.into_iter();
     let mut worst = found.next()?;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn every_threshold_decides_on_a_reason_and_every_rule_names_thresholds_that_there_are() {
+    fn every_threshold_decides_a_reason_and_every_rule_names_existing_thresholds() {
         let entries = Thresholds::default().entries();
         let names: Vec<&str> = entries.iter().map(|(name, _)| name.as_str()).collect();
         for name in &names {

@@ -1,4 +1,4 @@
-//! Rules about the numbers: whether they add up, are enough, and stand for the whole run.
+//! Rules about the numbers: whether they add up, are enough, and represent the whole run.
 
 use plan::Model;
 use record::samples::{FileErrorKind, SampleFolder};
@@ -14,11 +14,11 @@ use crate::figures::count;
 use crate::profile::Sampler;
 use crate::verdict::Code;
 
-/// Residual that Little's law may have: both sides count the same requests, so that only what an
-/// edge of the window cuts in two is between them.
+/// Allowed residual of Little's law: both sides count the same requests, so they differ only by
+/// what the window's edges cut in two.
 const RESIDUAL_MAX: f64 = 0.01;
-/// Share of the requests without a good answer beyond which the run is invalid: its percentiles are
-/// those of the few.
+/// Share of requests without a good answer beyond which the run is invalid: its percentiles
+/// describe a minority.
 const ERRORS_INVALID: f64 = 0.5;
 
 pub(super) fn closed_loop(report: &Report) -> Option<Found> {
@@ -33,14 +33,12 @@ pub(super) fn closed_loop(report: &Report) -> Option<Found> {
     };
     let naive = &report.whole.naive;
     let left_out = naive.decode_histogram().map_or(0, |histogram| omitted(&histogram));
-    // No response held up another if none took twice the median.
+    // No response delayed another request if none took twice the median.
     let more = match left_out {
-        0 => {
-            "no response took long enough to hold up another request at the median pace".to_owned()
-        }
+        0 => "no response took long enough to delay another request at the median pace".to_owned(),
         left_out => format!(
-            "users who keep the median pace whatever a response takes would have sent about {} \
-             more requests ({} of those sent)",
+            "users who kept the median pace, however long a response took, would have sent about \
+             {} more requests ({} of those sent)",
             count(left_out),
             roughly(share(left_out, counts.sent))
         ),
@@ -48,7 +46,7 @@ pub(super) fn closed_loop(report: &Report) -> Option<Found> {
     let meaning = (0 < left_out).then(|| {
         format!(
             "these latencies leave out the requests that would have met {} (coordinated omission); \
-             the throughput is that of so many connections",
+             the throughput holds for this number of connections",
             slow_ones(report)
         )
     });
@@ -60,7 +58,7 @@ pub(super) fn closed_loop(report: &Report) -> Option<Found> {
     Some(Found::suspect(left_out as f64, 0.0, evidence).meaning(meaning))
 }
 
-/// What requests that a closed loop left out would have met.
+/// The slow target or slow responses that the requests left out by a closed loop would have met.
 fn slow_ones(report: &Report) -> String {
     let disturbances: [(Code, Check); 7] = [
         (Code::GeneratorLate, stopped),
@@ -124,7 +122,7 @@ pub(super) fn too_few_samples(report: &Report) -> Option<Found> {
         Found::suspect(samples as f64, least as f64, evidence)
             .meaning(
                 (samples < needed(0.5))
-                    .then_some("no percentile is known: only the counts say something"),
+                    .then_some("no percentile is known: only the counts are of use"),
             )
             .cure(match report.config.plan.model() {
                 _ if report.interrupted => Some("let the run finish"),
@@ -136,7 +134,7 @@ pub(super) fn too_few_samples(report: &Report) -> Option<Found> {
 
 pub(super) fn raw_samples_lost(report: &Report) -> Option<Found> {
     let samples = report.samples.as_ref().filter(|samples| 0 < samples.lost)?;
-    // What was counted by the rate alone has no samples, whatever the disk does.
+    // Arrivals counted by the rate alone have no samples, whatever the disk does.
     let uncounted = report.config.schedule_estimated.unwrap_or(0).min(samples.lost);
     let why = match &samples.error {
         Some(error) => error.text.clone(),
@@ -157,7 +155,7 @@ pub(super) fn raw_samples_lost(report: &Report) -> Option<Found> {
     let error = samples.error.as_ref().map(|error| (error.kind, error.folder));
     let cure = match error {
         None if uncounted == samples.lost => {
-            "lower --rate: the other reasons say what kept the arrivals from being sent"
+            "lower --rate: the other reasons show what kept the arrivals from being sent"
         }
         None if report.per_agent.iter().any(|agent| agent.synchronization.is_some()) => {
             "give the agent a --state-dir on a faster disk, or lower the load"
@@ -168,11 +166,11 @@ pub(super) fn raw_samples_lost(report: &Report) -> Option<Found> {
             "give the agent a --state-dir on a disk with more room"
         }
         Some((FileErrorKind::Disk, SampleFolder::Raw)) => {
-            "write --raw to another disk; the kernel log (dmesg) says what is wrong with this one"
+            "write --raw to another disk; the kernel log (dmesg) shows the fault of this one"
         }
         Some((FileErrorKind::Disk, SampleFolder::StateDir)) => {
-            "give the agent a --state-dir on another disk; its kernel log (dmesg) says what is \
-             wrong with this one"
+            "give the agent a --state-dir on another disk; its kernel log (dmesg) shows the \
+             fault of this one"
         }
         Some((FileErrorKind::Place, SampleFolder::Raw)) => {
             "let no other program touch the file of --raw, its .tmp or its folder during the run"

@@ -1,57 +1,57 @@
-//! What a rule of the verdict is, and what its checks find in a report.
+//! A rule of the verdict, and what its checks find in a report.
 
 use std::borrow::Cow;
 
 use crate::Report;
 use crate::verdict::{Code, Level, Origin, Reason, Topic, Unit};
 
-/// A rule of the verdict: all that is known of its reason before a report is looked at.
+/// A rule of the verdict: everything about its reason that doesn't depend on a report.
 pub struct Rule {
-    /// What its reasons are about.
+    /// The code of its reasons.
     pub code: Code,
     /// What its checks look at, in Markdown.
     pub looks_at: &'static str,
-    /// Beyond what a run is suspect, by default, and where it is invalid; in Markdown.
+    /// The limits beyond which a run is suspect, by default, and invalid; in Markdown.
     pub limit: &'static str,
-    /// What it looks at in a run of several agents.
+    /// Its scope in a run of several agents.
     pub of: Of,
-    /// Whose doing it is.
+    /// Where its cause lies.
     pub origin: Origin,
     /// Whether it finds an effect or a cause.
     pub effect: Effect,
-    /// What it speaks against, or could: the numbers of the report.
+    /// The numbers that it casts doubt on, or could.
     pub touches: &'static [Topic],
-    /// What figure and threshold are in.
+    /// The unit of figure and threshold.
     pub unit: Unit,
-    /// What it means for the numbers.
+    /// The consequence for the numbers.
     pub meaning: &'static str,
     /// What to do about it.
     pub cure: &'static str,
-    /// What looks for it: each finds one thing in a report, or nothing.
+    /// Its checks; each finds at most one problem in a report.
     pub(super) checks: &'static [Check],
-    /// What few rules have.
+    /// What only a few rules have.
     pub more: More,
 }
 
-/// Finds one thing in a report, or nothing.
+/// Finds at most one problem in a report.
 pub(super) type Check = fn(&Report) -> Option<Found>;
 
-/// What few rules have.
+/// What only a few rules have.
 pub struct More {
-    /// The thresholds of the plan that it holds the report to.
+    /// The thresholds of the plan that it applies.
     pub thresholds: &'static [&'static str],
-    /// What brings it about, where that has rules of its own.
+    /// Its cause, if that has rules of its own.
     pub follows: Follows,
-    /// Whether it says nothing of its own, and has no cure, where no request was answered.
+    /// True if it adds nothing, and has no cure, when no request was answered.
     pub needs_answers: bool,
-    /// What a step of a series is excused with that failed for it, in words.
+    /// The excuse for a step of a series that failed because of it, in words.
     pub excuse: Option<&'static str>,
-    /// What it finds in plain words, with `{figure}` and `{limit}` in their places, where the
-    /// evidence begins with more than a user needs at first.
+    /// The finding in plain words, with the placeholders `{figure}` and `{limit}`, if the evidence
+    /// begins with more than a user needs at first.
     pub plain: Option<&'static str>,
 }
 
-/// Nothing of that.
+/// The default: none of these.
 pub(super) const NO_MORE: More = More {
     thresholds: &[],
     follows: Follows::Nothing,
@@ -60,42 +60,42 @@ pub(super) const NO_MORE: More = More {
     plain: None,
 };
 
-/// What a rule is about in a run of several agents; without agents, the run is its one agent's.
+/// A rule's scope in a run of several agents; without agents, the run is its only agent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// The run as a whole: what no agent's part can tell, or all parts tell alike. If it is of an
-    /// agent all the same, the evidence names that agent.
+    /// The run as a whole: what no agent's part can show, or all parts show alike. If it concerns
+    /// one agent all the same, the evidence names that agent.
     Whole,
     /// Each agent's generator and machine.
     Agent,
-    /// Numbers that the run has, and each agent's part of it.
+    /// Numbers of the run, and of each agent's part.
     Both,
 }
 
-/// Whether a rule finds effects on numbers, which are reasons, or causes of them, which are notes.
+/// Whether a rule finds effects on numbers, which are reasons, or their causes, which are notes.
 #[derive(Clone, Copy)]
 pub enum Effect {
-    /// An effect, or what hides one.
+    /// An effect, or something that hides one.
     Always,
-    /// An effect where this holds of the report; else a cause whose effects are measured.
+    /// An effect if this is true of the report; otherwise a cause whose effects are measured.
     Where(fn(&Report) -> bool),
     /// A cause whose effects are measured.
     Never,
 }
 
-/// What brings an effect about that has a rule of its own.
+/// The cause of an effect, if it has rules of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follows {
     /// Nothing.
     Nothing,
-    /// The generator or its machine, so that a note may explain it.
+    /// The generator or its machine: a note may explain it.
     Notes,
-    /// The same; and where a reason of this code was found, it likely follows from that, and needs
-    /// neither a meaning nor a cure.
+    /// The same; and if a reason with this code was found, it is the likely cause, and no meaning
+    /// or cure is needed.
     NotesAnd(Code),
 }
 
-/// What a check found.
+/// The finding of a check.
 pub(super) struct Found {
     level: Level,
     figure: f64,
@@ -108,8 +108,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// That the numbers may be off: the figure, and the threshold that it crossed, both in the
-    /// rule's unit; and the two in words.
+    /// The numbers may be off: the figure and the threshold that it exceeded, both in the rule's
+    /// unit; and the two in words.
     pub(super) fn suspect(figure: f64, threshold: f64, evidence: String) -> Found {
         Found {
             level: Level::Suspect,
@@ -123,39 +123,39 @@ impl Found {
         }
     }
 
-    /// That they don't mean what they seem to mean.
+    /// The numbers don't mean what they seem to mean.
     pub(super) fn invalid(figure: f64, threshold: f64, evidence: String) -> Found {
         Found { level: Level::Invalid, ..Found::suspect(figure, threshold, evidence) }
     }
 
-    /// The same, or that if it is worse.
+    /// The same finding, invalid if it is worse.
     pub(super) fn invalid_if(self, is_worse: bool) -> Found {
         Found { level: if is_worse { Level::Invalid } else { self.level }, ..self }
     }
 
-    /// The same, of one agent.
+    /// The same finding, for one agent.
     pub(super) fn on_agent(self, name: &str) -> Found {
         Found { agent: Some(name.to_owned()), ..self }
     }
 
-    /// The same, which speaks against other numbers than the rule says.
+    /// The same finding, about other numbers than the rule's.
     pub(super) fn touches(self, topics: &'static [Topic]) -> Found {
         Found { touches: Some(topics), ..self }
     }
 
-    /// The same, with a meaning that depends on the run; `None` for the rule's.
+    /// The same finding, with a meaning that depends on the run; `None` for the rule's.
     pub(super) fn meaning(self, text: Option<impl Into<Cow<'static, str>>>) -> Found {
         Found { meaning: text.map(Into::into), ..self }
     }
 
-    /// The same, with a cure that depends on the run; `None` for the rule's.
+    /// The same finding, with a cure that depends on the run; `None` for the rule's.
     pub(super) fn cure(self, text: Option<impl Into<Cow<'static, str>>>) -> Found {
         Found { cure: text.map(Into::into), ..self }
     }
 }
 
 impl Rule {
-    /// Whether it finds an effect in a report, which is a reason, and not a cause.
+    /// True if its finding in this report is an effect, which makes a reason, and not a cause.
     pub(super) fn is_effect(&self, report: &Report) -> bool {
         match self.effect {
             Effect::Always => true,
@@ -164,7 +164,7 @@ impl Rule {
         }
     }
 
-    /// What it finds in a report, as its checks find it.
+    /// The findings of its checks in a report.
     pub(super) fn find(&self, report: &Report) -> Vec<Reason> {
         let found = self.checks.iter().filter_map(|check| check(report));
         found.map(|found| self.reason(found)).collect()

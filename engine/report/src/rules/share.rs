@@ -1,14 +1,14 @@
-//! Shares, and how they are written.
+//! Shares, and their format.
 
-/// Above it, most of a whole: more of the time that was waited, or of the answers, than the rest.
+/// More than this is most of the whole.
 pub(super) const HALF: f64 = 0.5;
 
-/// A part of a whole; 0 of nothing.
+/// The share of a part; 0 if the whole is 0.
 pub(super) fn share(part: u64, whole: u64) -> f64 {
     share_of(part as f64, whole)
 }
 
-/// A part of a whole that isn't a number of things; 0 of nothing.
+/// The share of a part that isn't a count; 0 if the whole is 0.
 pub(super) fn share_of(part: f64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part / whole as f64 }
 }
@@ -18,7 +18,7 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-/// A share of which only the size matters, without decimals from 10 % up.
+/// A share to be read only roughly, without decimals from 10 % up.
 pub(super) fn roughly(share: f64) -> String {
     if share < 0.1 { percent(share) } else { format!("{:.0} %", share * 100.0) }
 }

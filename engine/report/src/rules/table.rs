@@ -1,16 +1,16 @@
-//! The table of the rules of the verdict. A row has what its reason is about, whose doing it is,
-//! whether it is an effect or a cause, which numbers it touches, its unit and thresholds, what it
-//! means, the cure, and the checks that look for it.
+//! The table of the verdict's rules. Each row has its reason's code, origin, effect, topics, unit
+//! and thresholds, the meaning, the cure, and its checks.
 //!
-//! A new reason is a variant of `Code`, a row here, and the check that the row names. Tests hold
-//! the rows against the codes, and the table of reasons in the user's documents against the rows.
+//! A new reason takes a variant of `Code`, a row here, and the check that the row names. Tests
+//! compare the rows with the codes, and the table of reasons in the user documentation with the
+//! rows.
 
 use super::rule::{Effect, Follows, More, NO_MORE, Of, Rule};
 use super::{agents, calibration, client, connections, generator, load, machine, numbers};
 use crate::verdict::Topic::{Arrivals, Latency, Samples, Throughput};
 use crate::verdict::{Code, Origin, Unit};
 
-/// The rules, in the order in which reasons of one level are listed, and notes likewise.
+/// The rules, in the order in which reasons of one level, and notes, are listed.
 pub static RULES: &[Rule] = &[
     Rule {
         code: Code::AgentLost,
@@ -37,8 +37,8 @@ pub static RULES: &[Rule] = &[
         effect: Effect::Always,
         touches: &[Throughput, Latency, Arrivals],
         unit: Unit::Count,
-        meaning: "the run says nothing about the target",
-        cure: "see the errors by cause and the other reasons for what kept them",
+        meaning: "the run shows nothing about the target",
+        cure: "see the errors by cause and the other reasons for what prevented them",
         checks: &[load::nothing_sent],
         more: More { follows: Follows::Notes, ..NO_MORE },
     },
@@ -211,8 +211,8 @@ pub static RULES: &[Rule] = &[
         effect: Effect::Always,
         touches: &[Latency],
         unit: Unit::Share,
-        meaning: "the median is that of the path and of the generator itself, and says little \
-                  about the target",
+        meaning: "the median is mostly that of the path and the generator, and shows little about \
+                  the target",
         cure: "take what exceeds the floor for the target's part, or measure a request that costs \
                the target more",
         checks: &[calibration::below_floor],
@@ -296,7 +296,7 @@ pub static RULES: &[Rule] = &[
         touches: &[Latency],
         unit: Unit::Count,
         meaning: "had the target stalled, these latencies would leave out the requests that met \
-                  it (coordinated omission); the throughput is that of so many connections",
+                  it (coordinated omission); the throughput holds for this number of connections",
         cure: "measure latency with --rate; add --period if your users do wait for a response",
         checks: &[numbers::closed_loop],
         more: More {
@@ -312,7 +312,7 @@ pub static RULES: &[Rule] = &[
         limit: "any",
         of: Of::Both,
         origin: Origin::Elsewhere,
-        // What was opened in the window for want of a pool is in what the generator added.
+        // The cost of opening connections in the window is part of what the generator added.
         effect: Effect::Never,
         touches: &[Latency],
         unit: Unit::Share,
@@ -360,7 +360,7 @@ pub static RULES: &[Rule] = &[
     Rule {
         code: Code::Mispaired,
         looks_at: "with `--pipeline`: answers since their connection last had no request in \
-                   flight, if it ended by a timeout or with a response too many",
+                   flight, if it ended by a timeout or with a surplus response",
         limit: "0.1 %; half of them is invalid",
         of: Of::Both,
         origin: Origin::Elsewhere,
@@ -491,7 +491,7 @@ pub static RULES: &[Rule] = &[
         limit: "1 %; 10 % is invalid",
         of: Of::Agent,
         origin: Origin::Others,
-        // The kernel's stamps come as late as the generator.
+        // The kernel's stamps come as late as the generator does.
         effect: Effect::Always,
         touches: &[Throughput, Latency, Arrivals],
         unit: Unit::Share,
@@ -666,12 +666,12 @@ const OWN_CORES: &str =
 const NO_CORE: &str = "the generator could not run while others did: it sent and received late";
 
 impl Code {
-    /// Its row.
+    /// The row of this code.
     pub fn rule(self) -> &'static Rule {
         RULES.iter().find(|rule| rule.code == self).expect("each code has a row")
     }
 
-    /// Whether the generator or its machine brought it about.
+    /// True if the generator or its machine caused it.
     pub fn is_of_generator(self) -> bool {
         match self.rule().origin {
             Origin::Others | Origin::ShortOfTime | Origin::Generator => true,
@@ -679,13 +679,13 @@ impl Code {
         }
     }
 
-    /// Whether processor time was missing, which the same plan may have on a quiet machine.
+    /// True if CPU time was missing, which the same plan may have on a quiet machine.
     pub fn is_disturbance(self) -> bool {
         matches!(self.rule().origin, Origin::Others | Origin::ShortOfTime)
     }
 }
 
-/// The reasons that a threshold of the plan decides on.
+/// The reasons that a threshold of the plan decides.
 pub fn decided_by(threshold: &str) -> Vec<Code> {
     let those = RULES.iter().filter(|rule| rule.more.thresholds.contains(&threshold));
     those.map(|rule| rule.code).collect()

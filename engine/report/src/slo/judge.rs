@@ -18,7 +18,7 @@ fn judged(objective: &Objective, figures: &Figures) -> JudgedObjective {
     };
     let Estimate { figure, interval, missing, may_lie_above } = figures.of(objective);
     let beyond = figures.beyond(objective);
-    // A percentile is judged by the share beyond its bound, so what that lacks comes first.
+    // A percentile is judged by the share beyond its bound, so what that share lacks comes first.
     let missing = beyond.and_then(|beyond| beyond.interval.err()).or(missing);
     let (needed, needed_s) = match missing {
         Some(Missing::Samples(needed)) => (Some(needed), None),
@@ -41,7 +41,7 @@ fn judged(objective: &Objective, figures: &Figures) -> JudgedObjective {
     JudgedObjective { judgement: unjudged.judge(), ..unjudged }
 }
 
-/// What is known of a figure.
+/// What is known about a figure.
 #[derive(Default)]
 struct Estimate {
     figure: Option<f64>,
@@ -60,14 +60,14 @@ impl Estimate {
     }
 }
 
-/// The share of the requests that reached a bound or took longer.
+/// The share of requests that reached or exceeded a bound.
 #[derive(Clone, Copy)]
 struct Beyond {
     share: f64,
     interval: Result<[f64; 2], Missing>,
 }
 
-/// What objectives are judged by.
+/// The figures that objectives are judged by.
 pub struct Figures<'a> {
     /// Counts, mean and maximum.
     pub part: &'a Part,
@@ -124,24 +124,24 @@ impl Figures<'_> {
         }
     }
 
-    /// What was given up without an answer would have taken longer: the estimate is a lower bound.
+    /// Requests given up without an answer would have taken longer: the estimate is a lower bound.
     fn without_answers(&self, estimate: Estimate) -> Estimate {
         let [low, high] = estimate.interval;
         let is_answered = self.corrected.count() <= self.part.counts.answered;
         Estimate { interval: [low, high.filter(|_| is_answered)], ..estimate }
     }
 
-    /// Which share of the requests went beyond the bound of a percentile, or were given up without
-    /// an answer, however early that was. It is judged by this, since the percentile's own interval
-    /// may have no end on the side that matters: where slow requests come together, it rests on how
-    /// many such times there were, even if none came near the bound.
+    /// The share of requests that exceeded a percentile's bound, or were given up without an
+    /// answer, however early. The objective is judged by this, since the percentile's own interval
+    /// may be open on the side that matters: where slow requests come in bursts, it depends on the
+    /// number of bursts, even if none came near the bound.
     fn beyond(&self, objective: &Objective) -> Option<Beyond> {
         let Objective::Latency(LatencyMetric::Percentile(_), bound) = objective else {
             return None;
         };
         let (whole, all) = (self.corrected.histogram(), self.corrected.count());
         let below = |histogram: &Histogram<u64>| {
-            // What shares a bucket with the bound counts as beyond.
+            // Values that share a bucket with the bound count as beyond.
             let high = histogram.lowest_equivalent(bound.0).checked_sub(1);
             high.map_or(0, |high_ns| histogram.count_between(0, high_ns))
         };
@@ -159,7 +159,7 @@ impl Figures<'_> {
         })
     }
 
-    /// Requests without a good answer, by pieces of the run: errors come together where a target
+    /// Requests without a good answer, by pieces of the run: errors come in bursts if a target
     /// fails for a while.
     fn errors(&self) -> Estimate {
         let (bad, intended) = (self.part.counts.bad(), self.part.counts.intended);

@@ -1,4 +1,4 @@
-//! What became of the objectives of a run: the words and figures of the report.
+//! The judgement of a run's objectives, as the report states it.
 
 pub mod judge;
 
@@ -6,7 +6,7 @@ use plan::slo::PercentileOf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What became of the objectives of a run.
+/// The judgement of a run's objectives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slo {
     /// Missed if one is missed, else undecided if one is undecided, else met.
@@ -16,7 +16,7 @@ pub struct Slo {
 }
 
 impl Slo {
-    /// What became of them together; there is at least one.
+    /// Combines their judgements; there is at least one.
     ///
     /// # Panics
     /// Without one.
@@ -27,7 +27,7 @@ impl Slo {
 }
 
 impl JudgedObjective {
-    /// The judgement by its figures: on which side of the bound the interval is.
+    /// The judgement by its figures: which side of the bound the interval is on.
     pub fn judge(&self) -> Judgement {
         let ([low, high], below) = match self.metric.as_str() {
             "rate" => {
@@ -41,11 +41,12 @@ impl JudgedObjective {
             "max" | "mean" | "errors" => (self.interval, self.bound),
             name => {
                 let percentile = name.strip_prefix('p').and_then(|number| number.parse().ok());
-                // No metric of another name is judged.
+                // No metric with another name has one.
                 let quantile = percentile.map_or(f64::NAN, PercentileOf::quantile);
                 match self.beyond_interval {
                     Some(ends) => (ends.map(Some), 1.0 - quantile),
-                    // Too short for that share; the percentile may be known on the side that tells.
+                    // The run is too short for that share; the percentile may still be known on the
+                    // side that matters.
                     None => (self.interval, self.bound),
                 }
             }
@@ -60,16 +61,16 @@ impl JudgedObjective {
     }
 }
 
-/// Whether an objective holds, at a confidence of 95 %.
+/// Whether an objective is met, at a confidence of 95 %.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Judgement {
-    /// The whole interval is on the right side of the bound; of a percentile, that of the share
-    /// beyond.
+    /// The whole interval is on the right side of the bound; for a percentile, the interval of the
+    /// share beyond it.
     Met,
-    /// The interval holds the bound, or isn't known on the side that would tell.
+    /// The interval contains the bound, or is unknown on the side that decides.
     Undecided,
     /// The whole interval is on the wrong side.
     Missed,
@@ -78,33 +79,33 @@ pub enum Judgement {
 /// One objective with its figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgedObjective {
-    /// What is bounded: `p99`, `mean`, `max`, `errors` or `rate`.
+    /// The metric: `p99`, `mean`, `max`, `errors` or `rate`.
     pub metric: String,
-    /// Unit of the numbers below: `us`, or `share` of the intended requests; of `rate`, how many of
-    /// them were answered before the end of the window.
+    /// Unit of the numbers below: `us`, or `share` of the intended requests; for `rate`, the share
+    /// of them answered before the end of the window.
     pub unit: String,
-    /// What it has to stay below; what `rate` has to reach.
+    /// The value to stay below; for `rate`, the value to reach.
     pub bound: f64,
-    /// What it was; `None` below the number of values that it takes.
+    /// The measured value; `None` if there are too few values.
     pub figure: Option<f64>,
     /// Its 95 % confidence interval, `[low, high]`, each end where it is known. A maximum is its
-    /// own, and the rate has none: they are those of this run. Above a mean and a maximum nothing
-    /// is known where requests were given up without an answer.
+    /// own interval, and the rate has none: they describe only this run. A mean and a maximum have
+    /// no known upper end if requests were given up without an answer.
     pub interval: [Option<f64>; 2],
-    /// How many values the whole interval would take where there are too few.
+    /// The number of values that the whole interval takes, if there are too few.
     pub needed: Option<u64>,
-    /// How long the window would have to be, s, where it is too short for what the values depend
-    /// on.
+    /// The window length, s, that the whole interval takes, if it is too short for values that
+    /// depend on each other.
     pub needed_s: Option<f64>,
-    /// Of a mean: so much of the spread is one request's that the interval may lie below the truth,
-    /// however many requests there are.
+    /// For a mean: a single request makes up so much of the spread that the interval may lie below
+    /// the truth, however many requests there are.
     pub may_lie_above: bool,
-    /// Of a percentile: which share of the requests reached the bound, took longer, or was given up
+    /// For a percentile: the share of requests that reached or exceeded the bound, or were given up
     /// without an answer.
     pub beyond: Option<f64>,
-    /// The 95 % confidence interval of that share, by which a percentile is judged; without one, by
-    /// its own.
+    /// The 95 % confidence interval of that share, by which a percentile is judged; without one, it
+    /// is judged by its own.
     pub beyond_interval: Option<[f64; 2]>,
-    /// Whether it stayed below its bound, or reached it.
+    /// The judgement.
     pub judgement: Judgement,
 }

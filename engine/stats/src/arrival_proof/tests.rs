@@ -17,7 +17,7 @@ fn proof(kind: plan::Arrivals, rate: &str, until_ns: u64, late_ns: u64) -> Arriv
     whole.summary(&offer, &Thresholds::default())
 }
 
-/// What two shards offer that send each request so after it is due.
+/// The load of two shards that send each request this long after it is due.
 fn offered(
     arrivals: plan::Arrivals,
     rate: &str,
@@ -54,7 +54,7 @@ fn offered(
 }
 
 #[test]
-fn the_line_says_what_the_arrivals_were() {
+fn the_line_describes_the_arrivals() {
     let poisson = proof(plan::Arrivals::Poisson, "2k", 20 * SECOND_NS, 1_000);
     assert!(poisson.as_planned, "{}", poisson.line());
     let line = poisson.line();
@@ -71,8 +71,8 @@ fn the_line_says_what_the_arrivals_were() {
 }
 
 #[test]
-fn the_line_says_what_failed() {
-    // All that is due within 20 ms leaves at the end of these, and nothing of the last second.
+fn the_line_names_the_failures() {
+    // Everything due within 20 ms leaves at the end of these, and nothing in the last second.
     let until_ns = 20 * SECOND_NS;
     let held = |due_ns: u64| (due_ns + 1).next_multiple_of(SECOND_NS / 50);
     let lost = |due_ns| if due_ns < until_ns - SECOND_NS { held(due_ns) } else { u64::MAX };
@@ -86,8 +86,8 @@ fn the_line_says_what_failed() {
 
 #[test]
 fn an_interrupted_run_counts_what_its_report_counts() {
-    // Everything is sent 100 ms late, and the run stops after 10 s: what was sent after that is
-    // sent before the plan's end, and yet not in the window.
+    // Everything is sent 100 ms late, and the run stops after 10 s: later sends are before the
+    // plan's end, but not in the window.
     let (whole, offer) =
         offered(plan::Arrivals::Constant, "2k", 20 * SECOND_NS, |due_ns| due_ns + SECOND_NS / 10);
     let stopped =
@@ -98,7 +98,7 @@ fn an_interrupted_run_counts_what_its_report_counts() {
 }
 
 #[test]
-fn what_had_no_connection_or_no_time_is_not_missing() {
+fn requests_without_a_connection_or_time_are_not_missing() {
     let (whole, offer) = offered(plan::Arrivals::Constant, "2k", 20 * SECOND_NS, |due_ns| due_ns);
     let figure = |offer: &Offer| whole.summary(offer, &Thresholds::default()).sent_over_intended;
     let low = |offer: &Offer| figure(offer).within.expect("judged")[0];
@@ -108,8 +108,8 @@ fn what_had_no_connection_or_no_time_is_not_missing() {
     assert_eq!(low(&Offer { at_the_edge: 1_000.0, ..fewer }), 1.0 - 1_000.0 / 40_000.0);
 }
 
-/// The failures of sends in a run of 10 s, each window of 100 ms with so many arrivals as
-/// intended and as sent.
+/// The failures of sends in a run of 10 s; `counts` gives the arrivals of each 100 ms window,
+/// intended and sent.
 fn failed_sends(counts: impl Fn(u64) -> (u64, u64)) -> Vec<String> {
     let until_ns = 10 * SECOND_NS;
     let window_ns = SECOND_NS / 10;
@@ -141,12 +141,12 @@ fn failed_sends(counts: impl Fn(u64) -> (u64, u64)) -> Vec<String> {
 }
 
 #[test]
-fn sends_are_held_against_what_the_same_run_intended() {
-    // A dispersion of 1.62, which chance may make of a Poisson schedule in 100 windows.
+fn sends_are_compared_with_the_same_runs_intended_times() {
+    // A dispersion of 1.62, which a Poisson schedule may have by chance in 100 windows.
     let uneven = |window: u64| if window.is_multiple_of(2) { 6 } else { 14 };
     let kept = failed_sends(|window| (uneven(window), uneven(window)));
     assert_eq!(kept, [""; 0], "each request was sent when it was due");
-    // And one of 1.17, of which the generator made 0.
+    // And one of 1.17, which the generator smoothed to 0.
     let less = |window: u64| {
         if window.is_multiple_of(2) { 8 - window % 4 / 2 } else { 12 + window % 4 / 2 }
     };
@@ -188,7 +188,7 @@ fn few_arrivals_are_not_judged() {
 
 #[test]
 fn constant_gaps_that_do_not_divide_a_window_are_constant() {
-    // 7/3 requests in 10 ms: the counts are 2 and 3, and their index above 0.05.
+    // 7/3 requests per 10 ms: the counts are 2 and 3, and their index is above 0.05.
     let uneven = proof(plan::Arrivals::Constant, "233.333333", 60 * SECOND_NS, 500);
     let at_10_ms = uneven.dispersion[1];
     assert!(at_10_ms.window_ms == 10 && 0.05 < at_10_ms.sent.value.expect("windows"));
@@ -239,7 +239,7 @@ fn curves() -> [(&'static str, Curve); 2] {
     [("constant", Curve::constant(rate("5k"))), ("changing", changing)]
 }
 
-/// The shards' schedules of one modelled run.
+/// The shards' schedules in one modelled run.
 fn planned(curve: &Curve, arrivals: plan::Arrivals, seed: u64, shards: usize) -> Vec<Vec<u64>> {
     let part = |shard| {
         let share = Share::equal(shard, shards);
@@ -248,8 +248,8 @@ fn planned(curve: &Curve, arrivals: plan::Arrivals, seed: u64, shards: usize) ->
     (0..shards).map(part).collect()
 }
 
-/// When a shard sends what is due: in turns that take 5 µs, each with all that has come due, woken
-/// up late by 3 µs on average.
+/// When a shard sends due requests: in turns of 5 µs, each with everything that has come due, woken
+/// 3 µs late on average.
 fn sent_by_turns(intended_ns: &[u64], seed: u64) -> Vec<u64> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let late = Exp::new(1.0 / 3_000.0).expect("a rate");
@@ -271,7 +271,7 @@ fn whole_ns(ns: f64) -> u64 {
     ns as u64
 }
 
-/// What the accumulators of all shards say of a run.
+/// The proof from the accumulators of all shards of a run.
 fn proven(
     curve: &Curve,
     arrivals: plan::Arrivals,
@@ -306,20 +306,20 @@ fn proven(
     (whole.summary(&offer, &Thresholds::default()), lateness)
 }
 
-/// P5: the budget of the generator's lateness, 20 µs at p99 and a fifth of a millisecond at worst.
+/// P5: the generator's lateness budget, 20 µs at p99 and a fifth of a millisecond at worst.
 fn within_budget(lateness: &Distribution) -> bool {
     let at = |q| lateness.quantile_ns(q).expect("sends");
     at(0.5) <= 10_000 && at(0.99) <= 20_000 && at(0.999) <= 50_000 && at(1.0) <= 200_000
 }
 
-/// P4, P5 and P7 as a test at fixed seeds has them, without what a report allows on top.
+/// P4, P5 and P7 with the bounds of a test at fixed seeds, without a report's tolerance.
 fn passes_p4_p5_p7(proof: &ArrivalProof, lateness: &Distribution) -> [bool; 3] {
     let dispersed = proof.dispersion.iter().all(|dispersion| {
         let index = dispersion.sent.value.expect("sends");
         match proof.arrivals {
             plan::Arrivals::Poisson => {
                 assert!(600 <= dispersion.windows);
-                // By up to a fifth more where the rate changes.
+                // Up to a fifth more if the rate changes.
                 (index - 1.0).abs() <= 1.2 * 3.0 * dispersion_deviation(dispersion.windows)
             }
             plan::Arrivals::Constant => dispersion.window_ms != 10 || index <= 0.05,
@@ -354,8 +354,8 @@ fn p4_p5_p7_sends_by_turns_are_as_planned() {
     }
 }
 
-/// Runs a control on one shard and checks which of P4, P5 and P7 it fails, and that the report says
-/// which figures did.
+/// Runs a control on one shard and checks which of P4, P5 and P7 it fails, and that the report
+/// names the failed figures.
 fn check_control(
     name: &str,
     expected: [bool; 3],
@@ -382,7 +382,7 @@ fn check_control(
 
 #[test]
 fn p4_p5_p7_fail_on_their_controls() {
-    // Windows of whole milliseconds can't see a clock of whole milliseconds; the lateness does.
+    // Windows of whole milliseconds can't detect a clock of whole milliseconds; the lateness does.
     let quantised = |part: &[u64], _: &Curve| {
         part.iter().map(|at_ns| at_ns.next_multiple_of(MILLISECOND_NS)).collect()
     };
@@ -408,8 +408,8 @@ fn p4_p5_p7_fail_on_their_controls() {
         &["dispersion of the sends at 1 ms", "sent/intended"],
         smoothed,
     );
-    // A stall in the last 200 ms: what is left is sent when the window is over, and the last
-    // windows are empty.
+    // A stall in the last 200 ms: the rest is sent after the window, and the last windows are
+    // empty.
     let stalled = |part: &[u64], _: &Curve| {
         let stall_ns = WINDOW_NS - 200 * MILLISECOND_NS;
         part.iter().map(|at_ns| if *at_ns < stall_ns { *at_ns } else { WINDOW_NS }).collect()
@@ -417,8 +417,8 @@ fn p4_p5_p7_fail_on_their_controls() {
     check_control("sends missing at the end", [false; 3], &["sent/intended"], stalled);
 }
 
-/// No arrival leaves during the first 200 ms of every two seconds; those held leave at twice the
-/// mean rate until all have.
+/// No arrival leaves during the first 200 ms of every two seconds; delayed ones leave at twice the
+/// mean rate until the backlog is gone.
 fn caught_up(intended_ns: &[u64], _: &Curve) -> Vec<u64> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
     let mut last_ns = 0;
@@ -426,7 +426,7 @@ fn caught_up(intended_ns: &[u64], _: &Curve) -> Vec<u64> {
         .iter()
         .map(|at_ns| {
             let stall_end_ns = at_ns / (2 * SECOND_NS) * (2 * SECOND_NS) + SECOND_NS / 5;
-            // While it is behind, the next one leaves after a gap of the doubled rate.
+            // While there is a backlog, the next one leaves after a gap of the doubled rate.
             last_ns = if *at_ns < stall_end_ns || *at_ns <= last_ns {
                 let gap: f64 = Exp1.sample(&mut random);
                 last_ns.max(stall_end_ns) + whole_ns(gap * 1e5)

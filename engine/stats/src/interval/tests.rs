@@ -74,7 +74,7 @@ impl Simulated {
         interval(&self.pooled, &self.pieces(), p)
     }
 
-    /// Whether the interval holds the truth; one that isn't stated isn't wrong.
+    /// True if the interval contains the truth; a missing one isn't wrong.
     fn covers(&self, by_pieces: bool, p: f64, truth_ns: f64) -> bool {
         let found = if by_pieces { self.by_pieces(p) } else { interval_by_ranks(&self.pooled, p) };
         found.map_or(true, |found| {
@@ -89,8 +89,8 @@ const STALL_NS: f64 = 100e6;
 const BETWEEN_STALLS_NS: f64 = 1.9e9;
 const BASE_NS: f64 = 1e6;
 
-/// Equal arrivals at a service that answers after 1 ms, but holds whoever comes during a stall
-/// until its end; stalls of 100 ms, exponential pauses of 1.9 s on average between them.
+/// Equal arrivals at a service that answers after 1 ms, but holds requests during a stall until its
+/// end; stalls of 100 ms, with exponential pauses of 1.9 s on average.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -121,8 +121,8 @@ fn stalling_run(seed: u64) -> Simulated {
 #[test]
 fn pieces_cover_the_truth_where_samples_depend_on_each_other() {
     let runs = 200;
-    // Of all arrivals 1/20 fall into a stall and wait for what is left of it, uniform over its
-    // length: the slowest 1/100 wait for more than 4/5 of it.
+    // 1/20 of all arrivals fall into a stall and wait for the rest of it, uniform over its length:
+    // the slowest 1/100 wait for more than 4/5 of it.
     let truth_ns = BASE_NS + 0.8 * STALL_NS;
     let mut covered = [0, 0];
     for seed in 0..runs {
@@ -165,7 +165,7 @@ fn stalls_show_as_dependence_and_chance_does_not() {
         "of {runs} found dependent: {stalling} with stalls, {independent} of independent samples"
     );
     assert!(198 <= stalling, "{stalling}");
-    // Once in 100 runs, and three standard deviations more.
+    // One in 100 runs, plus three standard deviations.
     assert!(independent <= 7, "{independent}");
     let few = steady(35, 2_000, |k| 1_000_000 + k);
     assert_eq!(dependent(&few.pieces()), None, "too short");
@@ -202,7 +202,7 @@ fn one_answer_time_is_known_exactly() {
 
 #[test]
 fn a_stall_that_came_once_takes_a_longer_window_and_not_more_requests() {
-    // All slow samples in one piece of forty: how often such a piece comes can't be told from one.
+    // All slow samples are in one piece of forty: one such piece doesn't show how often they come.
     let mut run = Simulated::new(40);
     for piece in 0..40 {
         let slow = if piece == 4 { 60 } else { 0 };
@@ -211,12 +211,11 @@ fn a_stall_that_came_once_takes_a_longer_window_and_not_more_requests() {
     assert!(interval_by_ranks(&run.pooled, 0.99).is_ok());
     let refused = run.by_pieces(0.99).expect_err("one bad piece of forty");
     assert!(matches!(refused, Missing::Seconds(needed_s) if 40.0 < needed_s), "{refused:?}");
-    // Where even independent samples would be too few, more of them are asked for.
+    // If even independent samples would be too few, more are asked for.
     assert_eq!(run.by_pieces(0.999), Err(Missing::Samples(5_662)));
 }
 
-/// `each` samples in each of the pieces, of which `value_ns` gives the value by their number within
-/// the piece.
+/// `each` samples in each of the pieces; `value_ns` gives the value by number within the piece.
 fn steady(pieces: usize, each: u64, value_ns: impl Fn(u64) -> u64) -> Simulated {
     let mut run = Simulated::new(pieces);
     for piece in 0..pieces {

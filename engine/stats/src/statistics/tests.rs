@@ -18,7 +18,7 @@ fn dispersion_computed_by_hand() {
     near(even(&[0, 0, 6]).map(|counted| counted.index), 6.0, 1e-12);
     assert_eq!(even(&[5]), None);
     assert_eq!(even(&[0, 0]), None);
-    // Twelve where 1, 2 and 3 parts of them are expected: 2, 4 and 6.
+    // Twelve events if 1, 2 and 3 parts of them are expected: 2, 4 and 6.
     let index = |counts: [u64; 3]| {
         let windows = [(counts[0], 1.0), (counts[1], 2.0), (counts[2], 3.0)];
         index_of_dispersion(&windows).map(|counted| counted.index)
@@ -28,7 +28,7 @@ fn dispersion_computed_by_hand() {
     assert_eq!(index_of_dispersion(&[(1, 0.0), (1, 0.0)]), None, "nothing is expected");
 }
 
-/// Points as tables print them: of the normal distribution, of Student's t at 2.5 %, of χ².
+/// Points as printed in tables: of the normal distribution, of Student's t at 2.5 %, of χ².
 #[test]
 fn points_are_those_of_the_tables() {
     for (p, expected) in [(0.5, 0.0), (0.05, 1.644_854), (0.005, 2.575_829), (0.000_05, 3.890_592)]

@@ -1,10 +1,10 @@
 //! Tests P1, P2, P3, P4 and P6 of the generator's arrivals, at a constant rate and on a curve of
 //! five segments; each has controls that must fail it.
 //!
-//! They are held against p-values at fixed seeds: at 1 % two of twenty honest seeds may be beyond
-//! the critical value. The controls are what a load generator gets wrong: equal gaps, a clock of
-//! whole milliseconds, one Poisson stream dealt out in turn, and a stall made up for by sending at
-//! twice the rate.
+//! They are judged by p-values at fixed seeds: at 1 % two of twenty honest seeds may exceed the
+//! critical value. The controls are typical faults of load generators: equal gaps, a clock of whole
+//! milliseconds, one Poisson stream dealt out in turn, and catching up after a stall at twice the
+//! rate.
 
 use super::tests::AT_1_PERCENT;
 use super::{UnitProcess, correlation, ks_distance};
@@ -22,10 +22,10 @@ use units::{Nanos, Rate, SECOND_NS};
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 const SHARDS: usize = 4;
-/// Arrivals that each test of the schedule takes, on average.
+/// The expected arrivals that each test of the schedule takes.
 const N: u64 = 100_000;
 const MILLISECOND_NS: u64 = 1_000_000;
-/// Probability below which no seed's gaps may lie: √n·D by Massart's bound, 2·e^(−2x²).
+/// The probability below which no seed's gaps may be: √n·D by Massart's bound, 2·e^(−2x²).
 const ONE_IN_10_000: f64 = 2.226;
 const ONE_IN_1_000: f64 = 1.950;
 
@@ -51,17 +51,17 @@ fn curves() -> [(&'static str, Curve); 2] {
     [("constant", Curve::constant(rate("20k"))), ("five segments", five)]
 }
 
-/// Until when the curve expects so many arrivals.
+/// Until when the curve expects this many arrivals.
 fn until_ns(curve: &Curve, arrivals: u64) -> u64 {
     curve.due_ns(arrivals)
 }
 
-/// A share's arrivals until then.
+/// A share's arrivals until this time.
 fn arrivals(curve: &Curve, seed: u64, until_ns: u64, share: Share) -> Vec<u64> {
     Schedule::new(curve.clone(), Arrivals::Poisson, seed, until_ns, share).times_ns().collect()
 }
 
-/// The figures of what a share offers of a curve until then, by its unit-rate clock.
+/// The figures of a share's load on a curve until this time, by its unit-rate clock.
 fn tested(arrivals_ns: &[u64], curve: &Curve, until_ns: u64, fraction: f64) -> UnitProcess {
     let mut rescaling = Rescaling::new(curve.clone());
     let end = rescaling.at(until_ns) * fraction;
@@ -80,7 +80,7 @@ fn p1_p2_p3_p6_the_schedule_is_poisson_per_shard_and_merged() {
     for (name, curve) in curves() {
         let mut passed = [[0; 5]; SHARDS + 1];
         for seed in SEEDS {
-            // Each shard has N, and so has what they have merged up to an earlier moment.
+            // Each shard has N, and so do the merged ones up to an earlier time.
             let (part_ns, merged_ns) = (until_ns(&curve, SHARDS as u64 * N), until_ns(&curve, N));
             let parts: Vec<Vec<u64>> = (0..SHARDS)
                 .map(|shard| arrivals(&curve, seed, part_ns, Share::equal(shard, SHARDS)))
@@ -115,7 +115,7 @@ fn dispersion(arrivals_ns: &[u64], curve: &Curve, window_ms: u64) -> (f64, f64) 
     for due_ns in arrivals_ns {
         counts[usize::try_from(due_ns / window_ns).expect("few windows")].0 += 1;
     }
-    // Where some windows expect more than others, there are fewer that decide.
+    // If some windows expect more than others, fewer of them decide.
     let sum = |power: i32| counts.iter().map(|(_, each)| each.powi(power)).sum::<f64>();
     let uneven = (windows as f64 * sum(2)).sqrt() / sum(1);
     let index = index_of_dispersion(&counts).expect("arrivals").index;
@@ -155,7 +155,7 @@ fn p4_the_schedule_is_dispersed_as_poisson_and_constant_arrivals_are() {
         let even = constant(&curve, MINUTE_NS);
         let (index, _) = dispersion(&even, &curve, 10);
         assert!(index <= 0.05, "{name}: {index}");
-        // The controls: a clock of whole ms is what windows of whole ms can't see.
+        // The controls: windows of whole ms can't detect a clock of whole ms.
         let one = arrivals(&curve, 1, MINUTE_NS, Share::whole());
         for (control, arrivals_ns, seen) in [
             ("constant", even, [true, true, true]),
@@ -174,10 +174,10 @@ fn p4_the_schedule_is_dispersed_as_poisson_and_constant_arrivals_are() {
 
 /// Blocks of the schedule, each 1 ms long.
 const BLOCKS: usize = 2_000;
-/// Arrivals of a block, on average: enough for a tree of many nodes.
+/// Mean arrivals per block: enough for a tree of many nodes.
 const PER_BLOCK: f64 = 2_000.0;
-/// Deviations from its expectation that a figure at a fixed seed may have: by chance one figure in
-/// 16,000 has more.
+/// How many deviations from its expectation a figure at a fixed seed may be: one in 16,000 is more
+/// by chance.
 const DEVIATIONS: f64 = 4.0;
 
 /// The arrivals of a share of those blocks.
@@ -186,7 +186,7 @@ fn part(seed: u64, share: &Share) -> Vec<u64> {
     arrivals(&Curve::constant(rate("2M")), seed, until_ns, share.clone())
 }
 
-/// How many arrivals each block has.
+/// The number of arrivals in each block.
 fn per_block(arrivals_ns: &[u64]) -> Vec<u64> {
     let mut counts = vec![0; BLOCKS];
     for at_ns in arrivals_ns {
@@ -205,7 +205,7 @@ fn check_poisson(what: &str, share: &Share, arrivals_ns: &[u64], per_block: &[u6
     let z = (dispersion.index - 1.0) / dispersion_deviation(dispersion.windows);
     assert!(z.abs() < DEVIATIONS, "{what}: z of the dispersion {z}");
     let offset = |at_ns: &u64| ((at_ns % MILLISECOND_NS) as f64 + 0.5) / MILLISECOND_NS as f64;
-    // Of more, the test would see that times are whole ns.
+    // With more, the test would detect that times are whole ns.
     let few = usize::try_from(N).expect("few").min(arrivals_ns.len());
     let mut offsets: Vec<f64> = arrivals_ns[..few].iter().map(offset).collect();
     offsets.sort_by(f64::total_cmp);
@@ -248,7 +248,7 @@ fn unequal_parts_are_poisson_and_independent() {
 
 #[test]
 fn counts_of_a_small_part_have_the_poisson_distribution() {
-    // The last class holds all that is above.
+    // The last class holds everything above.
     const CLASSES: usize = 12;
     let share = Share::units(331..333, 1_000);
     for seed in [1, 2, 3] {
@@ -267,25 +267,25 @@ fn counts_of_a_small_part_have_the_poisson_distribution() {
     }
 }
 
-/// What a constant schedule offers of a curve.
+/// The arrivals of a constant schedule on a curve.
 fn constant(curve: &Curve, until_ns: u64) -> Vec<u64> {
     let share = Share::whole();
     Schedule::new(curve.clone(), Arrivals::Constant, 1, until_ns, share).times_ns().collect()
 }
 
-/// Each arrival when a clock of whole milliseconds shows it.
+/// Each arrival as shown by a clock of whole milliseconds.
 fn quantised(arrivals_ns: &[u64]) -> Vec<u64> {
     arrivals_ns.iter().map(|at_ns| at_ns / MILLISECOND_NS * MILLISECOND_NS).collect()
 }
 
-/// Every fourth arrival of one stream: what a shard gets of a Poisson stream that is dealt out in
+/// Every fourth arrival of one stream: a shard's part of a Poisson stream that is dealt out in
 /// turn.
 fn dealt(arrivals_ns: &[u64]) -> Vec<u64> {
     arrivals_ns.iter().step_by(SHARDS).copied().collect()
 }
 
-/// No arrival leaves during the first 200 ms of every two seconds; those held leave at twice the
-/// rate until all have.
+/// No arrival leaves during the first 200 ms of every two seconds; delayed ones leave at twice the
+/// rate until the backlog is gone.
 fn catching_up(arrivals_ns: &[u64], curve: &Curve, seed: u64) -> Vec<u64> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut last_ns = 0;
@@ -293,7 +293,7 @@ fn catching_up(arrivals_ns: &[u64], curve: &Curve, seed: u64) -> Vec<u64> {
         .iter()
         .map(|at_ns| {
             let stall_end_ns = at_ns / (2 * SECOND_NS) * (2 * SECOND_NS) + SECOND_NS / 5;
-            // While it is behind, the next one leaves after a gap of the doubled rate.
+            // While there is a backlog, the next one leaves after a gap of the doubled rate.
             last_ns = if *at_ns < stall_end_ns || *at_ns <= last_ns {
                 let from_ns = last_ns.max(stall_end_ns);
                 let per_ns = curve.mean_per_second(from_ns, from_ns + MILLISECOND_NS) / 1e9;
@@ -319,7 +319,7 @@ fn p1_p2_p3_p6_fail_on_their_controls() {
         for seed in [1, 2, 3] {
             let one = arrivals(&curve, seed, until_ns, Share::whole());
             let fraction = 1.0 / SHARDS as f64;
-            // P3 sees only where in time the arrivals lie, so it passes what is uneven only from
+            // P3 only tests where in time the arrivals lie, so it passes what is uneven only from
             // gap to gap; P6 passes independent gaps of any distribution, such as the sums of four
             // of a dealt stream.
             for (name, arrivals_ns, fraction, expected) in [
@@ -336,7 +336,7 @@ fn p1_p2_p3_p6_fail_on_their_controls() {
                 let bounds = UnitProcess::IMPOSSIBLE.figures();
                 let found =
                     tested.figures().iter().zip(bounds).any(|(found, most)| most.1 < found.1);
-                assert!(found, "verifying a report finds a {what}");
+                assert!(found, "verifying a report detects a {what}");
             }
         }
     }

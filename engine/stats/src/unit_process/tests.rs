@@ -59,7 +59,7 @@ fn anderson_darling_computed_by_hand() {
 }
 
 /// Points of the modified A² at 15, 10, 5, 2.5 and 1 % (D'Agostino and Stephens 1986, table 4.14),
-/// against how often exponential samples exceed them.
+/// compared with how often exponential samples exceed them.
 #[test]
 fn anderson_darling_exceeds_its_published_points_as_often_as_published() {
     let trials = 6_000;
@@ -87,8 +87,8 @@ fn correlation_computed_by_hand() {
     assert_eq!(neighbours(&[]), None);
 }
 
-/// Each figure of an honest process is as large as its distribution says: what one in a hundred
-/// exceeds, about one in a hundred exceeds, in short stretches too.
+/// An honest process exceeds each figure's one-in-a-hundred point about one time in a hundred, in
+/// short stretches too.
 #[test]
 fn an_honest_process_exceeds_each_1_percent_point_one_time_in_a_hundred() {
     let trials = 4_000;
@@ -106,7 +106,8 @@ fn an_honest_process_exceeds_each_1_percent_point_one_time_in_a_hundred() {
     }
 }
 
-/// What a Poisson process exceeds one time in a hundred, by figure; A² by Stephens (1974).
+/// The points that a Poisson process exceeds one time in a hundred, by figure; A² by Stephens
+/// (1974).
 pub(super) const AT_1_PERCENT: [f64; 5] = [2.576, 1.628, 1.957, 1.628, 2.576];
 
 #[test]
@@ -123,7 +124,7 @@ fn no_honest_process_is_impossible() {
 }
 
 #[test]
-fn what_has_no_gaps_is_no_process() {
+fn a_process_without_gaps_is_refused() {
     let found = UnitProcess::new(&mut [], &(0.0..400.0));
     assert_eq!(found.number, 20.0);
     let [_, rest @ ..] = found.figures();
