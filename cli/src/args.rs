@@ -1,7 +1,7 @@
 //! The command line: one definition feeds the parser, the help, the man pages and the completions.
 //!
-//! The flags of the commands that load a URL are a table, `flags`; `flag` is what a row of it can
-//! have. No other list names all flags.
+//! The flags of the commands that load a URL are a table, `flags`; `flag` is the type of its rows.
+//! No other list names all flags.
 
 mod ab_flags;
 mod agent_flags;
@@ -124,9 +124,9 @@ Cores, source addresses and permitted targets are set on each agent: see `trueta
 
 const COMPARE: &str = "\
 The sides may differ in target, seed, objectives, thresholds and the results that they keep. Runs \
-differ even if nothing has changed. Several runs of each side, taken in turn, show by how much, \
-and from five a side on the intervals include it. With one run a side it is unknown, so --fail-on \
-exits 3 unless --accept-one-run is given.";
+differ even if nothing has changed. Several runs per side, made in turn, show by how much, and \
+with five or more per side the intervals include it. With one run per side it is unknown, so \
+--fail-on exits 3 unless --accept-one-run is given.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -257,31 +257,31 @@ pub(crate) struct RunArgs {
     pub(crate) plan: Option<PathBuf>,
 }
 
-/// What isn't part of the plan: what a run is checked against, where its results go, and what
-/// decides its exit code.
+/// Everything beyond the plan: the run's calibration, the files of its results, and the conditions
+/// of its exit code.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ResultArgs {
-    /// The calibration; by default the one that was saved.
+    /// The calibration; by default the saved one.
     pub(crate) calibration: Option<PathBuf>,
     /// The files of results, by the names of their flags.
     pub(crate) files: BTreeMap<String, PathBuf>,
-    /// What the report calls the run.
+    /// The run's name in the report.
     pub(crate) label: Option<String>,
     /// The report's notes on the run.
     pub(crate) tags: BTreeMap<String, String>,
-    /// What the plan assumes without a flag, shown with the results.
+    /// The assumptions of the plan in the absence of flags, shown with the results.
     pub(crate) assumed: Option<String>,
-    /// Whether to print all that is known, and not only the first screen.
+    /// True to print everything, not only the first screen.
     pub(crate) details: bool,
-    /// What fails the run besides missed objectives and an invalid verdict.
+    /// Conditions that fail the run besides missed objectives and an invalid verdict.
     pub(crate) fail_on: Vec<FailOn>,
-    /// Whether to exit with 0 even if the verdict is invalid.
+    /// True to exit with 0 even if the verdict is invalid.
     pub(crate) allow_invalid: bool,
     /// How progress is shown.
     pub(crate) progress: Option<Progress>,
-    /// Whether the run is shown on the whole screen.
+    /// True to show the run on the whole screen.
     pub(crate) live: bool,
-    /// Whether to print nothing before the results.
+    /// True to print nothing before the results.
     pub(crate) quiet: bool,
 }
 
@@ -304,10 +304,10 @@ pub(crate) struct ProgressArgs {
 }
 
 impl ProgressArgs {
-    /// What is shown.
+    /// The progress display.
     ///
     /// # Errors
-    /// A bar where there is no terminal.
+    /// A bar was asked for without a terminal.
     pub(crate) fn shown(&self) -> Result<Shown, Failure> {
         Progress::shown(self.progress, self.quiet)
     }
@@ -378,7 +378,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print all that was checked, and not only what isn't right
+    /// Print all checks, not only problems
     #[arg(long, conflicts_with = "json")]
     pub(crate) details: bool,
 }
@@ -398,7 +398,7 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) change: ChangeArgs,
 
-    /// Let --fail-on decide from one run a side, although runs of the same target differ
+    /// Let --fail-on decide from one run per side, although runs of the same target differ
     #[arg(long, requires = "fail_on")]
     pub(crate) accept_one_run: bool,
 
@@ -406,7 +406,7 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     pub(crate) allow_different_plans: bool,
 
-    /// Print also how small a change such runs show, and what the intervals are of
+    /// Also print the smallest change that such runs can show, and how the intervals were made
     #[arg(long)]
     pub(crate) details: bool,
 
@@ -428,7 +428,8 @@ pub(crate) struct FlamediffArgs {
     /// The second profile
     pub(crate) after: PathBuf,
 
-    /// Draw the second profile, and what only the first had; red costs more than before, blue less
+    /// Draw the second profile, and stacks that only the first has; red costs more than before,
+    /// blue less
     #[arg(long, value_name = "FILE.svg", value_parser = file())]
     pub(crate) out: Option<PathBuf>,
 
@@ -437,7 +438,7 @@ pub(crate) struct FlamediffArgs {
     pub(crate) json: bool,
 }
 
-/// Where a server listens and runs.
+/// The address and the cores of a server.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
     /// Address to listen on, IP:PORT; port 0 picks a free port
@@ -464,7 +465,7 @@ impl Place {
     }
 }
 
-/// Whether a server speaks TLS.
+/// The TLS flags of a server.
 #[derive(Debug, Args)]
 pub(crate) struct TlsServer {
     /// Serve HTTPS, with a certificate generated at the start
@@ -477,7 +478,7 @@ pub(crate) struct TlsServer {
 }
 
 impl TlsServer {
-    /// The scheme of the server's addresses.
+    /// The URL scheme of the server.
     pub(crate) fn scheme(&self) -> &'static str {
         if self.tls { "https" } else { "http" }
     }
@@ -580,7 +581,7 @@ pub(crate) struct TargetArgs {
     pub(crate) end_with_parent: bool,
 }
 
-/// Connections that a core of the null target accepts by default.
+/// The null target's default limit of connections per core.
 pub(crate) const NULL_CONNS: &str = "4096";
 
 /// Arguments of `null-target`.
@@ -693,7 +694,7 @@ pub(crate) struct DemoArgs {
     pub(crate) progress: ProgressArgs,
 }
 
-/// The arguments, with the command `run` in front if they begin with one of its flags or a URL.
+/// The arguments, with the command `run` inserted if they begin with one of its flags or a URL.
 pub(crate) fn completed(mut args: Vec<OsString>) -> Vec<OsString> {
     let about_all = ["-h", "--help", "-V", "--version"];
     let first = args.get(1).and_then(|first| first.to_str()).unwrap_or_default();
@@ -708,25 +709,25 @@ pub(crate) fn completed(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// If these arguments are another load generator's: what they mean here, and the line to type.
+/// For arguments of another load generator: their meaning here, and the line to type.
 pub(crate) fn answer(args: &[OsString]) -> Option<String> {
     let words: Option<Vec<String>> =
         args.iter().skip(1).map(|word| word.to_str().map(str::to_owned)).collect();
     foreign::answer(&words?, &definition())
 }
 
-/// Reads the arguments.
+/// Parses the arguments.
 ///
 /// # Errors
-/// What the parser reports, help and version included.
+/// Whatever the parser reports, including help and version.
 pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&command(args).try_get_matches_from(args)?)
 }
 
-/// Refuses a variable of the environment that stands for no flag, and two that exclude each other.
+/// Refuses an environment variable that stands for no flag, and two that exclude each other.
 ///
 /// # Errors
-/// The line that names them.
+/// A line that names them.
 pub(crate) fn check_variables(args: &[OsString]) -> Result<(), String> {
     let name = args.get(1).and_then(|name| name.to_str()).unwrap_or_default();
     if !LOADING.contains(&name) {
@@ -750,7 +751,7 @@ pub(crate) fn check_variables(args: &[OsString]) -> Result<(), String> {
     }
 }
 
-/// The definition for these arguments, with the variables that may stand in for missing flags.
+/// The definition for these arguments, with the variables that may replace missing flags.
 fn command(args: &[OsString]) -> clap::Command {
     let typed = variables::typed(plain(), args);
     plain().mut_subcommands(|command| match LOADING.contains(&command.get_name()) {
@@ -760,7 +761,7 @@ fn command(args: &[OsString]) -> clap::Command {
 }
 
 /// The definition, with one rule for all flags: the word after a flag is its value, even `-5`, so
-/// that the error is about that flag.
+/// that the error concerns that flag.
 fn plain() -> clap::Command {
     definition().mut_subcommands(|command| {
         command.mut_args(|arg| {
@@ -782,7 +783,7 @@ pub(crate) fn definition() -> clap::Command {
     program.help_template(template)
 }
 
-/// The plan of a command before flags and plan file change it: each of many runs is short.
+/// The plan of a command before flags and plan file change it: many runs are short by default.
 pub(crate) fn defaults(command: &str) -> Plan {
     let (duration_s, warmup_s) = match command {
         "sweep" | "search" => (10, 2),

@@ -17,8 +17,7 @@ use crate::output::stdout_failed;
 const HEADER: &str = "intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,\
                       received_ns,handled_ns,stamped_by,step";
 
-/// One sample as it is printed: times are ns since the start of the run, and what a request lacks
-/// is absent.
+/// One sample as printed: times are ns since the start of the run, and missing values are absent.
 #[derive(Debug, Serialize)]
 struct Line {
     intended_ns: u64,

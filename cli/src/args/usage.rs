@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::{LOADING, definition, help_for, variables};
 
-/// Whether a word has only the characters that names of commands and flags have.
+/// True if a word has only the characters of command and flag names.
 pub(crate) fn is_bare(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
@@ -34,7 +34,7 @@ pub(crate) fn one_line(error: &clap::Error, args: &[OsString]) -> String {
         (ErrorKind::ValueValidation, Some(flag), Some(value)) => {
             let problem = std::error::Error::source(error)
                 .map_or_else(|| "invalid value".to_owned(), ToString::to_string);
-            // The problem names the value, which stands beside the flag here.
+            // The problem names the value, which is next to the flag here.
             match problem.split_once(&format!(" `{value}`")) {
                 Some((before, after)) => {
                     let shown = if value.is_empty() { "''" } else { &value };
@@ -96,7 +96,7 @@ pub(crate) fn one_line(error: &clap::Error, args: &[OsString]) -> String {
     }
 }
 
-/// The names under which a flag was typed, each once.
+/// The spellings of a flag on the command line, each once.
 fn spellings(flag: &str, args: &[OsString]) -> Vec<String> {
     let (definition, command) = (definition(), args.get(1).and_then(|name| name.to_str()));
     let command = command.and_then(|name| definition.find_subcommand(name));

@@ -95,7 +95,7 @@ fn a_pipeline_tells_held_missed_undecided_and_invalid_apart() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "5ms"]);
     let any = "--allow-invalid";
-    let held = "held, if a window of 6s is typical: the summary says what it may lack";
+    let held = "held, if a window of 6s is typical: see the summary for what it may miss";
     // 1,200 requests of 5 ms: they show that p50 is below a minute and above 1 ms, and tell nothing
     // of p99.9.
     for (args, code, said, objectives) in [
@@ -118,7 +118,10 @@ fn a_pipeline_tells_held_missed_undecided_and_invalid_apart() {
     assert!(message.starts_with("the numbers cannot be trusted"), "{message}");
     assert_eq!(cases(folder.path())[0], ("verdict".to_owned(), "error"));
     let (code, message) = script(folder.path(), "http://127.0.0.1:1/", &["--slo", "p50<60s"]);
-    assert_eq!((code, message.as_str()), (Some(1), "not judged: the line above says why"));
+    assert_eq!(
+        (code, message.as_str()),
+        (Some(1), "not judged: see the line above for the reason")
+    );
     for file in ["results.xml", "report.json"] {
         assert!(!folder.path().join(file).exists(), "{file} is of another build");
     }
@@ -131,7 +134,10 @@ fn a_pipeline_that_ends_early_is_not_told_what_the_objectives_are() {
     // The report can't be written, so nothing starts.
     fs::create_dir(folder.path().join("report.json")).expect("a folder");
     let (code, message) = script(folder.path(), &target.url, &["--allow-invalid"]);
-    assert_eq!((code, message.as_str()), (Some(2), "not judged: the line above says why"));
+    assert_eq!(
+        (code, message.as_str()),
+        (Some(2), "not judged: see the line above for the reason")
+    );
     fs::remove_dir(folder.path().join("report.json")).expect("it is empty");
 
     let args = ["--slo", "p50<60s"];

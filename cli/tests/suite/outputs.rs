@@ -29,8 +29,8 @@ fn a_pipe_that_nobody_reads_is_refused_before_the_run() {
     let made = Command::new("mkfifo").arg("pipe").current_dir(folder.path()).status();
     assert!(made.expect("mkfifo runs").success());
     for (flag, words) in [
-        ("--out", "--out pipe: nobody reads this pipe; start its reader first"),
-        ("--csv", "--csv pipe: nobody reads this pipe; start its reader first"),
+        ("--out", "--out pipe: this pipe has no reader; start one first"),
+        ("--csv", "--csv pipe: this pipe has no reader; start one first"),
         ("--raw", "--raw pipe: isn't a regular file; "),
     ] {
         let run = short_run(&target, folder.path()).args([flag, "pipe"]).spawn();
@@ -44,7 +44,7 @@ fn a_pipe_that_nobody_reads_is_refused_before_the_run() {
     let output = bounded(server.spawn().expect("the binary runs"));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("--ledger pipe: nobody reads this pipe"),
+        stderr(&output).contains("--ledger pipe: this pipe has no reader"),
         "{}",
         stderr(&output)
     );

@@ -329,7 +329,9 @@ fn without_a_terminal_there_is_a_line_every_ten_seconds() {
     let output =
         binary().args(["run", &target.url, "--progress", "bar"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).starts_with("truetail: --progress bar: standard error is no terminal; "));
+    assert!(
+        text(&output).starts_with("truetail: --progress bar: standard error isn't a terminal; ")
+    );
     target.interrupt();
 }
 
