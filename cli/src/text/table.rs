@@ -1,5 +1,5 @@
-//! The latency table: naive beside corrected in one unit, with confidence intervals of corrected.
-//! An unknown percentile shows how many requests it needs.
+//! The latency table: naive and corrected in one unit, with confidence intervals of corrected. An
+//! unknown percentile shows how many requests it needs.
 
 use engine::report::{ClientPart, ClientShare, DistributionPart};
 use engine::stats::interval::{Method, needed};
@@ -9,7 +9,7 @@ use super::figures::{count, percentile, things, time};
 use super::layout::{Column, Text, widest};
 use super::scale::{Scale, at_the_point};
 
-/// Columns of what heads the names of a table's rows.
+/// Columns of the heading of the rows' names.
 const TITLE: usize = 13;
 /// The space before a column.
 const GAP: usize = 3;
@@ -43,12 +43,12 @@ impl Row {
         self.quantile.map_or(part.max, |quantile| part.quantile_us(quantile.q))
     }
 
-    /// What the generator added there, if that is known.
+    /// The generator's part at this row, if known.
     pub(crate) fn client<'a>(&self, share: &'a ClientShare) -> Option<&'a ClientPart> {
         self.quantile.and_then(|quantile| share.at(quantile.label))
     }
 
-    /// What stands behind it: the confidence interval of corrected, or how many values it takes.
+    /// The note at its end: the confidence interval of corrected, or how many values it needs.
     pub(crate) fn note(&self, corrected: &DistributionPart) -> String {
         match self.of(corrected) {
             None => lack(self, corrected).unwrap_or_default(),
@@ -56,7 +56,7 @@ impl Row {
         }
     }
 
-    /// The same in a table whose times have this unit.
+    /// The same in a table with this unit of time.
     fn note_in(&self, corrected: &DistributionPart, scale: &Scale) -> String {
         let needs = |needed: u64| format!("needs {}", things(needed, "request"));
         match (self.of(corrected), self.percentile(corrected)) {
@@ -77,14 +77,14 @@ impl Row {
         }
     }
 
-    /// What a distribution states of it, when it is a percentile.
+    /// The distribution's figures for it, if it is a percentile.
     fn percentile<'a>(&self, part: &'a DistributionPart) -> Option<&'a Percentile> {
         self.quantile.map(|quantile| part.percentiles.at(quantile.q))
     }
 }
 
-/// Latencies in one unit: naive, where it is given, beside corrected with its intervals, and their
-/// means; `title` heads the names of the rows.
+/// Latencies in one unit: naive, if given, and corrected with its intervals, and their means;
+/// `title` heads the names of the rows.
 pub(crate) fn table(
     title: &str,
     naive: Option<&DistributionPart>,
@@ -131,15 +131,15 @@ pub(crate) fn table(
     text.done()
 }
 
-/// What is to be known of the table's figures: why some are unknown, and what the brackets mean.
+/// Notes on the table's figures: why some are unknown, and what the brackets mean.
 pub(crate) fn noted(naive: &DistributionPart, corrected: &DistributionPart) -> Vec<String> {
-    // With equal counts, the note behind corrected's n/a holds for naive too.
+    // With equal counts, the note on corrected's n/a holds for naive too.
     let unsaid = |row: &Row| row.of(corrected).is_some() || naive.count != corrected.count;
     let lacks = lacks("naive", naive, unsaid).map(|lacks| format!("n/a: {lacks}"));
     lacks.into_iter().chain(legend(corrected).map(str::to_owned)).collect()
 }
 
-/// What the brackets behind corrected percentiles mean.
+/// The meaning of the brackets after corrected percentiles.
 fn legend(corrected: &DistributionPart) -> Option<&'static str> {
     let percentiles = &corrected.percentiles;
     match percentiles.method {
@@ -174,7 +174,7 @@ fn doubt(row: &Row, part: &DistributionPart) -> String {
     }
 }
 
-/// The note behind the n/a of a percentile that has too few samples.
+/// The note after the n/a of a percentile that has too few samples.
 fn lack(row: &Row, part: &DistributionPart) -> Option<String> {
     let needed = needed(row.quantile?.q);
     (part.count < needed).then(|| few(part.count, needed))
@@ -184,7 +184,7 @@ fn few(n: u64, needed: u64) -> String {
     format!("(n = {}, need {})", count(n), count(needed))
 }
 
-/// The percentiles with too few samples, among the rows that `picked` picks; `None` if there are
+/// The percentiles with too few samples, among the rows that `picked` selects; `None` if there are
 /// none: `naive has n = 100, p99 needs 563, p99.9 needs 5,662`.
 pub(crate) fn lacks(
     name: &str,
@@ -220,7 +220,7 @@ mod tests {
     use super::super::reports::times;
     use super::*;
 
-    /// Values from 1 ms to `count` ms, by so many pieces of a run; without pieces, independent.
+    /// Values from 1 ms to `count` ms, in this many pieces of a run; without pieces, independent.
     fn spread(count: u64, pieces: usize) -> DistributionPart {
         let mut whole = Distribution::new();
         let mut parts = vec![Distribution::new().histogram().clone(); pieces];
@@ -249,7 +249,7 @@ mod tests {
         max              6.00        6.00
         mean             3.00        3.00
         ");
-        // Naive that repeats corrected is left out.
+        // Naive is left out if it repeats corrected.
         insta::assert_snapshot!(table("latency", None, &spread(6_000, 40)), @r"
         latency            s   95 % interval
         p50             3.00   [2.92, 3.08]
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_shows_how_many_requests_it_needs() {
+    fn an_unknown_percentile_shows_how_many_requests_it_needs() {
         insta::assert_snapshot!(table("latency", Some(&times(250, 100)), &spread(1_000, 0)), @r"
         latency, ms       naive   corrected   95 % interval
         p50               0.250         500   [469, 532]
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_in_a_line_say_what_they_lack() {
+    fn percentiles_in_a_line_show_what_they_lack() {
         assert_eq!(listed(&times(250, 600), &["p50", "p99"]), "p50 250 µs, p99 250 µs");
         assert_eq!(
             listed(&times(250, 20), &["p50", "p99"]),
