@@ -450,8 +450,7 @@ mod tests {
         let mut of = made_up();
         (of.a.runs, of.b.runs) = (3, 3);
         assert!(text(&of).ends_with(
-            "\nNo side has two runs with enough requests to tell how \
-                                           much they differ.\n"
+            "\nNo side has two runs with enough requests to show how much runs differ.\n"
         ));
     }
 

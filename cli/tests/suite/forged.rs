@@ -1,4 +1,4 @@
-//! Reports that no run wrote: what `verify` refuses of them, every command does that reads them.
+//! Reports that no run wrote: every command that reads reports refuses what `verify` refuses.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::support::{Target, binary, document, said};
 
-/// The commands that read a report, here with one as it was and one that was changed.
+/// The commands that read a report, here with an original one and a changed one.
 const READERS: [&[&str]; 5] = [
     &["verify", "changed.json"],
     &["report", "changed.json"],
@@ -39,7 +39,7 @@ fn bomb() -> String {
     BASE64_STANDARD.encode([&[0x1c, 0x84, 0x93, 0x14], &length[..], &deflated].concat())
 }
 
-/// What a command says in this folder, its exit code, and how long that took.
+/// The output of a command in this folder, its exit code, and its time.
 fn read(folder: &Path, args: &[&str]) -> (Option<i32>, String, Duration) {
     let began = Instant::now();
     let output = binary().args(args).current_dir(folder).output().expect("the binary runs");
