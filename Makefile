@@ -1,7 +1,7 @@
 # The same targets for developers and CI.
 .PHONY: tools build demo package install deb test check lint docs instructions counter ratchet bench bench-tools flamegraph calibrate real-servers hostile agents comparisons ceilings coverage experiments findings page
 
-# The recipes run target/release/…, a link into this folder, so the caller's setting is overridden.
+# The recipes run target/release/…, a link into this folder, so the caller's setting can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
 
 # Tests mostly wait: for a window to end, for a target that stalls. So at least four run at a time,
@@ -107,15 +107,15 @@ real-servers:
 hostile:
 	TEST_HOSTILE_SCALE=10 cargo test --workspace --locked --test suite hostile::
 
-# Agents and a controller on machines of their own, which are network namespaces, as root. Windows and
-# rates are twenty times those of `make test`: 9,000 requests per second for a minute.
+# Agents and a controller on machines of their own, which are network namespaces, as root. Windows
+# and rates are twenty times those of `make test`: 9,000 requests per second for a minute.
 agents:
 	TEST_AGENTS_SCALE=20 TEST_NAMESPACES_NEEDED=1 \
 		cargo test --release --locked -p cli --test suite agents:: -- --nocapture --test-threads 1
 
 # How often compare and ab call a difference where there is none, or find a small one, how often
-# ceilings are above a target's capacity, and how many runs are doubted: in about an hour and a half,
-# on an otherwise idle machine.
+# ceilings are above a target's capacity, and how many runs are doubted: in about an hour and a
+# half, on an otherwise idle machine.
 comparisons:
 	cargo test --release --locked -p cli --features comparisons --test suite comparisons:: -- \
 		--nocapture --test-threads 1
@@ -130,7 +130,7 @@ bench: build
 	cargo build --release --locked -p perf
 	target/release/truetail-bench
 
-# The other load generators and the tools of the bench: as root, on Debian. oha, which Debian doesn't
+# The other load generators and tools of the bench: as root, on Debian. oha, which Debian doesn't
 # package, is built from crates.io with OHA=1.
 bench-tools:
 	apt-get update -qq
@@ -146,12 +146,13 @@ flamegraph: build
 	target/release/truetail run "$$(grep -o 'http://[^ ,]*' build/null-target)" \
 		--conns 64 --duration 10s --allow-invalid --flamegraph flamegraph.svg
 
-# Measurements against arithmetic, in about five minutes; exits 1 if a figure is out of its band, and
-# 3 if other load on the machine may be the cause.
+# Measurements against arithmetic, in about five minutes; exits 1 if a figure is out of its band,
+# and 3 if other load on the machine may be the cause.
 calibrate: build
 	target/release/truetail calibrate --truth
 
-# How often the intervals of reports contain the true value, simulated, in about a quarter of an hour.
+# Simulated coverage: how often the intervals of reports contain the true value, in about a quarter
+# of an hour.
 coverage:
 	cargo run --release --locked -p calibration --example coverage -- calibration/coverage.md
 
