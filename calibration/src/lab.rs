@@ -151,7 +151,7 @@ impl Server {
     }
 }
 
-/// What both ends of a run measured.
+/// The results of both ends of a run.
 #[derive(Debug)]
 pub struct Observed {
     /// The run's report.
@@ -213,7 +213,7 @@ impl<'a> Lab<'a> {
         read(&self.file(&format!("{run}.json")))
     }
 
-    /// What both ends of a run measured.
+    /// The results of both ends of a run.
     ///
     /// # Errors
     /// It wasn't made, or its target keeps no ledger.

@@ -20,7 +20,7 @@ use crate::truth::{Sample, Truth};
 /// machine, several times that if a virtual machine's core has to be woken.
 pub(crate) const PATH_MS: f64 = 0.2;
 
-/// What both ends of one run measured.
+/// The results of both ends of one run.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The engine's report.

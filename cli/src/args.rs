@@ -394,7 +394,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "B.json", num_args = 1..)]
     pub(crate) with: Vec<PathBuf>,
 
-    /// What counts as a change.
+    /// The size of a change that counts.
     #[command(flatten)]
     pub(crate) change: ChangeArgs,
 

@@ -189,7 +189,7 @@ pub enum Incomparable {
     Unsound {
         /// The run, counted over both sides.
         run: usize,
-        /// What was checked.
+        /// The figure that was checked.
         what: String,
         /// The expected value.
         expected: String,

@@ -203,7 +203,7 @@ impl Agent {
         Ok(job)
     }
 
-    /// A run is over and the agent is free: the event that reports it comes after that.
+    /// Frees the agent after a run, and only then reports the event: its reader may take the agent.
     pub(super) fn release(&self, job: &Job, over: Over, event: Option<Event>) {
         let mut held = self.held();
         held.lease.release();

@@ -120,7 +120,7 @@ enum Talk {
     Ready(Arc<Job>),
     /// A run is under way.
     Running(Running),
-    /// What it measured is being sent.
+    /// Its results are being sent.
     Reporting { job: Arc<Job>, parts: Parts },
     /// All of it was sent; the controller's next message shows whether it arrived.
     Reported(Arc<Job>),

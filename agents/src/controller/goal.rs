@@ -58,7 +58,7 @@ pub struct Standing {
     pub round_trip_ns: u64,
 }
 
-/// What the user wants of the run.
+/// The user's intent for the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Will {
     /// Whether the user wants it to stop.

@@ -68,7 +68,7 @@ impl ControlPlane {
             }
         };
         thread::Builder::new().name("truetail-agents".to_owned()).spawn(control)?;
-        is_started.recv().expect("the control plane says whether it started")?;
+        is_started.recv().expect("the control plane reports whether it started")?;
         Ok(ControlPlane { runs })
     }
 }

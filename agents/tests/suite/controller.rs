@@ -113,7 +113,7 @@ impl Agent {
             Message::Start(Start { at_ns }) => Some(*at_ns),
             _ => None,
         });
-        start.expect("it was told to begin")
+        start.expect("it was given a start")
     }
 }
 

@@ -84,7 +84,7 @@ fn versions_of_the_protocol_that_differ_are_named_on_both_sides() {
         "the peer speaks version 3 of the protocol, this side 2; install the same version of \
          truetail on both"
     );
-    // The agent answers in its own version, which tells the controller.
+    // The agent answers in its own version, from which the controller knows.
     let answer = pair.agent.take_outgoing();
     assert_eq!(frames(&answer)[0].kind(), Kind::Refused);
     let mut older = answer;

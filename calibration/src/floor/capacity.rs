@@ -39,7 +39,7 @@ pub struct Capacity {
     pub closed_rate: f64,
     /// The connections of the best one.
     pub closed_conns: usize,
-    /// What bounded it.
+    /// Its bound.
     pub bound: Bound,
     /// The open runs, in the order in which they were made.
     pub open: Vec<Tried>,

@@ -55,7 +55,7 @@ pub fn open(rate: &str, plan: Plan) -> Plan {
 
 /// One run of an experiment.
 pub struct ExperimentRun {
-    /// What both ends measured.
+    /// The results of both ends.
     pub observed: Observed,
     /// How long the target's thread was runnable without a core, s.
     pub target_delay_s: f64,

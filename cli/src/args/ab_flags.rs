@@ -31,7 +31,7 @@ pub(crate) struct AbArgs {
     )]
     pub(crate) url_b: String,
 
-    /// What counts as a change.
+    /// The size of a change that counts.
     #[command(flatten)]
     pub(crate) change: ChangeArgs,
 

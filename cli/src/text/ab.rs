@@ -69,7 +69,7 @@ fn compared(of: &AbDocument, extent: Extent) -> String {
     sections([wrap(&found), about, table(&of.comparison, extent), notes.done()])
 }
 
-/// What the intervals are based on.
+/// The basis of the intervals.
 fn intervals(of: &AbDocument) -> String {
     let is_open = of.plan.as_ref().is_some_and(|plan| plan.model == Some(Model::Open));
     let same = if is_open { "Both slices of a pair have the same arrivals. " } else { "" };

@@ -91,7 +91,7 @@ fn answer_all(mut stream: TcpStream, nth: u64, count: &AtomicU64) {
 }
 
 #[test]
-fn a_pipeline_tells_held_missed_undecided_and_invalid_apart() {
+fn a_pipeline_distinguishes_held_missed_undecided_and_invalid() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "5ms"]);
     let any = "--allow-invalid";

@@ -79,9 +79,9 @@ pub struct Process {
 pub struct Ended {
     /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
@@ -96,12 +96,12 @@ impl Process {
         Process { what, child, stdout, stderr }
     }
 
-    /// What it wrote to standard output so far.
+    /// Its standard output so far.
     pub fn stdout(&self) -> String {
         self.stdout.lock().expect("no reader panics").clone()
     }
 
-    /// What it wrote to standard error so far.
+    /// Its standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.lock().expect("no reader panics").clone()
     }

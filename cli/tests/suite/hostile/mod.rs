@@ -163,7 +163,7 @@ rows! {
     cuts_its_body_short: Fault::ShortBody, LOAD, cut(&["cut_short"]);
 
     // Answers at the wrong time. A repeated answer that comes while the next request is in flight
-    // can't be told from that one's answer; the rest is seen when a connection is idle.
+    // looks like that one's answer; the rest is seen when a connection is idle.
     answers_on_accept: Fault::AnswerOnAccept, IMPATIENT, vec![
         CONFUSED,
         CONFUSED.shown(&[Shown::EarlyResponses]),
