@@ -1,15 +1,15 @@
-# The same verbs for people and for CI.
+# The same targets for developers and CI.
 .PHONY: tools build demo package install deb test check lint docs instructions counter ratchet bench bench-tools flamegraph calibrate real-servers hostile agents comparisons ceilings coverage experiments findings page
 
-# The recipes run target/release/…, a link into this folder, so a caller's own choice can't apply.
+# The recipes run target/release/…, a link into this folder, so the caller's setting can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
 
-# Tests mostly wait: for a window to end, for a target that stalls. So four of them run at a time on
-# fewer cores too; those that need the cores for themselves take turns.
+# Tests mostly wait: for a window to end, for a target that stalls. So at least four run at a time,
+# even on fewer cores; those that need the cores to themselves take turns.
 RUST_TEST_THREADS ?= $(shell cores=$$(nproc); echo $$((cores < 4 ? 4 : cores)))
 export RUST_TEST_THREADS
 
-# What building needs beside make: whoever lacks it is told the line that installs it.
+# The build tools besides make; a missing one is reported with the line that installs it.
 tools:
 	@missing=; \
 	command -v cargo >/dev/null || { missing=1; echo "cargo is missing. Install Rust:" \
@@ -18,8 +18,8 @@ tools:
 		"apt-get install gcc libc6-dev (Debian, Ubuntu), dnf install gcc (Fedora)"; }; \
 	test -z "$$missing"
 
-# In a checkout without symbolic links, a text file stands in for the link and is replaced. A folder
-# there makes ln fail and name it.
+# In a checkout without symbolic links, the link is a text file, which is replaced. If there is a
+# folder, ln fails and names it.
 build: tools
 	cargo build --release --locked -p cli
 	@test target/release -ef build/release || ln -sfnT ../build/release target/release
@@ -27,7 +27,7 @@ build: tools
 demo: build
 	target/release/truetail demo
 
-# Without the line tables, which are for profiles; function names stay.
+# Without the line tables, which only profiles need; function names stay.
 package: build
 	@rm -rf build/package && mkdir -p build/package/completions
 	strip --strip-debug -o build/package/truetail target/release/truetail
@@ -36,7 +36,7 @@ package: build
 		build/package/truetail completions $$shell >build/package/completions/$$shell || exit; \
 	done
 
-# The program with its man pages and completions, for this user, or where PREFIX says.
+# The program with its man pages and completions, for this user or under PREFIX.
 PREFIX ?= $(HOME)/.local
 SHARE := $(DESTDIR)$(PREFIX)/share
 install: package
@@ -47,19 +47,19 @@ install: package
 	install -D -m 644 zsh "$(SHARE)/zsh/site-functions/_truetail" && \
 	install -D -m 644 fish "$(SHARE)/fish/vendor_completions.d/truetail.fish"
 
-# A package of the same for Debian and Ubuntu.
+# The same as a package for Debian and Ubuntu.
 deb: package
 	@command -v cargo-deb >/dev/null || { \
 		echo "cargo-deb is missing. Install it: cargo install --locked cargo-deb"; exit 1; }
 	cargo deb --package cli --no-build --no-strip --output build/package
 
-# FEATURES adds features, such as cli/real-servers. It is always the whole workspace that is built,
-# because parts of it have other features, and are compiled anew. No documentation has a test.
+# FEATURES adds features, such as cli/real-servers. The whole workspace is always built, because
+# parts of it have other features, and would be compiled anew. There are no documentation tests.
 TESTS = cargo test --workspace --locked --tests $(if $(FEATURES),--features "$(FEATURES)")
 test:
 	$(TESTS)
 
-# Tests mostly wait, so what else takes long to build is built beside them, on time that they leave.
+# Tests mostly wait, so the other slow builds run beside them, in the time they leave.
 check: override FEATURES += cli/experiments
 check:
 	@! git grep -nE '^(<{7}|>{7}) ' || { echo "Conflict markers in the files above: resolve them."; exit 1; }
@@ -80,8 +80,8 @@ docs:
 	+CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path agents/fuzz/Cargo.toml
 	+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
-# Fails if a request takes more user-space instructions than perf/instructions.toml allows. Only what
-# counts them is built with optimisation.
+# Fails if a request takes more user-space instructions than perf/instructions.toml allows. Only the
+# counter is built with optimisation.
 instructions: counter
 	+@if command -v valgrind >/dev/null; then \
 		build/release/truetail-bench instructions; \
@@ -103,42 +103,42 @@ ratchet:
 real-servers:
 	cargo test --workspace --locked --features cli/real-servers --test suite real_servers::
 
-# Servers that misbehave, with windows of 3 s and more. `make test` runs them with a tenth of that.
+# Hostile servers, with windows of 3 s and more. `make test` runs them with a tenth of that.
 hostile:
 	TEST_HOSTILE_SCALE=10 cargo test --workspace --locked --test suite hostile::
 
-# Agents and a controller on machines of their own, which are network namespaces, as root. Windows and
-# rates are twenty times those of `make test`: 9,000 requests per second for a minute.
+# Agents and a controller on machines of their own, which are network namespaces, as root. Windows
+# and rates are twenty times those of `make test`: 9,000 requests per second for a minute.
 agents:
 	TEST_AGENTS_SCALE=20 TEST_NAMESPACES_NEEDED=1 \
 		cargo test --release --locked -p cli --test suite agents:: -- --nocapture --test-threads 1
 
-# Whether compare and ab call a difference where there is none, and find a small one, whether ceilings
-# lie above a target's capacity, and how many runs are doubted: in about an hour and a half, on a machine
-# that has nothing else to do.
+# How often compare and ab call a difference where there is none, or find a small one, how often
+# ceilings are above a target's capacity, and how many runs are doubted: in about an hour and a
+# half, on an otherwise idle machine.
 comparisons:
 	cargo test --release --locked -p cli --features comparisons --test suite comparisons:: -- \
 		--nocapture --test-threads 1
 
-# How often a ceiling or a knee lies above the target's capacity, and what load it takes, in simulation:
-# 100 of each target, in about a minute. probe/README.md has the table.
+# How often a ceiling or a knee is above the target's capacity, and the load that it takes, in
+# simulation: 100 of each target, in about a minute. probe/README.md has the table.
 ceilings:
 	TEST_CEILINGS=100 cargo test --release --locked -p probe --lib simulated -- --nocapture
 
-# In about twelve minutes; as Markdown.
+# The benchmarks as Markdown, in about twelve minutes.
 bench: build
 	cargo build --release --locked -p perf
 	target/release/truetail-bench
 
-# What the bench measures beside truetail, and with: as root, on Debian. oha, which Debian doesn't
-# have, is built from crates.io with OHA=1.
+# The other load generators and tools of the bench: as root, on Debian. oha, which Debian doesn't
+# package, is built from crates.io with OHA=1.
 bench-tools:
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
 		wrk nghttp2-client hey apache2-utils nginx-light valgrind >/dev/null
 	$(if $(filter 1,$(OHA)),cargo install --locked oha)
 
-# Where a request's CPU time goes: a closed loop against the null target on another core.
+# A flamegraph of a request's CPU time: a closed loop against the null target on another core.
 flamegraph: build
 	@target/release/truetail null-target --listen 127.0.0.1:0 >build/null-target & server=$$!; \
 	trap "kill $$server" EXIT; \
@@ -146,12 +146,13 @@ flamegraph: build
 	target/release/truetail run "$$(grep -o 'http://[^ ,]*' build/null-target)" \
 		--conns 64 --duration 10s --allow-invalid --flamegraph flamegraph.svg
 
-# Measurements against arithmetic, in about five minutes; exits 1 if a figure is out of its band, and 3 if
-# others on the machine may have caused that.
+# Measurements against arithmetic, in about five minutes; exits 1 if a figure is out of its band,
+# and 3 if other load on the machine may be the cause.
 calibrate: build
 	target/release/truetail calibrate --truth
 
-# How often the intervals of reports hold the truth, simulated, in about a quarter of an hour.
+# Simulated coverage: how often the intervals of reports contain the true value, in about a quarter
+# of an hour.
 coverage:
 	cargo run --release --locked -p calibration --example coverage -- calibration/coverage.md
 
@@ -159,11 +160,11 @@ coverage:
 experiments:
 	cargo test --workspace --locked --features cli/experiments --test experiments
 
-# The committed results: every experiment at full size, in about two hours on a quiet machine, and the
-# page and READMEs that are written from them.
+# The committed results: every experiment at full size, in about two hours on a quiet machine, and
+# the page and READMEs written from them.
 findings: build
 	target/release/truetail experiment all --out findings --page FINDINGS.md
 
-# The page and READMEs alone, from the results that are there.
+# Only the page and READMEs, from the existing results.
 page:
 	cargo run --locked --bin truetail -- experiment page --out findings --page FINDINGS.md

@@ -5,10 +5,10 @@ use agents::frame::{FrameReader, HEADER_BYTES};
 use agents::key::Key;
 use agents::message::Message;
 
-/// The most memory that a reader may hold beyond twice what has come of a frame, bytes.
+/// The most memory a reader may hold beyond twice what has arrived of a frame, bytes.
 const MEMORY_LEAST: usize = 2 * HEADER_BYTES;
 
-/// What a stream is as frames: what each says, then what is wrong.
+/// A stream read as frames: the messages, then the error if there is one.
 fn frames<'a>(authenticated: bool, pieces: impl Iterator<Item = &'a [u8]>) -> String {
     let mut reader = FrameReader::default();
     if authenticated {
@@ -24,7 +24,7 @@ fn frames<'a>(authenticated: bool, pieces: impl Iterator<Item = &'a [u8]>) -> St
             of_frame += before - rest.len();
             assert!(reader.capacity() <= 2 * of_frame + MEMORY_LEAST, "memory is bounded");
             match fed {
-                Ok(None) => assert!(rest.is_empty(), "what is missing is taken"),
+                Ok(None) => assert!(rest.is_empty(), "an incomplete frame is consumed"),
                 Ok(Some(frame)) => {
                     assert_eq!(frame.as_bytes().len(), of_frame);
                     of_frame = 0;
@@ -40,7 +40,7 @@ fn frames<'a>(authenticated: bool, pieces: impl Iterator<Item = &'a [u8]>) -> St
     line + if reader.is_between_frames() { "between frames" } else { "within a frame" }
 }
 
-/// What one side of a session makes of a stream.
+/// A stream as one side of a session reads it.
 fn session<'a>(
     mut channel: Channel,
     pieces: impl Iterator<Item = &'a [u8]>,
@@ -49,10 +49,10 @@ fn session<'a>(
     for piece in pieces {
         let mut rest = piece;
         while let Some(message) = channel.receive(&mut rest)? {
-            assert!(channel.is_open(), "only an authenticated peer says anything");
+            assert!(channel.is_open(), "only an authenticated peer's messages are taken");
             messages.push(message);
         }
-        assert!(rest.is_empty(), "all is taken that there is");
+        assert!(rest.is_empty(), "everything is consumed");
     }
     channel.finish()?;
     Ok(messages)
@@ -60,9 +60,9 @@ fn session<'a>(
 
 /// Checks one input: its first byte selects the split, the rest is the stream.
 ///
-/// The stream must mean the same in one piece, byte by byte and in pieces of the selected size: to
-/// a reader of frames, before and after authentication, and to both sides of a session, which
-/// nobody without the key can open if there is one.
+/// The stream must mean the same in one piece, byte by byte and in pieces of the selected size,
+/// both to a reader of frames, before and after authentication, and to either side of a session. A
+/// session with a key must never open without it.
 pub(crate) fn run(input: &[u8]) {
     let Some((&choice, stream)) = input.split_first() else { return };
     let piece = usize::from(choice).max(2);
@@ -76,7 +76,7 @@ pub(crate) fn run(input: &[u8]) {
     let sides: [fn(Option<&Key>) -> Channel; 2] = [Channel::controller, Channel::agent];
     for (side, key) in sides.into_iter().flat_map(|side| [(side, None), (side, key.as_ref())]) {
         let whole = session(side(key), std::iter::once(stream));
-        assert!(whole.is_err() || key.is_none(), "nobody opens a session without its key");
+        assert!(whole.is_err() || key.is_none(), "no session opens without its key");
         assert!(session(side(key), stream.chunks(1)) == whole, "byte by byte");
         assert!(session(side(key), stream.chunks(piece)) == whole, "in pieces of {piece}");
     }

@@ -1,13 +1,12 @@
-//! Admission: what a controller may make this agent send, and where to.
+//! Admission: what load a controller may have this agent send, and where to.
 //!
-//! The agent's operator decides, by flags that no controller can override. Without any, an agent
-//! sends to loopback alone; with targets that are named, to these alone. An agent trusts the
-//! address, not the name, unless its operator allowed that name. What is checked is the address
-//! that is then connected to: the name is resolved once, so it can't stand for another address
-//! later.
+//! The agent's operator decides, with flags that no controller can override. By default an agent
+//! sends to loopback only; once targets are named, to these only. An agent trusts addresses, not
+//! names, unless its operator allowed the name. The address that is checked is the one connected
+//! to: the name is resolved once, so it can't point elsewhere later.
 //!
-//! A plan also names things of the machine that runs it: cores, local addresses, files. Here these
-//! are the agent's own, and a plan that names them is refused.
+//! A plan can also name resources of the machine that runs it: cores, local addresses, files. These
+//! belong to the agent, so a plan that names them is refused.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -20,10 +19,10 @@ use engine::plan::{Plan, PlanError};
 use engine::sys::units::{Nanos, Rate, SECOND_NS};
 use ipnet::IpNet;
 
-/// What an agent may be made to do.
+/// The limits that an agent's operator sets.
 #[derive(Clone, Debug, Default)]
 pub struct Admission {
-    /// The targets: `--allow-target`. Without any, loopback alone.
+    /// The targets: `--allow-target`. Empty for loopback only.
     pub targets: Vec<AllowedTarget>,
     /// The most requests per second of this agent: `--max-rate`.
     pub rate_max: Option<Rate>,
@@ -47,7 +46,7 @@ pub enum AllowedTarget {
     Network(IpNet),
 }
 
-/// A text that isn't a value of `--allow-target`.
+/// Not a value of `--allow-target`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid target `{0}`: give HOST:PORT or a network, e.g. api.test:8080, [::1]:80 or 10.1.0.0/16"
@@ -93,9 +92,9 @@ impl fmt::Display for AllowedTarget {
 }
 
 impl AllowedTarget {
-    /// Whether it allows this address, which the host of a plan stands for. This machine itself has
-    /// to be named: by its address, a network of such addresses, or `localhost`. A name that
-    /// resolves to it, or a network that merely contains it, isn't enough.
+    /// True if it allows this address, to which a plan's host resolved. This machine itself must be
+    /// named, by its address, a network of loopback addresses, or `localhost`. A name that resolves
+    /// to it or a network that merely contains it isn't enough.
     fn allows(&self, endpoint: &Endpoint, address: SocketAddr) -> bool {
         let is_here = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
         let ip = address.ip().to_canonical();
@@ -119,7 +118,7 @@ impl AllowedTarget {
     }
 }
 
-/// What a plan would make one agent do at most.
+/// The most that a plan demands of one agent.
 struct Demand {
     /// Requests per second, in millionths; `None` if nothing bounds them.
     rate_micro: Option<u64>,
@@ -130,7 +129,7 @@ struct Demand {
 }
 
 impl Demand {
-    /// That of this share of a completed plan.
+    /// The demand of this share of a completed plan.
     fn new(plan: &Plan, share: &Share) -> Demand {
         let conns = share.count(plan.conns());
         let rate_micro = match (Curve::of_plan(plan), plan.period) {
@@ -149,11 +148,10 @@ impl Demand {
 }
 
 impl Admission {
-    /// Checks what this share of a completed plan would make this agent do, except for where it
-    /// sends to.
+    /// Checks the load that this share of a completed plan puts on the agent, but not its target.
     ///
     /// # Errors
-    /// The first flag with a value that isn't allowed here, and the cure.
+    /// The first flag whose value isn't allowed here, with the cure.
     pub fn check_plan(&self, plan: &Plan, share: &Share) -> Result<(), PlanError> {
         let demand = Demand::new(plan, share);
         match (self.rate_max, demand.rate_micro) {
@@ -222,11 +220,11 @@ impl Admission {
         Ok(())
     }
 
-    /// The addresses of a plan's host that this agent may send to, of those that the name was
-    /// resolved to, once. Only these may be connected to.
+    /// The addresses of a plan's host that this agent may send to, out of those its name resolved
+    /// to. No others may be connected to.
     ///
     /// # Errors
-    /// There is none among them.
+    /// None of them is allowed.
     pub fn check_target(
         &self,
         endpoint: &Endpoint,
@@ -260,11 +258,11 @@ impl Admission {
     }
 }
 
-/// Checks that a plan from a controller names nothing that is this agent's own: cores, local
+/// Checks that a plan from a controller names none of the agent's own resources: cores, local
 /// addresses, files.
 ///
 /// # Errors
-/// The first flag that does, and the cure.
+/// The first flag that does, with the cure.
 pub fn check_placement(plan: &Plan) -> Result<(), PlanError> {
     let own = "it is the agent's own";
     if let Some(cores) = &plan.cores {
@@ -316,7 +314,7 @@ mod tests {
         Admission { targets, ..Admission::default() }
     }
 
-    /// Whether `url` may be sent to if its host stands for these addresses, and for which.
+    /// The addresses that may be used for `url` if its host resolves to `ips`.
     fn checked(
         admission: &Admission,
         url: &str,
@@ -332,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn allowed_targets_are_read_and_printed() {
+    fn allowed_targets_parse_and_print() {
         for (text, shown) in [
             ("api.test:8080", "api.test:8080"),
             ("API.test:80", "api.test:80"),
@@ -371,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_alone_is_allowed_by_default() {
+    fn only_loopback_is_allowed_by_default() {
         let agent = Admission::default();
         for ip in ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"] {
             assert_eq!(checked(&agent, "http://h/", &[ip]), Ok(vec![ip.to_owned()]));
@@ -391,13 +389,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_name_stands_for_decides_and_not_the_name() {
+    fn the_address_decides_and_not_the_name() {
         let agent = admission(&["10.1.0.0/16", "api.test:8080", "192.0.2.7:80"]);
         for (url, ip, is_allowed) in [
             ("http://any.test/", "10.1.9.9", true),
             ("http://any.test/", "::ffff:10.1.9.9", true),
             ("http://any.test/", "10.2.0.1", false),
-            // Whoever allows a name trusts it, at this port alone.
+            // The operator trusts a name that is allowed, at this port only.
             ("http://api.test:8080/", "10.2.0.1", true),
             ("http://API.test:8080/", "10.2.0.1", true),
             ("http://api.test/", "10.2.0.1", false),
@@ -417,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_other_targets_loopback_is_allowed_only_if_it_is_named() {
+    fn with_other_targets_loopback_is_allowed_only_if_named() {
         let loopback = ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"];
         // A network that contains it doesn't name it, nor does a name that resolves to it.
         for other in ["10.1.0.0/16", "0.0.0.0/0", "::/0", "any.test:80"] {
@@ -538,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_agents_own_is_not_the_plans_to_name() {
+    fn a_plan_may_not_name_the_agents_own_resources() {
         assert_eq!(check_placement(&Plan::default()), Ok(()));
         let text = |body: &str| Plan { body: Some(body.to_owned()), ..Plan::default() };
         assert_eq!(check_placement(&text("a@b")), Ok(()));

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes in a message. They are copied from the payload once they are known to be in it, so a false
-/// length costs nothing.
+/// Bytes in a message. They are copied from the payload only once they are known to be in it, so a
+/// false length costs nothing.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Bytes(Vec<u8>);
 

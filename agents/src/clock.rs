@@ -1,12 +1,11 @@
 //! The clocks of two machines: how far apart they are, how fast they drift, and when to begin.
 //!
 //! Each machine has its own CLOCK_MONOTONIC. A ping gives four stamps: sent and returned by the
-//! controller's clock, received and answered by the agent's. What lies between sent and received
-//! isn't known, only that it isn't negative, and neither is the way back. So the agent's clock is
-//! ahead by (received − sent + answered − returned) / 2, and wrong by half the round trip at most,
-//! however unequal the two ways are. The ping with the smallest round trip is the most exact, and
-//! averaging it with others would only add their queues. Of the drift, too, the ping that bounds it
-//! best counts.
+//! controller's clock, received and answered by the agent's. The time between sent and received is
+//! unknown but not negative, and so is the way back. So the agent's clock is ahead by (received −
+//! sent + answered − returned) / 2, with an error of half the round trip at most, however unequal
+//! the two ways are. The ping with the smallest round trip is the most exact; averaging it with
+//! others would only add their queues. For the drift, too, the ping that bounds it best is used.
 //!
 //! Clocks are read when all agents are set up, right before the start: setup may take minutes, and
 //! an offset goes stale as the clock drifts.
@@ -15,12 +14,12 @@ use engine::sys::units::Nanos;
 
 use crate::message::Pong;
 
-/// Pings from which an offset is taken: enough for one of them to meet no queue.
+/// Pings per offset: enough for one of them to meet no queue.
 pub const PINGS_MIN: usize = 16;
-/// A start is at least so far ahead when it is chosen, ns: every agent hears of it in time.
+/// How far ahead a start is chosen at least, ns, so that every agent hears of it in time.
 pub const START_AHEAD_MIN_NS: u64 = 2_000_000_000;
-/// How much faster or slower than another machine's a clock may run, parts per million: what an
-/// oscillator of a computer is off by at most.
+/// The most that a clock may run faster or slower than another machine's, parts per million: the
+/// worst error of a computer's oscillator.
 const DRIFT_MAX_PPM: u64 = 100;
 /// A start further ahead than this is a mistake, ns.
 pub const START_AHEAD_MAX_NS: u64 = 60_000_000_000;
@@ -32,16 +31,16 @@ pub struct RoundTrip {
     sent_ns: u64,
     /// When the controller had the answer, ns of its clock.
     returned_ns: u64,
-    /// When the agent had it, ns of the agent's clock.
+    /// When it reached the agent, ns of the agent's clock.
     received_ns: u64,
     /// When the agent answered, ns of the agent's clock.
     answered_ns: u64,
 }
 
-/// Why stamps tell nothing of a clock.
+/// Why stamps give no reading of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClockError {
-    /// Stamps that no clock gives: an answer before its question, or a moment in some centuries.
+    /// No clock gives such stamps: an answer before its question, or centuries of uptime.
     #[error("the stamps of a ping contradict each other")]
     Impossible,
     /// There are too few pings.
@@ -58,7 +57,7 @@ impl RoundTrip {
         let Pong { sent_ns, received_ns, answered_ns } = *pong;
         let at_controller_ns = returned_ns.checked_sub(sent_ns);
         let at_agent_ns = answered_ns.checked_sub(received_ns);
-        // A clock that has run for 146 years is none, and twice as much fits.
+        // No clock has run for 146 years, and twice as much fits.
         let is_sane = returned_ns.max(answered_ns) <= u64::MAX / 4;
         match (at_controller_ns, at_agent_ns) {
             (Some(at_controller_ns), Some(at_agent_ns))
@@ -70,7 +69,7 @@ impl RoundTrip {
         }
     }
 
-    /// How long both ways took together, ns.
+    /// The length of both ways together, ns.
     pub fn length_ns(&self) -> u64 {
         (self.returned_ns - self.sent_ns) - (self.answered_ns - self.received_ns)
     }
@@ -82,7 +81,7 @@ impl RoundTrip {
         (there_ns + back_ns).div_euclid(2)
     }
 
-    /// By how much that may be wrong, ns: half the round trip, and rounding.
+    /// The error bound of that, ns: half the round trip, and rounding.
     fn error_ns(&self) -> u64 {
         self.length_ns() / 2 + 1
     }
@@ -98,22 +97,22 @@ impl RoundTrip {
 pub struct Offset {
     /// How far it is ahead, ns; negative if it is behind.
     pub offset_ns: i64,
-    /// By how much that may be wrong, ns.
+    /// The error bound, ns.
     pub error_ns: u64,
-    /// When that was so, ns of the controller's clock.
+    /// When that was measured, ns of the controller's clock.
     pub at_ns: u64,
 }
 
-/// An agent's moment that the conversion can't give: one before its clock began.
+/// A time before the agent's clock began, which the conversion can't give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the agent's clock hasn't that moment")]
 pub struct NoSuchMoment;
 
 impl Offset {
-    /// The offset by the ping of these with the smallest round trip.
+    /// The offset by the ping with the smallest round trip.
     ///
     /// # Errors
-    /// They are fewer than [`PINGS_MIN`].
+    /// There are fewer than [`PINGS_MIN`].
     pub fn new(pings: &[RoundTrip]) -> Result<Offset, ClockError> {
         let best = pings.iter().min_by_key(|ping| ping.length_ns());
         match best {
@@ -126,7 +125,7 @@ impl Offset {
         Offset { offset_ns: ping.offset_ns(), error_ns: ping.error_ns(), at_ns: ping.middle_ns() }
     }
 
-    /// A moment of the controller's clock, on the agent's.
+    /// Converts a time of the controller's clock to the agent's.
     ///
     /// # Errors
     /// It is before the agent's clock began.
@@ -140,25 +139,24 @@ impl Offset {
 pub struct Drift {
     /// Parts per million by which the agent's clock is faster.
     pub ppm: f64,
-    /// By how much that may be wrong, parts per million.
+    /// The error bound, parts per million.
     pub error_ppm: f64,
 }
 
-/// An agent's clock over a run: its offset before it, and the pings that follow.
-///
-/// It takes the same memory however many pings there are.
+/// An agent's clock over a run: its offset before it, and the pings that follow. Its memory doesn't
+/// grow with the pings.
 #[derive(Clone, Debug)]
 pub struct ClockWatch {
     start: Offset,
-    /// The later ping that bounds the drift best, with that drift.
+    /// The drift with the smallest error.
     drift: Option<Drift>,
-    /// The last [`PINGS_MIN`], and where the next one goes.
+    /// The last [`PINGS_MIN`] pings; the next one goes to `next`.
     last: Vec<RoundTrip>,
     next: usize,
 }
 
 impl ClockWatch {
-    /// A clock of which this is known so far.
+    /// A clock with this offset before the run.
     pub fn new(start: Offset) -> ClockWatch {
         ClockWatch { start, drift: None, last: Vec::with_capacity(PINGS_MIN), next: 0 }
     }
@@ -172,7 +170,7 @@ impl ClockWatch {
     pub fn observe(&mut self, ping: RoundTrip) {
         let now = Offset::of(&ping);
         if let Some(since_ns) = now.at_ns.checked_sub(self.start.at_ns).filter(|ns| 0 < *ns) {
-            // Both ends may be wrong, each its own way.
+            // Both ends may be off, each independently.
             let error_ppm = (self.start.error_ns + now.error_ns) as f64 / since_ns as f64 * 1e6;
             if self.drift.is_none_or(|drift| error_ppm < drift.error_ppm) {
                 let moved_ns = now.offset_ns - self.start.offset_ns;
@@ -188,14 +186,14 @@ impl ClockWatch {
         self.next = (self.next + 1) % PINGS_MIN;
     }
 
-    /// The drift by the ping that bounds it best; `None` before the first.
+    /// The drift with the smallest error; `None` before the first ping.
     pub fn drift(&self) -> Option<Drift> {
         self.drift
     }
 
-    /// The offset when the last ping was answered, by the last [`PINGS_MIN`]; `None` before the
-    /// first. A ping without a queue says more than later ones, until the clock may have drifted by
-    /// as much: what it may have is in the error.
+    /// The offset at the last ping's answer, by the last [`PINGS_MIN`]; `None` before the first. A
+    /// ping that met no queue beats later ones until the clock may have drifted by as much; the
+    /// possible drift is part of the error.
     pub fn end(&self) -> Option<Offset> {
         let at_ns = self.last.iter().map(RoundTrip::middle_ns).max()?;
         let aged = |ping: &RoundTrip| {
@@ -206,15 +204,15 @@ impl ClockWatch {
         self.last.iter().map(aged).min_by_key(|offset| offset.error_ns)
     }
 
-    /// By how much the agent's clock, as the start was computed, may be off in the end, ns: what it
-    /// has moved since, and how well that is known. `None` before the first ping.
+    /// The most that the agent's clock, as used for the start, may be off at the end, ns: its
+    /// movement since, plus the error of that. `None` before the first ping.
     pub fn end_error_ns(&self) -> Option<u64> {
         let end = self.end()?;
         Some(end.offset_ns.abs_diff(self.start.offset_ns) + end.error_ns)
     }
 }
 
-/// Why a run can't begin at a moment.
+/// Why a run can't begin at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// It has passed.
@@ -228,7 +226,7 @@ pub enum StartError {
     TooFar(Nanos),
 }
 
-/// Checks that a run may begin at `at_ns`, given that it is `now_ns` by the same clock.
+/// Checks that a run may begin at `at_ns` when the same clock reads `now_ns`.
 ///
 /// # Errors
 /// That moment has passed, or is too far ahead.
@@ -291,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_is_neither_past_nor_far_ahead() {
+    fn a_start_in_the_past_or_far_ahead_is_refused() {
         let now_ns = 100 * SECOND_NS;
         assert_eq!(check_start(now_ns + 1, now_ns), Ok(()));
         assert_eq!(check_start(now_ns + START_AHEAD_MAX_NS, now_ns), Ok(()));
@@ -305,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_is_bounded_the_better_the_longer_it_is_watched() {
+    fn the_bound_of_a_drift_shrinks_with_time() {
         let start = ping(100 * SECOND_NS, 20_000, 20_000, 5_000, 40);
         let mut watch = ClockWatch::new(Offset::of(&start));
         assert_eq!(watch.drift(), None);
@@ -318,7 +316,7 @@ mod tests {
             assert!((drift.ppm - 40.0).abs() <= drift.error_ppm, "{drift:?}");
             assert!(drift.error_ppm <= error_ppm, "{drift:?}");
             error_ppm = drift.error_ppm;
-            // By now the clock has gained 40 µs a second, and that bounds how wrong it is.
+            // The clock has gained 40 µs a second so far, which bounds its error.
             let gained_ns = 40_000 * (100 + second) - 40_000 * 100;
             let most_ns = watch.end_error_ns().expect("a ping");
             assert!(gained_ns <= most_ns + watch.start().error_ns, "{most_ns} after {second} s");

@@ -8,10 +8,10 @@ use bincode::config;
 use bincode::error::DecodeError;
 use serde::{Deserialize, Serialize};
 
-/// Bytes that aren't the payload of a message.
+/// Bytes that aren't a message's payload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Undecodable {
-    /// They break the encoding, or a rule of what they hold.
+    /// They violate the encoding, or a rule of the type.
     #[error("{0}")]
     Malformed(String),
     /// Bytes follow the message.
@@ -25,12 +25,13 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
         .expect("memory takes every write, and every type of a message can be encoded")
 }
 
-/// The value of a whole payload.
+/// Decodes a whole payload.
 ///
-/// It borrows while it decodes, and serde takes at most 1 MiB for a length that is only claimed.
+/// It borrows from the payload, and serde allocates at most 1 MiB for a length that is only
+/// claimed.
 ///
 /// # Errors
-/// The bytes aren't such a value, or not that alone.
+/// The bytes aren't such a value, or others follow it.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T, Undecodable> {
     let (value, used) = bincode::serde::borrow_decode_from_slice(payload, config::standard())
         .map_err(|error| Undecodable::Malformed(words(error)))?;
@@ -40,7 +41,7 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T, Und
     }
 }
 
-/// What is wrong with a payload; bincode shows what others said of it as a value of its own.
+/// The error as plain text; bincode wraps custom messages in a value of its own.
 fn words(error: DecodeError) -> String {
     match error {
         DecodeError::OtherString(said) => said,
@@ -55,7 +56,7 @@ mod tests {
     use crate::bytes::Bytes;
 
     #[test]
-    fn a_payload_comes_back_and_nothing_else_does() {
+    fn only_a_whole_payload_decodes() {
         let value = (7_u64, Bytes::from(vec![1, 2, 3]), Some(-1_i64));
         let payload = encode(&value);
         assert_eq!(payload, [7, 3, 1, 2, 3, 1, 1]);
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_in_words() {
+    fn errors_are_plain_text() {
         // A histogram has more buckets.
         let error = decode::<engine::shard::CoarseHistogram>(&encode(&Vec::from([1_u64; 3])));
         let Err(Undecodable::Malformed(problem)) = error else { panic!("{error:?}") };

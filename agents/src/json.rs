@@ -1,10 +1,10 @@
-//! Documents as JSON: fields of messages that travel so, and reports that an agent keeps. Such
-//! fields are those of the engine's documents, and all that both sides must be able to read though
-//! their versions differ.
+//! Documents as JSON: fields of messages that travel so, and reports that an agent keeps. These
+//! fields are the engine's documents, and whatever both sides must read even if their versions
+//! differ.
 //!
-//! A payload is bincode, which says neither a field's name nor whether it is there. The engine's
-//! documents flatten some fields, omit others and accept several forms of one value, which only a
-//! format with names can hold. So they travel as they stand in reports and plan files.
+//! A payload is bincode, which has neither a field's name nor whether it is present. The engine's
+//! documents flatten some fields, omit others and accept several forms of one value, which takes a
+//! format with names. So they travel as they appear in reports and plan files.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
 //! The key that controller and agents share: from a file or the environment, never from the command
-//! line, where every user of the machine can read it.
+//! line, which every user of the machine can read.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,19 +11,19 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-/// The variable of the environment that holds the key.
+/// The environment variable that holds the key.
 pub const KEY_VARIABLE: &str = "TRUETAIL_KEY";
-/// The shortest key, bytes: as many as 16 random ones have in hexadecimal.
+/// The shortest key, bytes: 16 random bytes in hexadecimal.
 pub const KEY_BYTES_MIN: usize = 32;
 /// The longest key, bytes.
 pub const KEY_BYTES_MAX: usize = 1_024;
 
-/// A key that controller and agents share: the SHA-256 of its text. A slower hash would be for
-/// texts that can be guessed.
+/// A key that controller and agents share: the SHA-256 of its text. A slower hash would only help
+/// for texts that can be guessed.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
-/// Why there is no key, or not one that may be used.
+/// Why there is no usable key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file can't be read.
@@ -31,7 +31,7 @@ pub enum KeyError {
     Unreadable {
         /// The file.
         file: String,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
     /// The key is too short or too long.
@@ -54,8 +54,8 @@ pub enum KeyError {
 }
 
 impl Key {
-    /// The key of `file`, or else of the environment, where `variable` is the value of
-    /// [`KEY_VARIABLE`]; `None` if neither is given. White space at the end isn't part of it.
+    /// The key from `file`, or else from the environment, where `variable` is the value of
+    /// [`KEY_VARIABLE`]; `None` if neither is given. Trailing white space isn't part of it.
     ///
     /// # Errors
     /// The file can't be read, or the key is too short or too long.
@@ -66,14 +66,14 @@ impl Key {
         };
         let shown = file.display().to_string();
         let mut text = Vec::new();
-        // Room for white space; what is longer may be a device that never ends.
+        // Room for white space; anything longer may be a device that never ends.
         File::open(file)
             .and_then(|file| file.take(KEY_BYTES_MAX as u64 + 2).read_to_end(&mut text))
             .map_err(|error| KeyError::Unreadable { file: shown.clone(), error })?;
         Key::new(&text, &format!("--key-file {shown}")).map(Some)
     }
 
-    /// The key in this text, which was found at `place`.
+    /// A key of this text, which was found at `place`.
     ///
     /// # Errors
     /// It is too short or too long.
@@ -97,10 +97,10 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Checks that an agent that listens on `address` has a key if others can reach it.
+/// Checks that an agent that others can reach at `address` has a key.
 ///
 /// # Errors
-/// Others can, and it has none.
+/// Others can reach it, and it has none.
 pub fn require_key(address: SocketAddr, key: Option<&Key>) -> Result<(), KeyError> {
     if key.is_some() || address.ip().to_canonical().is_loopback() {
         return Ok(());
@@ -117,7 +117,7 @@ mod tests {
     const KEY: &str = "0123456789abcdef0123456789abcdef";
 
     #[test]
-    fn a_file_goes_before_the_environment_and_neither_is_no_key() {
+    fn a_file_overrides_the_environment_and_neither_is_required() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("key");
         fs::write(&file, format!("{KEY}\r\n")).expect("written");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_can_be_guessed_or_is_not_there_is_refused() {
+    fn a_short_or_unreadable_key_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("key");
         let shown = file.display();

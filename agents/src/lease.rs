@@ -1,24 +1,24 @@
-//! The lease: which controller holds an agent, and when its run has to stop because none does any
+//! The lease: which controller holds an agent, and when the run must stop because none does any
 //! more.
 //!
-//! It begins with a plan, so a second controller may look, and learns which one holds the agent. A
-//! controller that prepares a run holds the agent until the run is over. It sends a heartbeat each
-//! second; an agent that receives none for [`SILENCE_MAX_NS`], or whose session ends, stops sending
-//! by itself. It is then still held, until its run has drained and its report is kept.
+//! It begins with a plan, so a second controller may connect, and learns which one holds the agent.
+//! A controller that prepares a run holds the agent until the run is over. It sends a heartbeat
+//! each second; an agent that receives none for [`SILENCE_MAX_NS`], or whose session ends, stops
+//! sending by itself. It is then still held, until its run has drained and its report is kept.
 //!
-//! Only heartbeats count: a controller whose network still delivers what it sent long ago may be
-//! gone. Time is an argument, ns of the agent's CLOCK_MONOTONIC.
+//! Only heartbeats count: the network may still deliver data of a controller that is long gone.
+//! Time is an argument, ns of the agent's CLOCK_MONOTONIC.
 
 use engine::shard::DRAIN_INTERRUPTED_NS;
 use engine::sys::units::{Nanos, SECOND_NS};
 use serde::{Deserialize, Serialize};
 
-/// How often a controller says that it is alive, ns.
+/// Interval between a controller's heartbeats, ns.
 pub const HEARTBEAT_NS: u64 = SECOND_NS;
-/// How long an agent hears nothing before it stops, ns: two heartbeats may be lost.
+/// The longest silence before an agent stops, ns: two heartbeats may be lost.
 pub const SILENCE_MAX_NS: u64 = 3 * SECOND_NS;
 
-/// For how long an agent may read nothing that came, ns, before a silence is its own.
+/// The longest an agent may leave its input unread, ns, before a silence is its own fault.
 const UNREAD_MAX_NS: u64 = SECOND_NS;
 
 const _: () = assert!(2 * HEARTBEAT_NS < SILENCE_MAX_NS);
@@ -27,12 +27,12 @@ const _: () = assert!(2 * HEARTBEAT_NS < SILENCE_MAX_NS);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionId(pub u64);
 
-/// Why a run stops without being told.
+/// Why a run stops unasked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// No heartbeat came for so long, ns.
+    /// No heartbeat came for this long, ns.
     Silence(u64),
-    /// The agent itself read nothing for so long, ns, and so no heartbeat.
+    /// The agent itself read nothing for this long, ns, and so no heartbeat.
     Unread(u64),
     /// The session has ended.
     Session,
@@ -64,20 +64,20 @@ struct Held {
     holder: String,
     since_ns: u64,
     heard_ns: u64,
-    /// When the agent read last what had come, ns.
+    /// When the agent last read its input, ns.
     read_ns: u64,
-    /// The longest it has read nothing since it heard a heartbeat, ns.
+    /// The longest stretch without a read since the last heartbeat, ns.
     unread_ns: u64,
     /// The run is being stopped, and drains.
     is_lost: bool,
 }
 
 impl Lease {
-    /// The controller of this session, by the name it gave, takes the agent for a run. Returns
-    /// until when it may go on without a heartbeat, ns.
+    /// The controller of this session, by the name it gave, takes the agent for a run. Returns the
+    /// time until which the run may go on without a heartbeat, ns.
     ///
     /// # Errors
-    /// Another run isn't over: who holds the agent. That may be this session itself.
+    /// Another run isn't over: its holder, which may be this session itself.
     pub fn take(&mut self, session: SessionId, holder: &str, now_ns: u64) -> Result<u64, HeldBy> {
         if let Some(Held { holder, since_ns, .. }) = &self.held {
             let length = Nanos::from_secs(now_ns.saturating_sub(*since_ns) / SECOND_NS);
@@ -96,8 +96,8 @@ impl Lease {
         Ok(now_ns + SILENCE_MAX_NS)
     }
 
-    /// A heartbeat came. Returns until when the run may go on, ns, if that changes: not for a
-    /// session that doesn't hold the agent, nor if it came too late.
+    /// A heartbeat came. Returns the time until which the run may go on, ns; `None` if the session
+    /// doesn't hold the agent, or the heartbeat came too late.
     pub fn heartbeat(&mut self, session: SessionId, now_ns: u64) -> Option<u64> {
         if self.expires_ns()? <= now_ns {
             return None;
@@ -107,7 +107,7 @@ impl Lease {
         self.expires_ns()
     }
 
-    /// The agent reads what has come: a controller isn't to blame for a heartbeat that nobody read.
+    /// The agent reads its input: an unread heartbeat isn't the controller's fault.
     pub fn reads(&mut self, now_ns: u64) {
         if let Some(held) = &mut self.held {
             held.unread_ns = held.unread_ns.max(now_ns.saturating_sub(held.read_ns));
@@ -115,14 +115,14 @@ impl Lease {
         }
     }
 
-    /// When to look next, ns; `None` while no run depends on heartbeats.
+    /// When to call `look` next, ns; `None` while no run depends on heartbeats.
     pub fn expires_ns(&self) -> Option<u64> {
         let held = self.held.as_ref().filter(|held| !held.is_lost)?;
         Some(held.heard_ns + SILENCE_MAX_NS)
     }
 
-    /// Looks whether the controller has been silent for too long; the run has to stop if so, which
-    /// is said once.
+    /// Checks whether the controller has been silent for too long; if so, returns once why the run
+    /// must stop.
     pub fn look(&mut self, now_ns: u64) -> Option<Loss> {
         if now_ns < self.expires_ns()? {
             return None;
@@ -137,7 +137,7 @@ impl Lease {
         })
     }
 
-    /// A session has ended; the run has to stop if it was the holder's, which is said once.
+    /// A session has ended; if it was the holder's, returns once why the run must stop.
     pub fn session_ended(&mut self, session: SessionId) -> Option<Loss> {
         let held = self.held.as_mut().filter(|held| held.session == session && !held.is_lost)?;
         held.is_lost = true;
@@ -164,11 +164,11 @@ mod tests {
 
     fn held() -> Lease {
         let mut lease = Lease::default();
-        lease.take(ANN, "ann@desk", NOW_NS).expect("nobody holds it");
+        lease.take(ANN, "ann@desk", NOW_NS).expect("it is free");
         lease
     }
 
-    /// The agent reads what comes, all the time.
+    /// Keeps reading the agent's input.
     fn read(lease: &mut Lease, during_ns: Range<u64>) {
         during_ns.step_by(500_000_000).for_each(|now_ns| lease.reads(now_ns));
     }
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(lease.expires_ns(), Some(end_ns));
         read(&mut lease, heard_ns..end_ns);
         assert_eq!(lease.look(end_ns - 1), None);
-        // Too late, whether or not anybody has looked meanwhile.
+        // Too late, even if no one has looked meanwhile.
         assert_eq!(lease.heartbeat(ANN, end_ns), None);
         assert_eq!(lease.look(end_ns), Some(Loss::Silence(SILENCE_MAX_NS)));
         assert_eq!((lease.look(end_ns + 1), lease.expires_ns()), (None, None));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_controller_is_told_who_holds_the_agent_until_the_run_is_over() {
+    fn a_second_controller_learns_the_holder_until_the_run_is_over() {
         let mut lease = held();
         let refused = |lease: &mut Lease, after_s: u64| {
             let error = lease.take(BEN, "ben@lap", NOW_NS + after_s * SECOND_NS);
@@ -204,7 +204,7 @@ mod tests {
         let text = "ann@desk has held the agent for 2s; wait until that run has ended, 5s at most \
                     if its controller is gone";
         assert_eq!(refused(&mut lease, 2), text);
-        // What the second one says doesn't keep the first one's run alive, or end it.
+        // Messages of the second one don't keep the first one's run alive, or end it.
         assert_eq!(lease.heartbeat(BEN, NOW_NS + 2 * SECOND_NS), None);
         assert_eq!(lease.expires_ns(), Some(NOW_NS + SILENCE_MAX_NS));
         assert_eq!(lease.session_ended(BEN), None);
@@ -215,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn a_silence_is_the_agents_own_if_it_read_nothing() {
+    fn a_silence_is_the_agents_fault_if_it_read_nothing() {
         let end_ns = NOW_NS + SILENCE_MAX_NS;
-        // It stands still, and has come to itself or not when somebody looks.
+        // It stalls, and has resumed or not at the next look.
         for comes_to_itself in [false, true] {
             let mut lease = held();
             let still_ns = 2 * SECOND_NS;
@@ -228,7 +228,7 @@ mod tests {
             }
             assert_eq!(lease.look(end_ns), Some(Loss::Unread(still_ns)));
         }
-        // What it overslept before a heartbeat counts for nothing.
+        // A stall before a heartbeat doesn't count.
         let mut lease = held();
         let heard_ns = NOW_NS + 2 * SECOND_NS;
         lease.heartbeat(ANN, heard_ns);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_nobody_holds_waits_for_nothing() {
+    fn a_free_agent_waits_for_nothing() {
         let mut lease = Lease::default();
         assert_eq!(lease.heartbeat(ANN, NOW_NS), None);
         assert_eq!((lease.expires_ns(), lease.look(u64::MAX)), (None, None));

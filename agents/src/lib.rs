@@ -2,23 +2,23 @@
 //!
 //! (Where to start in the workspace: the pages of [`engine`] and of the binary, `truetail`.)
 //!
-//! A controller gives one plan to many agents and merges what they report. Both ends of a
-//! connection are state machines: bytes and times go in, messages and bytes come out, and but for
+//! A controller gives one plan to many agents and merges their reports. Both ends of a connection
+//! are state machines: bytes and times go in, messages and bytes come out, and except for
 //! [`session`], [`listener`], [`agent`] and [`controller`], nothing here reads a socket or a clock.
 //! So replays, cuts at every byte and asymmetric delays are tests without a network.
 //!
 //! Start at [`message`] for what the two exchange, at [`agent`] for an agent's life, and at
 //! [`controller`] for a run on many. Each of these lines uses only the ones above it:
 //!
-//! - [`key`] is what both sides share, [`versions`] lists what else must be the same, [`lease`]
-//!   decides when an agent has to stop, and [`refusal`] gives the reason why something isn't done;
+//! - [`key`] is what both sides share, [`versions`] lists what else must match, [`lease`] decides
+//!   when an agent must stop, and [`refusal`] gives the reasons for a refusal;
 //! - [`message`] lists the messages; `codec` encodes them, with [`bytes`] and `json` for their
 //!   fields;
 //! - [`frame`] cuts a stream into frames of one message each, and bounds them;
 //! - `noise` authenticates and encrypts with the key, and [`channel`] is one side of a session;
 //! - [`session`] and [`listener`] carry it over TCP, in a glommio executor;
-//! - [`clock`] relates the two machines' clocks, and [`admission`] decides what an agent may be
-//!   made to send;
+//! - [`clock`] relates the two machines' clocks, and [`admission`] limits the load and the targets
+//!   of an agent;
 //! - [`agent`] is the life of an agent;
 //! - [`controller`] runs one plan on many agents.
 

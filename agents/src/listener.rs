@@ -1,11 +1,10 @@
 //! Where an agent listens: accepts connections, and bounds how many there are.
 //!
-//! A stranger costs a connection, one frame of memory and [`AUTHENTICATION_MAX`] at most, and only
-//! so many may be there at once. Beyond that, one more takes the place of one from the machine that
-//! has the most of them here, so a crowd displaces itself and no controller elsewhere. Of that
-//! machine's, the place is taken from one that hasn't opened with a proper frame, if there is any,
-//! and then from the oldest: a peer with the key needs two round trips, and one without may wait
-//! for ever. None of them delays a session that is open.
+//! A stranger costs a connection, one frame of memory and [`AUTHENTICATION_MAX`] at most, and their
+//! number is bounded. Beyond that, a new one displaces one from the machine with the most
+//! connections here, so a crowd displaces itself and no controller elsewhere. Of that machine's,
+//! one that hasn't opened with a proper frame goes first, then the oldest: a peer with the key
+//! needs two round trips, and one without may wait for ever. None of them delays an open session.
 //!
 //! An agent's address is tried before glommio listens on it, since glommio's listeners share
 //! theirs: a second agent would get half of the first one's connections.
@@ -34,9 +33,9 @@ use crate::session::{Session, SessionError};
 pub const STRANGERS_MAX: usize = 64;
 /// The most sessions that are open.
 pub const SESSIONS_MAX: usize = 16;
-/// How long to wait before accepting again when there are no descriptors left.
+/// How long to wait before the next accept when no descriptors are left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(10);
-/// How long one that listens may take to accept.
+/// How long a listening agent may take to accept.
 const PROBE_MAX: Duration = Duration::from_secs(1);
 
 /// Why an agent can't listen.
@@ -70,11 +69,12 @@ impl Listener {
     pub fn bind(address: SocketAddr, key: Option<Key>) -> Result<Listener, ListenError> {
         require_key(address, key.as_ref())?;
         let refused = |error| ListenError::Address { address, error };
-        // glommio's listeners share their address with any other that does, so a second agent would
-        // get half of the first one's connections. This one shares nothing.
+        // glommio's listeners share their address with others, so a second agent would get half of
+        // the first one's connections. This one shares nothing.
         let address = match std::net::TcpListener::bind(address) {
             Ok(free) => free.local_addr().map_err(refused)?,
-            // Connections of an agent that ended a moment ago keep the port, but not from others.
+            // Connections of an agent that ended a moment ago hold the port, but not against this
+            // one.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && !is_listening(address) => {
                 address
             }
@@ -100,7 +100,7 @@ impl Listener {
     {
         let serve = Rc::new(serve);
         let (strangers, sessions) = (Strangers::default(), Places::new(SESSIONS_MAX));
-        // Those whose place went to another: told in passing, or not at all if they are many.
+        // Displaced peers get a reason only while these are few.
         let displaced = Places::new(STRANGERS_MAX);
         loop {
             let Ok(stream) = self.listener.accept().await else {
@@ -108,7 +108,7 @@ impl Listener {
                 continue;
             };
             let (serve, key) = (Rc::clone(&serve), self.key.clone());
-            // One that is gone already has no address any more.
+            // A peer that is gone already has no address any more.
             let peer = stream.peer_addr().ok();
             let stay = strangers.come(peer.map(|peer| machine(peer.ip())));
             let (sessions, displaced) = (sessions.clone(), displaced.clone());
@@ -138,13 +138,13 @@ impl Listener {
                 }
             })
             .detach();
-            // Thousands may connect at once, which must not delay those who are served.
+            // Thousands may connect at once, which must not delay open sessions.
             glommio::executor().yield_task_queue_now().await;
         }
     }
 }
 
-/// Whether somebody listens on this address.
+/// True if something listens on this address.
 fn is_listening(mut address: SocketAddr) -> bool {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
@@ -152,7 +152,7 @@ fn is_listening(mut address: SocketAddr) -> bool {
             SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         });
     }
-    // One whose queue is full answers nothing, and listens.
+    // A listener with a full queue doesn't answer.
     let probed = std::net::TcpStream::connect_timeout(&address, PROBE_MAX);
     !probed.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
@@ -177,7 +177,7 @@ pub struct Stranger {
     pub error: SessionError,
 }
 
-/// Whose address this is: one machine has all of an IPv6 network of 64 bits.
+/// The machine of an address: an IPv6 network of 64 bits counts as one.
 fn machine(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
@@ -189,14 +189,13 @@ fn machine(ip: IpAddr) -> IpAddr {
 #[derive(Clone, Default)]
 struct Strangers(Rc<RefCell<VecDeque<Rc<Unauthenticated>>>>);
 
-/// A connection that isn't authenticated.
 #[derive(Default)]
 struct Unauthenticated {
     /// The machine that it came from; `None` if it was gone at once.
     machine: Option<IpAddr>,
-    /// Whether it has opened with a proper frame.
+    /// True once it has opened with a proper frame.
     has_opened: Cell<bool>,
-    /// Whether its place went to another, and who is to be told.
+    /// Set once its place went to another, and the task to wake then.
     is_displaced: Cell<bool>,
     waker: Cell<Option<Waker>>,
 }
@@ -208,7 +207,7 @@ struct Stay {
 }
 
 impl Strangers {
-    /// Another one comes, in the place of one that is here if there is no other.
+    /// Admits another; if all places are taken, it displaces one.
     fn come(&self, machine: Option<IpAddr>) -> Stay {
         let mut here = self.0.borrow_mut();
         let stranger = Rc::new(Unauthenticated { machine, ..Unauthenticated::default() });
@@ -229,7 +228,7 @@ impl Strangers {
 }
 
 impl Stay {
-    /// What a future gives, or `None` if the place goes to another before.
+    /// The value of a future, or `None` if the place goes to another first.
     async fn unless_displaced<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
         poll_fn(|context| {
@@ -249,13 +248,13 @@ impl Drop for Stay {
     }
 }
 
-/// A number of places, each of which one connection may have.
+/// A number of places for one connection each.
 #[derive(Clone)]
 struct Places {
     free: Rc<Cell<usize>>,
 }
 
-/// A place that is taken until this is dropped.
+/// A place, taken until this is dropped.
 struct Place {
     free: Rc<Cell<usize>>,
 }
@@ -302,7 +301,7 @@ mod tests {
                         crowd.to_owned()
                     };
                     let stay = strangers.come(from(&ip));
-                    // They know the protocol.
+                    // These open with a proper frame.
                     stay.stranger.has_opened.set(true);
                     stay
                 })

@@ -1,8 +1,8 @@
 //! Noise with a pre-shared key: authenticates both sides of a session and encrypts what they send.
 //!
-//! The pattern is `NNpsk0`, of the Noise Protocol Framework: both sides have the key, and know
-//! nothing else of each other, so there are no certificates to hand out. Each makes a pair of keys
-//! for the session alone.
+//! The pattern is `NNpsk0` of the Noise Protocol Framework: both sides have the key, and know
+//! nothing else of each other, so no certificates are needed. Each makes a pair of keys for the
+//! session alone.
 //!
 //! ```text
 //! controller to agent   psk, e    can only be made with the key, and could be a recording
@@ -17,8 +17,8 @@
 //! | 0 | u16, big endian | length of what follows, n |
 //! | 2 | n bytes | Noise message: up to 65,519 bytes of the stream, encrypted, and 16 of tag |
 //!
-//! A tag also covers the record's number in its direction. What is recorded can't be read later
-//! with the shared key, since the session's keys are gone.
+//! A tag also covers the record's number in its direction. A recorded session can't be decrypted
+//! later with the shared key, since the session's keys are gone.
 
 use std::mem;
 
@@ -31,14 +31,14 @@ use crate::versions::PROTOCOL;
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// Bytes of a tag.
 const TAG_BYTES: usize = 16;
-/// Bytes of each message of the handshake but the last: a public key and a tag.
+/// Bytes of each handshake message except the last: a public key and a tag.
 const HANDSHAKE_BYTES: usize = 32 + TAG_BYTES;
 /// Bytes before a record.
 const LENGTH_BYTES: usize = size_of::<u16>();
 /// The most bytes of the stream in one record.
 const STREAM_MAX: usize = u16::MAX as usize - TAG_BYTES;
 
-/// Bytes that aren't the Noise message that was due from a peer with the same key.
+/// Not the Noise message that a peer with the same key would send here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotAuthentic;
 
@@ -76,7 +76,7 @@ impl Handshake {
         read.map(drop).map_err(|_| NotAuthentic)
     }
 
-    /// What follows once both messages were exchanged.
+    /// The records that follow once both messages were exchanged.
     pub(crate) fn finish(self) -> Records {
         let transport = self.0.into_transport_mode().expect("both messages were exchanged");
         Records { transport: Box::new(transport), arriving: Vec::new() }
@@ -86,7 +86,7 @@ impl Handshake {
 /// The records of a session, in both directions.
 pub(crate) struct Records {
     transport: Box<TransportState>,
-    /// What has come of a record that isn't whole.
+    /// The received part of an incomplete record.
     arriving: Vec<u8>,
 }
 
@@ -117,8 +117,8 @@ impl Records {
         }
     }
 
-    /// The bytes of the stream in the record at the front of `input`. `None` if it isn't whole yet,
-    /// and then `input` is empty. Nothing of it is kept here: a controller has many sessions.
+    /// The bytes of the record at the front of `input`. `None` if it is incomplete, and then
+    /// `input` is empty. They aren't kept here: a controller has many sessions.
     pub(crate) fn read(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, NotAuthentic> {
         loop {
             let length = self.arriving.first_chunk().map(|length| u16::from_be_bytes(*length));
@@ -137,7 +137,7 @@ impl Records {
         }
     }
 
-    /// Whether the last record was whole.
+    /// True if the last record was complete.
     pub(crate) fn is_between_records(&self) -> bool {
         self.arriving.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Why one side doesn't do what the other asks: the words for the peer and for its user.
+//! Why one side refuses a request of the other: text for the peer and its user.
 
 use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use crate::key::KEY_VARIABLE;
 use crate::lease::HeldBy;
 use crate::versions::VersionsDiffer;
 
-/// Why something isn't done, in the words of the side that refuses.
+/// The reason for a refusal, in the words of the side that refuses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    /// What came isn't a frame that may come.
+    /// The bytes aren't a frame that is allowed.
     #[error("protocol: {0}")]
     Frame(String),
     /// The sides aren't of the same version.
@@ -31,7 +31,7 @@ pub enum Refusal {
     /// The session's records were repeated, reordered or altered.
     #[error("the session has ended: {0}")]
     Tampered(String),
-    /// So many others are still unauthenticated and newer, or have a session.
+    /// This many others are still unauthenticated and newer, or have a session.
     #[error("{0} other connections are served; try again")]
     Crowded(usize),
     /// The peer wasn't authenticated in time.
@@ -40,7 +40,7 @@ pub enum Refusal {
     /// The agent works for another controller.
     #[error(transparent)]
     Held(#[from] HeldBy),
-    /// The plan isn't one that the agent runs: flag, value and cure.
+    /// The agent doesn't run this plan: flag, value and cure.
     #[error("{0}")]
     Plan(String),
     /// This machine can't run the plan: cause and cure.
@@ -52,19 +52,19 @@ pub enum Refusal {
     /// The agent heard no heartbeat and has stopped the run.
     #[error("the run was stopped: no heartbeat came for {0}")]
     LeaseLost(Nanos),
-    /// The agent read no heartbeat since it read nothing at all, and has stopped the run.
+    /// The agent stalled, read no heartbeat, and has stopped the run.
     #[error(
         "the run was stopped: the agent stood still for {0}, so it read no heartbeat; give it a \
-         core that nobody else uses"
+         core that nothing else uses"
     )]
     StoodStill(Nanos),
-    /// The session said nothing at all.
+    /// The session was silent.
     #[error("nothing was heard for {0}; connect again")]
     Idle(Nanos),
     /// The agent was asked to end, or was to serve one run only.
     #[error("the agent is ending; start it again")]
     Ending,
-    /// The message doesn't belong here.
+    /// The message isn't allowed at this point.
     #[error("{0} is out of turn")]
     OutOfTurn(String),
     /// The target can't be reached from this machine: cause and cure.

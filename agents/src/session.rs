@@ -1,8 +1,8 @@
 //! A session over TCP: messages in order, within limits of time and memory.
 //!
-//! There is no queue. A message that is received makes room for the next one to be read, and one
-//! that is sent is with the kernel when [`Session::send`] returns, for which a peer has at most 3 s
-//! without progress. So a flood, or a peer that reads nothing, costs no more than one frame.
+//! There is no queue. The next message is read once the last one was taken, and a sent one is with
+//! the kernel when [`Session::send`] returns; a peer has at most 3 s without progress for that. So
+//! a flood, or a peer that reads nothing, costs no more than one frame.
 
 use std::cell::Cell;
 use std::fmt;
@@ -29,14 +29,14 @@ use crate::refusal::Refusal;
 pub const AUTHENTICATION_MAX: Duration = Duration::from_secs(3);
 /// Memory that the executor of a control plane registers, bytes: sockets don't use it.
 pub(crate) const IO_MEMORY: usize = 64 << 10;
-/// How long a peer may read nothing of what it is sent.
+/// How long a peer may leave sent data unread.
 pub const STALL_MAX: Duration = Duration::from_secs(3);
-/// How long a peer that is refused is still read, so that it gets the reason: a close with unread
-/// bytes would reset the connection and could discard it.
+/// How long input from a refused peer is still read, so that it gets the reason: a close with
+/// unread bytes would reset the connection and could discard it.
 const LINGER_MAX: Duration = Duration::from_secs(1);
-/// How often it is read at most: one that sends without end mustn't keep the executor.
+/// How many reads that may take: a peer that sends without end mustn't hold the executor.
 const LINGER_READS_MAX: usize = 64;
-/// Bytes that are read at once.
+/// Bytes per read.
 const INPUT_BYTES: usize = 16 << 10;
 
 /// Why a session ended, or didn't begin.
@@ -57,7 +57,7 @@ pub enum SessionError {
     /// The peer reads nothing.
     #[error("the peer read nothing for {0}", Nanos::from_secs(STALL_MAX.as_secs()))]
     Stalled,
-    /// So many others came later and aren't authenticated yet, or have a session.
+    /// This many others came later and aren't authenticated yet, or have a session.
     #[error("{0} other connections are served, which is the most")]
     Crowded(usize),
     /// The peer has closed the connection between two frames.
@@ -71,11 +71,11 @@ pub struct Session {
     stream: TcpStream,
     channel: Channel,
     input: Box<[u8]>,
-    /// What of `input` has come and isn't taken.
+    /// The part of `input` that isn't consumed yet.
     unread: Range<usize>,
-    /// What is to be sent.
+    /// Bytes to send.
     outgoing: Vec<u8>,
-    /// How much of that has been.
+    /// How many of these are sent.
     written: usize,
     /// A message that came together with the end of the handshake.
     early: Option<Message>,
@@ -107,7 +107,7 @@ impl Session {
     }
 
     fn new(stream: TcpStream, channel: Channel) -> Session {
-        // Without it a short message could wait for the acknowledgement of the last. It fails only
+        // Otherwise a short message could wait for the acknowledgement of the last. It fails only
         // if the peer is already gone, and then so does the first read.
         let _ = stream.set_nodelay(true);
         Session {
@@ -121,11 +121,11 @@ impl Session {
         }
     }
 
-    /// Authenticates the peer, before anything else is done. `has_opened` is set once it has said
-    /// what a peer says first.
+    /// Authenticates the peer, before anything else is done. `has_opened` is set once it has opened
+    /// with a proper frame.
     ///
     /// # Errors
-    /// The peer can't be authenticated. It has been told why, where that helps.
+    /// The peer can't be authenticated. It has been sent the reason, where that helps.
     pub(crate) async fn authenticate(
         &mut self,
         has_opened: &Cell<bool>,
@@ -172,7 +172,7 @@ impl Session {
     /// The peer's next message.
     ///
     /// # Errors
-    /// The session has ended. The peer has been told why, where that helps.
+    /// The session has ended. The peer has been sent the reason, where that helps.
     pub async fn receive(&mut self) -> Result<Message, SessionError> {
         if let Some(early) = self.early.take() {
             return Ok(early);
@@ -206,22 +206,22 @@ impl Session {
         self.flush().await
     }
 
-    /// Tells the peer why it isn't served any more, and ends the session.
+    /// Sends the peer the reason why it isn't served any more, and ends the session.
     pub async fn refuse(&mut self, refusal: Refusal) {
         self.channel.refuse(refusal);
-        // A peer that can't be told is gone, which is what it was to be.
+        // If sending fails, the peer is gone, as intended.
         if self.flush().await.is_ok() {
             self.linger().await;
         }
     }
 
-    /// Ends the session after a goodbye, if possible after the peer has: the side that closes first
+    /// Ends the session after a goodbye, after the peer if possible: the side that closes first
     /// keeps the connection's port for a minute.
     pub async fn close(mut self) {
         self.read_out().await;
     }
 
-    /// Takes what has come, up to the end of a message, and answers where the channel does.
+    /// Consumes input up to the end of a message, and answers where the channel does.
     async fn take(&mut self) -> Result<Option<Message>, SessionError> {
         let mut bytes = &self.input[self.unread.clone()];
         let message = self.channel.receive(&mut bytes);
@@ -232,7 +232,7 @@ impl Session {
         Ok(message)
     }
 
-    /// Reads once; all that has come before is taken.
+    /// Reads once; all earlier input is consumed.
     async fn fill(&mut self) -> Result<(), SessionError> {
         // A peer that sends without end must leave the others their turn.
         glommio::executor().yield_if_needed().await;
@@ -250,7 +250,7 @@ impl Session {
         }
     }
 
-    /// Hands the kernel what is to be sent.
+    /// Hands the outgoing bytes to the kernel.
     async fn flush(&mut self) -> Result<(), SessionError> {
         self.outgoing.append(&mut self.channel.take_outgoing());
         while self.written < self.outgoing.len() {
@@ -286,7 +286,7 @@ impl Session {
     }
 }
 
-/// What a future gives, or `None` if it takes longer than `limit`.
+/// The value of a future, or `None` if it takes longer than `limit`.
 async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     let mut timer = pin!(Timer::new(limit));

@@ -1,12 +1,12 @@
-//! What must be the same on both sides.
+//! The versions that must match on both sides.
 
 use serde::{Deserialize, Serialize};
 
 /// Version of the protocol.
 pub const PROTOCOL: u16 = 2;
 
-/// What must be the same on both sides. Of two versions, one may mean other arrivals by a plan, or
-/// count something else under the same name.
+/// The versions that must match on both sides. Otherwise a plan could mean other arrivals, or the
+/// same name another count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
     /// Of truetail.
@@ -23,14 +23,14 @@ pub struct Versions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("versions differ: {}; install the same version of truetail on both", self.words())]
 pub struct VersionsDiffer {
-    /// Of the side that refuses.
+    /// Those of the side that refuses.
     pub here: Versions,
-    /// Of the side that is refused.
+    /// Those of the side that is refused.
     pub there: Versions,
 }
 
 impl Versions {
-    /// Those of this program.
+    /// The versions of this program.
     pub fn here() -> Versions {
         Versions {
             truetail: env!("CARGO_PKG_VERSION").to_owned(),
@@ -40,10 +40,10 @@ impl Versions {
         }
     }
 
-    /// Checks that the peer has the same.
+    /// Checks that the peer has the same versions.
     ///
     /// # Errors
-    /// It has others.
+    /// They differ.
     pub fn check(&self, theirs: &Versions) -> Result<(), VersionsDiffer> {
         if self == theirs {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Writes the study of how often intervals hold the truth to the file named by its first argument;
-//! the second is the number of runs for each service and length of the window.
+//! Writes the study of interval coverage to the file named by its first argument; the second is the
+//! number of runs for each service and length of the window.
 
 use calibration::coverage::document;
 

@@ -1,5 +1,5 @@
-//! The cases that the instrument is held to over real HTTP: what is offered to which target, what
-//! must be measured, and the controls, whose measurements must not be the users' latencies.
+//! The cases of ground truth over real HTTP: a load, a target and the latencies that must be
+//! measured, and controls, whose measurements must not be the users' latencies.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::truth::Truth;
 /// The quantiles that are compared.
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 
-/// How long the cases take.
+/// The length of the cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// About five minutes: p99.9 is known to a tenth of a millisecond.
@@ -40,9 +40,9 @@ type Judge = Box<dyn Fn(&Observed) -> Result<Vec<Comparison>, LedgerError>>;
 
 /// One case.
 pub struct Case {
-    /// What it is, in words.
+    /// A description.
     pub name: String,
-    /// Whether it must measure less than users wait.
+    /// True if it must measure less than users wait.
     pub is_control: bool,
     /// The target.
     pub target: TargetConfig,
@@ -51,16 +51,16 @@ pub struct Case {
     judge: Judge,
 }
 
-/// How a case ended.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// The case.
     pub name: String,
-    /// Whether it is a control.
+    /// True for a control.
     pub is_control: bool,
-    /// Whether it went as it must.
+    /// Its judgement.
     pub judgement: Judgement,
-    /// Requests of the plan, those answered, and those that the target says it answered.
+    /// Requests of the plan, those answered, and those in the target's ledger.
     pub intended: u64,
     /// See [`Outcome::intended`].
     pub answered: u64,
@@ -68,14 +68,14 @@ pub struct Outcome {
     pub ledger: u64,
     /// The figures.
     pub comparisons: Vec<Comparison>,
-    /// How others disturbed the run, as its verdict says.
+    /// How others disturbed the run, from its verdict.
     pub disturbed: Vec<String>,
-    /// What the verdict says of the generator itself: late, or without time to spare.
+    /// The verdict's reasons about the generator itself: late, or without time to spare.
     pub generator: Vec<String>,
 }
 
 impl Case {
-    /// Judges what was observed of it.
+    /// Judges the observed run.
     ///
     /// # Errors
     /// If the ledger's histogram can't be read.
@@ -101,10 +101,9 @@ impl Case {
     }
 }
 
-/// Whether a case went as it must: `same` says whether all requests were answered, and whether the
-/// target's ledger has as many. Others who used the machine excuse what takes longer than it must,
-/// and requests that were given up; not what took less time than the target held it, and no request
-/// that one of the two counts and the other doesn't.
+/// Judges a case: `same` is true if all requests were answered, and the target's ledger has as
+/// many. Others on the machine excuse latencies that are too long, and requests that were given up;
+/// not a latency below the target's hold time, and no request that only one of the two counts.
 fn judged(
     is_control: bool,
     same: [bool; 2],
@@ -122,14 +121,14 @@ fn judged(
     Judgement::new(all_answered && by_the_ledger && as_it_must, excused)
 }
 
-/// What a verdict says of the generator itself.
+/// The verdict's reasons about the generator itself.
 fn of_the_generator(observed: &Observed) -> Vec<String> {
     let reasons = observed.report.verdict.found();
     let own = reasons.filter(|reason| reason.code.rule().origin == Origin::ShortOfTime);
     own.map(|reason| reason.evidence.clone()).collect()
 }
 
-/// All cases, the generator waiting for its arrivals like this.
+/// All cases, with the generator waiting for its arrivals in this way.
 pub fn cases(size: Size, wait: Wait) -> Vec<Case> {
     let all = [
         hold(size),
@@ -199,7 +198,7 @@ fn hold(size: Size) -> Case {
     case(name, stalling(Duration::from_millis(1)), plan, hold_truth)
 }
 
-/// Records are encrypted and decrypted on either side of the hold, which the path has room for.
+/// Records are encrypted and decrypted outside the hold, which the path's allowance covers.
 fn hold_over_tls(size: Size) -> Case {
     let seconds = size.seconds(60);
     let name = format!("the same over TLS, for {seconds} s");
@@ -247,7 +246,7 @@ fn pausing_truth(observed: &Observed) -> Truth {
     Truth::pausing(1.0, 450.0, &observed.ledger.pauses, observed.window)
 }
 
-/// The same example in a closed loop: one request in 500 meets a pause, and nobody waits behind it.
+/// The same example in a closed loop: one request in 500 meets a pause, and none waits behind it.
 fn published_closed(size: Size) -> Case {
     let seconds = size.seconds(15);
     let name = format!("the same in a closed loop, one connection for {seconds} s");
@@ -280,7 +279,7 @@ fn paced(size: Size) -> Case {
                 band_ms: (predicted_ms - cut_ms, predicted_ms + cut_ms + paths * PATH_MS),
             }
         };
-        // The last of those that wait does so for the path of four others as well.
+        // The last of the waiting requests also waits for the paths of four others.
         Ok(vec![mean("naive mean", naive, 5.3, 1.0), mean("mean", corrected, 10.5, 5.0)])
     };
     Case {
@@ -292,7 +291,7 @@ fn paced(size: Size) -> Case {
     }
 }
 
-/// A control: what a closed loop calls the latency of the target that stalls.
+/// A control: a closed loop's latency of the target that stalls.
 fn closed_on_stalls(size: Size) -> Case {
     let seconds = size.seconds(10);
     let name = format!("control: the target that stalls, closed loop, {seconds} s");
@@ -300,12 +299,12 @@ fn closed_on_stalls(size: Size) -> Case {
     Case { is_control: true, ..case(name, target, closed(seconds), hold_truth) }
 }
 
-/// A control: what a closed loop calls the latency of the target that pauses.
+/// A control: a closed loop's latency of the target that pauses.
 fn closed_on_pauses(size: Size) -> Case {
     let seconds = size.seconds(10);
     let name = format!("control: the target that pauses, closed loop, {seconds} s");
     // Its users would come 450 times a second; a closed loop comes more often, so its pauses are
-    // closer to each other than such a server can bear.
+    // closer together than such a server can bear.
     let truth = |observed: &Observed| Truth::hold(1.0, &observed.ledger.pauses, observed.window);
     Case { is_control: true, ..case(name, pausing(), closed(seconds), truth) }
 }
@@ -326,13 +325,13 @@ mod tests {
     }
 
     #[test]
-    fn others_excuse_only_what_they_can_have_caused() {
+    fn others_excuse_only_possible_effects() {
         use Judgement::{Failed, NotJudged, Passed};
         let all = [true, true];
         for (same, ms, quiet, disturbed) in [
             (all, 10.0, Passed, Passed),
             (all, 12.0, Failed, NotJudged),
-            // Nothing is answered before its target let it go.
+            // No response comes before its target sent it.
             (all, 8.0, Failed, Failed),
             (all, f64::NAN, Failed, Failed),
             ([false, true], 10.0, Failed, NotJudged),
@@ -345,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_that_shows_what_it_must_hide_is_not_judged_while_others_slow_it_down() {
+    fn a_failed_control_is_not_judged_while_others_slow_it_down() {
         use Judgement::{Failed, NotJudged, Passed};
         for (ms, quiet, disturbed) in
             [(1.0, Passed, Passed), (10.0, Failed, NotJudged), (12.0, Failed, NotJudged)]

@@ -1,8 +1,8 @@
-//! How often the intervals of a report hold the truth, and `compare` calls a change where there is
-//! none: simulated runs of services whose latencies depend on each other, or don't.
+//! Coverage: how often a report's interval contains the true value, and how often `compare` calls a
+//! change where there is none. Simulated runs of services with independent or correlated latencies.
 //!
-//! The runs go through the functions that make a report. [`document`] is the study, which
-//! `make coverage` writes to `calibration/coverage.md`.
+//! The runs go through the functions that make a report. [`document`] is the study, which `make
+//! coverage` writes to `calibration/coverage.md`.
 
 mod process;
 
@@ -43,21 +43,21 @@ const PROCESSES: [Process; 21] = [
 ];
 /// The figures of a report that have an interval here.
 const FIGURES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "mean", "errors"];
-/// Seconds of a service from which its true figures are taken, where they have to be exact for
-/// windows of minutes, and for short ones.
+/// Length of the runs that give a service's true figures, s: these must be exact for windows of
+/// minutes, less so for short ones.
 const TRUTH_S: [u64; 2] = [60_000, 6_000];
 
-/// What stands above the tables.
+/// The text above the tables.
 const HEAD: &str = include_str!("coverage/head.md");
 
-/// What became of the intervals of one figure over many runs.
+/// Coverage of one figure's intervals over many runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// Runs.
     pub runs: u64,
-    /// Those that state an interval.
+    /// Runs that state an interval.
     pub stated: u64,
-    /// Those whose interval holds the truth.
+    /// Runs whose interval contains the true value.
     pub holds: u64,
 }
 
@@ -69,20 +69,20 @@ impl Coverage {
         self.holds += u64::from(interval.is_some_and(holds));
     }
 
-    /// The share of all runs that state an interval which doesn't hold the truth.
+    /// The share of all runs whose stated interval misses the true value.
     pub fn wrong(self) -> f64 {
         (self.stated - self.holds) as f64 / self.runs as f64
     }
 }
 
-/// What a service's runs of one length show.
+/// Results of a service's runs of one length.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// Of each of p50, p90, p99, p99.9, the mean and the share of errors.
+    /// For each of p50, p90, p99, p99.9, the mean and the share of errors.
     pub figures: [Coverage; FIGURES.len()],
     /// Pairs of runs.
     pub pairs: u64,
-    /// Those in which a comparison calls a change of a percentile.
+    /// Pairs in which a comparison calls a change of a percentile.
     pub called: u64,
 }
 
@@ -113,7 +113,7 @@ fn intervals(run: &Run) -> [Option<[f64; 2]>; FIGURES.len()] {
     ]
 }
 
-/// Whether a comparison of two runs calls a percentile of the second higher or lower.
+/// True if a comparison of two runs calls a percentile of the second higher or lower.
 fn is_called(a: &Run, b: &Run) -> bool {
     let error = (1.0 - CONFIDENCE) / (PERCENTILES.len() + 1) as f64;
     let [a, b] = [a, b].map(|run| Sample { whole: &run.whole, pieces: &run.latencies });
@@ -124,7 +124,7 @@ fn is_called(a: &Run, b: &Run) -> bool {
     })
 }
 
-/// So many runs of a service in windows of this length, up to a minute, compared in pairs.
+/// This many runs of a service in windows of this length, up to a minute, compared in pairs.
 pub fn cell(process: Process, window_s: u64, runs: u64) -> Cell {
     cell_by(process, window_s, runs, truth(process, TRUTH_S[1]))
 }
@@ -149,7 +149,7 @@ fn cell_by(process: Process, window_s: u64, runs: u64, truth: [f64; FIGURES.len(
     cell
 }
 
-/// The study as Markdown: so many runs for each service and length.
+/// The study as Markdown, with this many runs for each service and length.
 pub fn document(runs: u64) -> String {
     let tables = tables(runs);
     format!("{HEAD}\n{runs} runs for each cell; `make coverage` writes this page.\n{tables}")
@@ -195,8 +195,8 @@ fn part(text: &mut String, title: &str, cells: &[Vec<Cell>], shown: impl Fn(&Cel
     }
 }
 
-/// The share of the stated intervals that hold the truth; where not nearly all runs state one, the
-/// share of runs that do, in brackets.
+/// The share of the stated intervals that contain the true value; unless nearly all runs state one,
+/// followed by the share of runs that do, in brackets.
 fn shown(of: Coverage) -> String {
     let stated = of.stated as f64 / of.runs as f64;
     let holds = of.holds as f64 / of.stated.max(1) as f64;

@@ -1,11 +1,11 @@
-//! The experiments: each is a definition, its section of the findings with the README beside its
-//! result, and code where something is computed that no path into a document can express.
+//! The experiments: each is a definition, a section of the findings and a README beside its result,
+//! and code for figures that no path into a document can express.
 //!
-//! An experiment is three files side by side in `calibration/src/experiments`: its definition
-//! (TOML: servers, agents and runs as flags, seeds, figures, plots, and what is judged of which
-//! figure), and two templates over its result, one for the section, at most a screen, and one for
-//! what the README has of its own. A fourth has the code, such as what users of a queue wait, or
-//! what raw samples and a ledger show together.
+//! An experiment is three files in `calibration/src/experiments`: its definition (TOML: servers,
+//! agents and runs as flags, seeds, figures, plots and judgements), and two templates over its
+//! result, one for the section, at most a screen, and one for the experiment's own part of the
+//! README. A fourth has the code, such as the waits of a queue's users, or a comparison of raw
+//! samples with a ledger.
 //!
 //! To add one: these files, and a row in [`ALL`].
 
@@ -22,15 +22,15 @@ use crate::lab::{self, Compute, Definition, LabError, Setup};
 
 /// One experiment.
 pub struct Experiment {
-    /// The name by which it is run.
+    /// Its name on the command line.
     pub name: &'static str,
     /// Its definition: TOML.
     definition: &'static str,
     /// Its section of the page, at most a screen: a template over its result.
     pub(crate) section: &'static str,
-    /// What the README beside its result has of its own: a template as well.
+    /// Its own part of the README beside its result: a template as well.
     pub(crate) readme: &'static str,
-    /// Computes what its definition can't say.
+    /// Computes the figures that its definition can't express.
     compute: Option<Compute>,
 }
 
@@ -112,7 +112,7 @@ impl Experiment {
     /// Its definition.
     ///
     /// # Errors
-    /// It is none, or that of another name.
+    /// It can't be read, or has another name.
     pub fn definition(&self) -> Result<Definition, LabError> {
         let definition = Definition::read(self.definition)?;
         if definition.name != self.name {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_definition_can_be_read() {
+    fn every_definition_is_valid() {
         for experiment in ALL {
             experiment.definition().unwrap_or_else(|error| panic!("{}: {error}", experiment.name));
         }

@@ -1,7 +1,7 @@
 //! The findings: a page with a section for each experiment, and READMEs beside the results with all
 //! the rest. They are written from the results of all experiments, and from nothing else.
 //!
-//! Each is a function of the results, so its words can change without a run, and the test of the
+//! Each is a function of the results, so its text can change without a run, and the test of the
 //! committed ones is an equality. They are checked word by word: every word that begins with a
 //! digit must be a number of its section's result, rounded, so no number can be typed into a
 //! template.
@@ -26,20 +26,20 @@ use crate::lab::{LabError, files};
 
 /// The name of the page, which by default lies in the folder of all experiments.
 pub const FILE: &str = "FINDINGS.md";
-/// The name of what lies beside the results.
+/// The name of the page beside the results.
 const README: &str = "README.md";
 /// The page around the experiments' sections.
 const PAGE: &str = include_str!("findings.md");
-/// The README of an experiment, around what it has of its own.
+/// The README of an experiment, around the experiment's own part.
 const OF_EXPERIMENT: &str = include_str!("findings/experiment.md");
 /// The README of all experiments.
 const OF_ALL: &str = include_str!("findings/readme.md");
-/// How wide the page shows a plot, so that a section fits on a screen; no result has this number.
+/// The width of a plot on the page, so that a section fits on a screen; no result has this number.
 const WIDTH: &str = "width=\"560\"";
-/// What begins a section; the name follows, an experiment's or another.
+/// The start of a section; the name follows, an experiment's or another.
 const ANCHOR: &str = "<a id=\"";
 
-/// What is written from results.
+/// The texts written from results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
     /// The page.
@@ -59,8 +59,8 @@ pub fn results(folder: &Path) -> Result<Vec<ExperimentResult>, LabError> {
     Ok(each.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// Judges the figures of all results in a folder anew, by the experiments' definitions as they are
-/// now: their limits and their words may have changed since.
+/// Judges the figures of all results in a folder anew, by the experiments' current definitions,
+/// whose limits and texts may have changed since.
 ///
 /// # Errors
 /// A result can't be read or written, or lacks a figure that is judged now.
@@ -75,8 +75,8 @@ pub fn judge_anew(folder: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Whether a folder can take the README of all experiments: it has none, or an earlier one of
-/// those.
+/// True if a folder can take the README of all experiments: it has none, or an earlier one of
+/// these.
 pub fn can_take_readme(folder: &Path) -> bool {
     let title = OF_ALL.lines().next().expect("it has a title");
     fs::read_to_string(folder.join(README)).map_or_else(
@@ -85,7 +85,7 @@ pub fn can_take_readme(folder: &Path) -> bool {
     )
 }
 
-/// What links from a page in one folder to files in another begin with; both paths are absolute.
+/// The start of links from a page in one folder to files in another; both paths are absolute.
 fn links(from: &Path, to: &Path) -> String {
     let pairs = from.components().zip(to.components());
     let shared = pairs.take_while(|(one, other)| one == other).count();
@@ -99,7 +99,7 @@ fn link(name: &OsStr) -> String {
 }
 
 impl Findings {
-    /// Those of the results in a folder, of which the page is to be a certain file.
+    /// The findings from the results in a folder; `page` is the file of the page.
     ///
     /// # Errors
     /// A result can't be read, or one of the folders isn't there.
@@ -114,8 +114,8 @@ impl Findings {
         Findings::new(&results(folder)?, &links(&of_page, &of_results), &back)
     }
 
-    /// Those of results, with the links from the page to their folder (nothing, or a path that ends
-    /// with `/`) and from that folder to the page.
+    /// The findings from results, with the links from the page to their folder (nothing, or a path
+    /// that ends with `/`) and from that folder to the page.
     ///
     /// # Errors
     /// A template names a figure that its result doesn't have.
@@ -170,8 +170,8 @@ impl Findings {
         iter::once((folder.join(README), self.readme.as_str())).chain(of_each).collect()
     }
 
-    /// The numbers that stand in none of the results, each with its experiment or section. What is
-    /// an experiment's own may only have those of its result.
+    /// The numbers that are in none of the results, each with its experiment or section. An
+    /// experiment's own texts may only have those of its result.
     pub fn unfounded(&self, results: &[ExperimentResult]) -> Vec<String> {
         let mut all = Known::default();
         let mut each = BTreeMap::new();
@@ -200,7 +200,7 @@ fn section(experiment: &str) -> String {
     format!("{experiment}, section")
 }
 
-/// The name of the template of what an experiment's README has of its own.
+/// The name of the template of an experiment's own part of its README.
 fn readme(experiment: &str) -> String {
     format!("{experiment}, readme")
 }
@@ -227,16 +227,16 @@ fn templates() -> Result<Environment<'static>, LabError> {
     Ok(templates)
 }
 
-/// What stands for a number that wasn't measured, or that there is none of.
+/// Stands for a number that wasn't measured or doesn't exist.
 const NONE: &str = "–";
 
-/// A number with so many decimals.
+/// A number with this many decimals.
 fn fixed(number: minijinja::Value, decimals: usize) -> Result<String, minijinja::Error> {
     if number.is_none() {
         return Ok(NONE.to_owned());
     }
     let text = format!("{:.decimals$}", f64::try_from(number)?);
-    // Nothing has no sign.
+    // Zero has no sign.
     let text = match text.strip_prefix('-') {
         Some(digits) if digits.bytes().all(|byte| b"0.".contains(&byte)) => digits.to_owned(),
         _ => text,
@@ -267,7 +267,7 @@ fn short(number: minijinja::Value) -> Result<String, minijinja::Error> {
     })
 }
 
-/// What a figure must be, from its limits.
+/// The permitted range of a figure, from its limits.
 fn limits(from: minijinja::Value, to: minijinja::Value) -> Result<String, minijinja::Error> {
     let (no_least, no_most) = (from.is_none(), to.is_none());
     let (from, to) = (short(from)?, short(to)?);
@@ -280,7 +280,7 @@ fn limits(from: minijinja::Value, to: minijinja::Value) -> Result<String, miniji
     })
 }
 
-/// Digits with separators of thousands.
+/// Digits with thousands separators.
 fn separated(digits: &str) -> String {
     let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
     let mut text = sign.to_owned();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_said_in_words() {
+    fn limits_read_as_text() {
         let limits =
             |from: Option<f64>, to: Option<f64>| limits(from.into(), to.into()).expect("a text");
         assert_eq!(limits(Some(-2.0), Some(2.0)), "-2 to 2");
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_around_the_results_have_no_numbers_but_those_of_formulas() {
+    fn the_texts_around_the_results_have_only_numbers_of_formulas() {
         let others = Findings::new(&[], "", FILE).expect("findings").unfounded(&[]);
         let others: Vec<_> = others
             .iter()

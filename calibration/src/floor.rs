@@ -1,7 +1,7 @@
-//! The floor of the generator on this machine: what its clocks, its waiting, its requests and its
-//! features cost, what it adds to a latency, and how much load it can offer at most.
+//! The floor of the generator on this machine: the cost of its clocks, waiting, requests and
+//! features, the latency it adds, and the most load it can offer.
 //!
-//! All of it is measured at the null target on other cores, but for the proof of the overhead,
+//! All of it is measured at the null target on other cores, except for the proof of the overhead,
 //! which takes the sample target and its ledger. The plans are made here, and the caller runs them.
 
 mod bracket;
@@ -43,10 +43,10 @@ pub use setup::{Display, Setup};
 /// Version of the document.
 pub const SCHEMA: u32 = 6;
 
-/// The window that is profiled, ms at full size.
+/// Length of the profiled window, ms at full size.
 const PLATEAU_MS: u64 = 3_000;
 
-/// The measurements, in the order in which they are made. Each may use what those before it found.
+/// The measurements, in the order in which they are made. Each may use results of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
     /// The clocks.
@@ -57,7 +57,7 @@ pub enum Section {
     Capacity,
     /// Latency at shares of the capacity.
     Floors,
-    /// What features cost.
+    /// The cost of features.
     Costs,
     /// The overhead proof.
     Overhead,
@@ -75,14 +75,14 @@ impl Section {
     ];
 }
 
-/// The floor of the generator on this machine. What wasn't reached is empty or `None`.
+/// The floor of the generator on this machine. Sections that weren't reached are empty or `None`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Whether a signal or an error ended it early.
+    /// True if a signal or an error ended it early.
     pub interrupted: bool,
-    /// Whether it took a fraction of the time, so that its figures scatter more.
+    /// True if it took a fraction of the time, so that its figures scatter more.
     pub quick: bool,
     /// When it began, seconds since 1970.
     pub began_s: u64,
@@ -94,10 +94,10 @@ pub struct Calibration {
     pub cpu: Option<String>,
     /// The generator's cores.
     pub cores: Vec<usize>,
-    /// The cores of the targets. With one of the generator's among them, all figures are of a core
-    /// that both shared.
+    /// The cores of the targets. If one of the generator's is among them, all figures are from a
+    /// shared core.
     pub target_cores: Vec<usize>,
-    /// How the generator waited, but for `waits`.
+    /// How the generator waited, except in `waits`.
     pub wait: Wait,
     /// The clocks.
     pub clocks: Option<Clocks>,
@@ -105,13 +105,13 @@ pub struct Calibration {
     pub waits: Vec<Lateness>,
     /// The most load that the generator can offer.
     pub capacity: Option<Capacity>,
-    /// Where the CPU time of the best closed loop went; `None` if nobody asked.
+    /// Where the CPU time of the best closed loop went; `None` unless it was asked for.
     pub profile: Option<Profile>,
     /// Latency of the null target at shares of the capacity.
     pub floors: Vec<Floor>,
-    /// What features cost.
+    /// The cost of features.
     pub costs: Vec<Cost>,
-    /// The generator's share of a latency that is known.
+    /// The generator's share of a known latency.
     pub overhead: Option<Overhead>,
     /// Runs that were made.
     pub runs: usize,
@@ -147,7 +147,7 @@ impl Calibration {
         }
     }
 
-    /// Whether the overhead is as small as it must be, and both ways of measuring the path agree.
+    /// The overhead must be small enough, and both ways of measuring the path must agree.
     pub fn judgement(&self) -> Judgement {
         let path = |path: &Path| path.judgement;
         self.overhead.as_ref().map_or(Judgement::Failed, |overhead| {
@@ -155,8 +155,8 @@ impl Calibration {
         })
     }
 
-    /// What runs are held against. A figure that others disturbed, or for which generator and
-    /// target shared a core, isn't among it, and neither is a capacity that was the target's.
+    /// The figures for later runs. A figure that others disturbed, or for which generator and
+    /// target shared a core, is left out, and so is a capacity that was the target's.
     pub fn calibrated(&self) -> Calibrated {
         let is_own = |capacity: &&Capacity| capacity.bound == Bound::Generator;
         let usable = self.capacity.as_ref().filter(is_own).filter(|_| self.is_apart());
@@ -181,18 +181,18 @@ impl Calibration {
         }
     }
 
-    /// Whether the targets had cores of their own.
+    /// True if the targets had cores of their own.
     pub fn is_apart(&self) -> bool {
         self.target_cores.iter().all(|core| !self.cores.contains(core))
     }
 
-    /// The best closed loop once more, to be profiled: samples cost CPU, so it has a run of its
+    /// The best closed loop once more, for a profile: sampling costs CPU, so it has a run of its
     /// own. `None` before the capacity was measured.
     pub fn plateau(&self, setup: &Setup) -> Option<Plan> {
         self.capacity.as_ref().map(|capacity| setup.closed(capacity.closed_conns, PLATEAU_MS))
     }
 
-    /// Measures one section. An interrupted run ends it, and what was measured before stays.
+    /// Measures one section. An interrupted run ends it, and earlier results stay.
     ///
     /// # Errors
     /// Those of `run`.
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_held_against_figures_that_are_the_generators_own() {
+    fn only_the_generators_own_figures_are_kept_for_runs() {
         let closed = Closed {
             conns: 64,
             rate: 1.2e5,

@@ -1,26 +1,26 @@
-//! How a figure fared against its limits: there are three ways, since on a machine that others use
-//! a measurement may be off by their doing.
+//! The outcome of holding a figure against its limits. There are three, since on a shared machine
+//! others may have moved a measurement.
 //!
 //! Others excuse a figure only in the direction that they can have moved it, which the definition
-//! gives; a count that must be exact has no excuse. A judgement names the runs that it rests on, so
-//! only what happened in those excuses it, and their worst verdict stands beside it.
+//! gives; a count that must be exact has no excuse. A judgement names the runs that it rests on:
+//! only disturbances of these excuse it, and their worst verdict is shown with it.
 
 use serde::{Deserialize, Serialize};
 
-/// How it came out; the worst is the greatest.
+/// The outcome; the worst is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
-    /// As it must.
+    /// Within its limits.
     Passed,
-    /// Not as it must, which others who used the machine meanwhile may have caused.
+    /// Beyond a limit, perhaps because of others on the machine.
     NotJudged,
-    /// Not as it must, and nobody else can have caused that.
+    /// Beyond a limit, and not because of others.
     Failed,
 }
 
 impl Judgement {
-    /// Of what is as it must be or isn't, with an excuse or without.
+    /// The judgement of a check, with or without an excuse.
     pub(crate) fn new(as_it_must: bool, excused: bool) -> Judgement {
         match (as_it_must, excused) {
             (true, _) => Judgement::Passed,

@@ -1,17 +1,18 @@
-//! The lab: starts the processes of an experiment, keeps what they wrote, and judges the figures.
+//! The lab: starts the processes of an experiment, keeps their output, and judges the figures.
 //!
 //! It performs all experiments in one way: it starts each run's target, makes the run, ends the
 //! target, and looks the figures up.
 //!
-//! - **Everything runs as child processes of the program itself,** so what is shown is what anyone
-//!   can type: the commands stand in `result.json`, and each run leaves a report that `verify`
-//!   recomputes. What is compared comes from documents alone.
+//! - **Everything runs as child processes of the program itself,** so users can type every command:
+//!   the commands are in `result.json`, and each run leaves a report that `verify` recomputes. Only
+//!   documents are compared.
 //! - **A figure is an expression over the documents of its runs,** as `"kept.p99_us" =
 //!   "runs.kept.corrected.p99"`, in the language of the templates (`expressions.rs` lists the
 //!   functions). A path that leads nowhere ends the experiment, so a renamed key of the report is
 //!   noticed; one that leads to `null` is a figure that wasn't measured, and isn't judged. Flags
-//!   may have expressions too: the open loop's rate is what the closed loop achieved. So runs are
-//!   made and figures found in the order of the file, for which `toml` has `preserve_order`.
+//!   may have expressions too: the open loop's rate is the one that the closed loop achieved. So
+//!   runs are made and figures found in the order of the file, for which `toml` has
+//!   `preserve_order`.
 //! - **A judgement is data:** a figure, and limits that are numbers or other figures, so a result
 //!   can be judged again without its runs. Limits that depend on the number of requests are
 //!   computed by functions that know neither processes nor clocks.
@@ -58,16 +59,16 @@ use result::{ExperimentResult, Machine, PlotFile, RunResult};
 
 use crate::judgement::Judgement;
 
-/// The longest that one run may take.
+/// The longest time of one run.
 const RUN_MAX: Duration = Duration::from_secs(3_600);
 /// The name of this program in the commands that are shown.
 const NAME: &str = "truetail";
-/// The hidden flag of a server that is to end when the process that started it does.
+/// The hidden flag of a server that ends with the process that started it.
 pub const END_WITH_PARENT: &str = "--end-with-parent";
-/// Commands that judge what they measured by a verdict.
+/// Commands whose result is judged by a verdict.
 const WITH_VERDICT: [&str; 2] = ["run", "controller"];
-/// Exit codes of a command that wrote its document: it succeeded, it doesn't trust its numbers, or
-/// an objective was missed.
+/// Exit codes of a command that wrote its document: success, untrustworthy numbers, or a missed
+/// objective.
 const WROTE: [Option<i32>; 3] = [Some(0), Some(3), Some(4)];
 
 /// Where and how experiments run.
@@ -76,15 +77,15 @@ pub struct Setup<'a> {
     pub program: PathBuf,
     /// The folder of all experiments.
     pub folder: PathBuf,
-    /// Whether they are scaled down.
+    /// True if they are scaled down.
     pub quick: bool,
-    /// Whether the user asked to stop.
+    /// True once the user asked to stop.
     pub asked: &'a dyn Fn() -> bool,
-    /// Takes each command as it starts.
+    /// Receives each command as it starts.
     pub tell: &'a dyn Fn(&str),
 }
 
-/// What the code of an experiment computes beyond the figures that its definition declares.
+/// Results of an experiment's code, beyond the figures that its definition declares.
 #[derive(Debug)]
 pub struct Computed {
     figures: Value,
@@ -101,16 +102,16 @@ impl Computed {
         Computed { figures, plots }
     }
 
-    /// These plots alone.
+    /// Only these plots.
     pub fn plots(plots: Vec<Plot>) -> Computed {
         Computed { figures: Value::Object(Map::new()), plots }
     }
 }
 
-/// Computes figures of the runs that were made, and may make others.
+/// Computes figures from the runs that were made, and may make others.
 pub type Compute = fn(&mut Lab) -> Result<Computed, LabError>;
 
-/// Where a command runs, and under which name.
+/// Where a command runs, and the name of its files.
 #[derive(Clone, Copy, Debug)]
 struct At<'a> {
     /// The name of its files.
@@ -131,7 +132,7 @@ impl<'a> At<'a> {
 /// A server that an experiment started: a target or an agent.
 #[derive(Debug)]
 pub struct Server {
-    /// Where it listens.
+    /// Its listening address.
     pub address: SocketAddr,
     /// Its URL.
     pub url: String,
@@ -140,7 +141,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Ends it; what a sample target did, by its ledger.
+    /// Ends it; returns the ledger of a sample target.
     ///
     /// # Errors
     /// It doesn't end, or its ledger can't be read.
@@ -150,12 +151,12 @@ impl Server {
     }
 }
 
-/// What both ends of a run measured.
+/// The results of both ends of a run.
 #[derive(Debug)]
 pub struct Observed {
     /// The run's report.
     pub report: Report,
-    /// What the target did.
+    /// The target's ledger.
     pub ledger: Ledger,
 }
 
@@ -167,7 +168,7 @@ pub struct Lab<'a> {
     commands: Vec<String>,
     runs: Vec<RunResult>,
     machine: Option<Machine>,
-    /// What the expressions of the definition are about.
+    /// The values that the definition's expressions can name.
     expressions: Expressions,
 }
 
@@ -199,7 +200,7 @@ impl<'a> Lab<'a> {
         self.folder.join(name)
     }
 
-    /// Whether a run was made.
+    /// True if a run was made.
     pub fn has_made(&self, run: &str) -> bool {
         self.runs.iter().any(|made| made.name == run)
     }
@@ -212,7 +213,7 @@ impl<'a> Lab<'a> {
         read(&self.file(&format!("{run}.json")))
     }
 
-    /// What both ends of a run measured.
+    /// The results of both ends of a run.
     ///
     /// # Errors
     /// It wasn't made, or its target keeps no ledger.
@@ -221,7 +222,7 @@ impl<'a> Lab<'a> {
         Ok(Observed { report: self.document(run)?, ledger })
     }
 
-    /// The requests of a run, by its raw samples: of each agent, or its own.
+    /// The requests of a run, from its raw samples: those of each agent, or its own.
     ///
     /// # Errors
     /// It has none, or they can't be read.
@@ -304,7 +305,7 @@ impl<'a> Lab<'a> {
         Ok(())
     }
 
-    /// Two machines, with these parameters on the client's; or why there are none.
+    /// Two machines, with these parameters on the client's; or the reason why there are none.
     fn network(
         &mut self,
         parameters: &BTreeMap<String, String>,
@@ -391,7 +392,7 @@ impl<'a> Lab<'a> {
         Ok(())
     }
 
-    /// Runs the command of a run to its end; as a user types it.
+    /// Runs the command of a run to its end, as a user would type it.
     fn command(
         &mut self,
         name: &str,
@@ -425,7 +426,7 @@ impl<'a> Lab<'a> {
         Ok(shown)
     }
 
-    /// Runs another program to its end, for this long at most.
+    /// Runs another program to its end, for at most this long.
     ///
     /// # Errors
     /// It can't be started, or takes longer.
@@ -442,7 +443,7 @@ impl<'a> Lab<'a> {
         Process::start(command, &shown)?.wait(longest, self.setup.asked)
     }
 
-    /// Whether a program is installed.
+    /// True if a program is installed.
     pub fn has(&self, program: &str) -> bool {
         let folders = env::var_os("PATH").unwrap_or_default();
         env::split_paths(&folders).any(|folder| folder.join(program).is_file())
@@ -478,13 +479,13 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// A command of this program as a user types it.
+/// A command of this program as a user would type it.
 fn shown_with(words: &[String], prefix: &[&str]) -> String {
     let before = prefix.iter().copied().chain([NAME]).map(str::to_owned);
     shown(&before.chain(words.iter().cloned()).collect::<Vec<_>>())
 }
 
-/// Words as a shell takes them.
+/// Words quoted for a shell.
 fn shown(words: &[String]) -> String {
     let quoted = words.iter().map(|word| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,=%@+".contains(&byte);
@@ -496,8 +497,8 @@ fn shown(words: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// Performs the experiment of a definition: makes its runs, finds its figures, with what `compute`
-/// adds to them, and writes its result and its plots into a folder of its name.
+/// Performs the experiment of a definition: makes its runs, finds its figures and those of
+/// `compute`, and writes its result and its plots into a folder of its name.
 ///
 /// # Errors
 /// A process that fails, a file that can't be written, or figures that can't be evaluated.

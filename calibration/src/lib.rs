@@ -1,15 +1,16 @@
-//! Calibration: what the generator's numbers are checked against.
+//! Calibration: the checks of the generator's numbers.
 //!
-//! - [`truth`] predicts a latency distribution by arithmetic, and [`cases`] and [`observed`] hold
-//!   runs at the sample target against it and against the target's ledger: `truetail calibrate
+//! - [`truth`] predicts a latency distribution by arithmetic, and [`cases`] and [`observed`]
+//!   compare runs at the sample target with it and with the target's ledger: `truetail calibrate
 //!   --truth`.
-//! - [`floor`] measures what the generator itself adds and how much it can offer on this machine,
-//!   mostly at the [`null_target`]: `truetail calibrate`.
+//! - [`floor`] measures the latency that the generator itself adds and the load that it can offer
+//!   on this machine, mostly at the [`null_target`]: `truetail calibrate`.
 //! - [`experiments`] are questions with runs, figures and limits. [`lab`] performs them, and
 //!   [`findings`] writes the page from their results: `truetail experiment`.
-//! - [`coverage`] simulates how often the intervals of reports hold the truth: `make coverage`.
+//! - [`coverage`] simulates how often the intervals of reports contain the true value: `make
+//!   coverage`.
 //!
-//! Nothing here is part of a run. The command line hands what a calibration found to the engine,
+//! Nothing here is part of a run. The command line passes a calibration's results to the engine,
 //! which knows no calibration files.
 #![forbid(unsafe_code)]
 

@@ -38,13 +38,13 @@ pub struct NullConfig {
     pub cores: Vec<usize>,
     /// The most connections per core; those beyond are closed at once.
     pub conns_max: usize,
-    /// Whether it speaks TLS, with a certificate made at the start.
+    /// True for TLS, with a certificate made at the start.
     pub tls: bool,
     /// Where to write the certificate that signed this one, as PEM.
     pub cacert: Option<PathBuf>,
 }
 
-/// Why the null target could not start: the flag, its value, what is wrong and the cure.
+/// Why the null target could not start: flag, value, problem and cure.
 #[derive(Debug, thiserror::Error)]
 pub enum NullError {
     /// The address can't be listened on.
@@ -157,7 +157,7 @@ pub fn start(config: NullConfig) -> Result<NullTarget, NullError> {
     Ok(target)
 }
 
-/// What a server that speaks TLS at this address needs, if the configuration asks for one.
+/// TLS for a server at this address, if the configuration asks for it.
 fn tls(
     config: &NullConfig,
     address: SocketAddr,

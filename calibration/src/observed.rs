@@ -20,7 +20,7 @@ use crate::truth::{Sample, Truth};
 /// machine, several times that if a virtual machine's core has to be woken.
 pub(crate) const PATH_MS: f64 = 0.2;
 
-/// What both ends of one run measured.
+/// The results of both ends of one run.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The engine's report.
@@ -29,7 +29,7 @@ pub struct Observed {
     pub corrected: Distribution,
     /// The naive latency.
     pub naive: Distribution,
-    /// What the target really did.
+    /// The target's ledger.
     pub ledger: Ledger,
     /// The steady phase, ns of CLOCK_MONOTONIC.
     pub window: Span,
@@ -61,7 +61,7 @@ pub fn observe(config: TargetConfig, plan: Plan) -> Result<Observed, ObserveErro
     observe_with(config, plan, |plan| Ok(Run::start(run::prepare(plan)?)?.wait()))
 }
 
-/// [`observe`] with somebody else to run the plan.
+/// [`observe`], with the run made by the caller.
 ///
 /// # Errors
 /// If the target could not start or stop, and those of `drive`.
@@ -101,23 +101,23 @@ pub fn observe_with<E: From<ObserveError>>(
 pub struct Comparison {
     /// The figure's name: `p99`, `mean`.
     pub name: String,
-    /// What the arithmetic says, ms.
+    /// The arithmetic's figure, ms.
     pub predicted_ms: f64,
-    /// What the engine measured, ms.
+    /// The engine's figure, ms.
     pub measured_ms: f64,
-    /// What the target's ledger says, ms: how long it really held its requests.
+    /// The figure of the target's ledger, ms: how long it really held its requests.
     pub held_ms: f64,
     /// The lowest and highest measurement that agree with the prediction, ms.
     pub band_ms: (f64, f64),
 }
 
 impl Comparison {
-    /// Whether the measured figure is in its band.
+    /// True if the measured figure is in its band.
     pub fn holds(&self) -> bool {
         !self.is_below() && self.measured_ms <= self.band_ms.1
     }
 
-    /// Whether the measured figure is lower than any that agrees with the prediction.
+    /// True if the measured figure is lower than any that agrees with the prediction.
     pub fn is_below(&self) -> bool {
         self.measured_ms < self.band_ms.0
     }
@@ -133,9 +133,10 @@ impl Observed {
 
     /// Compares the corrected latency with its prediction, at these quantiles and in the mean.
     ///
-    /// A figure may exceed its prediction by what chance, one histogram bucket, late sends and the
-    /// path explain. It may not be below the ledger's, because nothing was answered earlier; and if
-    /// the target held its requests for longer than configured, the ledger raises the upper limit.
+    /// A figure may exceed its prediction by an amount that chance, one histogram bucket, late
+    /// sends and the path explain. It may not be below the ledger's, because no response came
+    /// earlier; and if the target held its requests for longer than configured, the ledger raises
+    /// the upper limit.
     ///
     /// # Errors
     /// If the ledger's histogram can't be read.

@@ -96,7 +96,7 @@ pub struct Band {
 }
 
 impl Band {
-    /// Whether an estimate is in the band.
+    /// True if an estimate is in the band.
     pub fn contains(&self, estimate_ms: f64) -> bool {
         self.low_ms <= estimate_ms && estimate_ms <= self.high_ms
     }

@@ -1,5 +1,4 @@
-//! The command `ab`: two targets loaded in turn, slice by slice, and what changed from one to the
-//! other.
+//! The command `ab`: loads two targets in alternating slices, and compares them.
 
 use std::fs;
 use std::path::Path;
@@ -66,10 +65,10 @@ pub(crate) fn ab(args: &AbArgs) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// Makes the folder of the slices' reports, and checks that these meet no other file there.
+/// Creates the folder for the slices' reports, and checks that no report is there already.
 ///
 /// # Errors
-/// The folder, or the flag of the other file.
+/// The folder can't be used, or another flag names the same file.
 fn check_folder(folder: &Path, wanted: &ResultArgs) -> Result<(), Failure> {
     let shown = folder.display();
     fs::create_dir_all(folder).map_err(|error| {
@@ -79,7 +78,7 @@ fn check_folder(folder: &Path, wanted: &ResultArgs) -> Result<(), Failure> {
     for turn in turns(SLICES_MAX) {
         let name = text::file_name(turn);
         let report = folder.join(&name);
-        // Those of more slices would stay, and pass for slices of this comparison.
+        // Reports of a longer comparison would remain, and pass for slices of this one.
         if report.exists() {
             let cure = "name another folder, or remove the reports in it";
             return Err(Failure::Usage(format!("--reports {shown}: has {name} already; {cure}")));
@@ -91,7 +90,7 @@ fn check_folder(folder: &Path, wanted: &ResultArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A failure of one side, whose URL is no `--target` here.
+/// A failure of one side, whose URL isn't `--target` here.
 fn of_side(failure: Failure, of: Name) -> Failure {
     let named = |line: String| match line.strip_prefix("--target ") {
         Some(rest) => format!("URL-{} {rest}", text::name(of)),
@@ -105,25 +104,25 @@ fn of_side(failure: Failure, of: Name) -> Failure {
     }
 }
 
-/// The slices to be made.
+/// The slices to make.
 struct Slices<'a> {
     args: &'a AbArgs,
-    /// The plan of side A but for its seed.
+    /// The plan of side A, except for its seed.
     plan: Plan,
     wanted: &'a ResultArgs,
-    /// What is shown while a slice goes on.
+    /// How a slice's progress is shown.
     shown: Shown,
     reference: &'a Reference,
-    /// The body of all of them, which the first reads.
+    /// The body of all slices, which the first one reads.
     body: SharedBody,
     stop: &'a StopRequest,
 }
 
 impl Slices<'_> {
-    /// Checks that either target can be loaded; returns how long all slices take.
+    /// Checks that either target can be loaded; returns the total length of all slices.
     ///
     /// # Errors
-    /// A plan that can't run against one of them, or a signal.
+    /// The plan can't run against one of them, or a signal came.
     fn check(&self) -> Result<String, Failure> {
         let first = |of| {
             let plan = self.plan_of(Turn { pair: 0, of });
@@ -135,7 +134,7 @@ impl Slices<'_> {
         Ok(progress::slices_take(a.plan(), turns(self.args.slices).count() as u64))
     }
 
-    /// Checks that URLs whose requests go to one server differ in what they ask of it.
+    /// Checks that two URLs on one server make different requests.
     fn check_urls(&self) -> Result<(), Failure> {
         let (flag, place) = match (&self.plan.connect_to, &self.plan.unix) {
             (Some(place), _) => ("--connect-to", place.clone()),
@@ -162,11 +161,11 @@ impl Slices<'_> {
         Plan { target, seed, ..self.plan.clone() }
     }
 
-    /// Makes them, to the end, to the first signal or to the first that fails; says what they
-    /// found, and why one failed.
+    /// Makes the slices, to the end, to the first signal or to the first failure; returns the
+    /// comparison, and the failure if there was one.
     ///
     /// # Errors
-    /// That of the first slice: then nothing was measured.
+    /// The first slice failed: nothing was measured.
     fn make(&self, results: &mut Results) -> Result<(AbDocument, Option<Failure>), Failure> {
         let asked = AbPlan {
             pairs: self.args.slices,
@@ -191,7 +190,7 @@ impl Slices<'_> {
             interrupted = report.interrupted;
             if 0 < turn.pair {
                 self.write(turn, &report, results);
-                // One that was cut short has another window than its partner.
+                // An interrupted slice has a shorter window than its partner.
                 slices.extend((!interrupted).then(|| Slice::new(turn, &report)));
             }
             first.get_or_insert((report.config.plan, report.environment));
@@ -225,7 +224,7 @@ impl Slices<'_> {
         Ok(finished.report)
     }
 
-    /// Writes the report of a slice, where that is asked for.
+    /// Writes the report of a slice, if asked for.
     fn write(&self, turn: Turn, report: &Report, results: &mut Results) {
         let Some(folder) = &self.args.reports else { return };
         let write = |path: &Path| {

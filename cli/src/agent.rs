@@ -1,4 +1,4 @@
-//! The command `agent`: offers load as controllers say, until a signal ends it.
+//! The command `agent`: offers load for controllers, until a signal ends it.
 
 use std::env;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(crate) fn agent(args: AgentArgs) -> Result<ExitCode, Failure> {
         config,
         move || stop.asked(),
         |event| {
-            // Nobody reads it any more, or the disk is full: the agent goes on.
+            // The reader is gone, or the disk is full: the agent goes on.
             if let Err(failure) = say(&format!("{event}\n")) {
                 unsaid.get_or_insert(failure);
             }
@@ -66,7 +66,7 @@ fn config(args: AgentArgs) -> Result<AgentConfig, Failure> {
     })
 }
 
-/// The user's folder for what outlasts a program; `None` if there is none.
+/// The user's folder for persistent state; `None` if there is none.
 fn state_folder() -> Option<PathBuf> {
     let named = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     // By the XDG Base Directory Specification, a relative path counts as none.

@@ -1,4 +1,4 @@
-//! The agents of a command, and a run on them: as [`crate::drive`] drives one here.
+//! The agents of a command, and a run on them, as [`crate::drive`] drives a local one.
 
 use std::env;
 use std::path::Path;
@@ -38,9 +38,9 @@ use crate::sink::Sinks;
 use crate::text::agents as text;
 use crate::text::progress::awaiting;
 
-/// How long agents behind a name are waited for.
+/// How long to wait for agents behind a name.
 const GATHERING_MAX: Duration = Duration::from_secs(300);
-/// How often the name is read.
+/// How often the name is resolved.
 const GATHERING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The agents of a command.
@@ -52,12 +52,12 @@ pub(crate) struct AgentGroup {
     plane: ControlPlane,
 }
 
-/// The files of a run that are written while it goes on.
+/// The files that are written during a run.
 #[derive(Default)]
 pub(crate) struct RunFiles<'a> {
     /// The folder of all agents' raw samples.
     pub(crate) raw: Option<&'a Path>,
-    /// Those of its results.
+    /// The files of its results.
     pub(crate) sinks: Option<&'a mut Sinks>,
 }
 
@@ -72,10 +72,10 @@ pub(crate) struct Driven {
 }
 
 impl AgentGroup {
-    /// The agents that were named; those behind a name are waited for.
+    /// The agents that were named; waits for those behind a name.
     ///
     /// # Errors
-    /// A flag that contradicts another, no key where one is named, or too few agents.
+    /// A flag contradicts another, a named key file has no key, or there are too few agents.
     pub(crate) fn gather(args: &AgentGroupArgs, stop: &StopRequest) -> Result<AgentGroup, Failure> {
         let usage = |line: String| Err(Failure::Usage(line));
         let key = Key::find(args.key_file.as_deref(), env::var_os(KEY_VARIABLE).as_deref())
@@ -122,12 +122,12 @@ impl AgentGroup {
         Ok(AgentGroup { agents, shares: weights::shares(&weights), key, on_loss, plane })
     }
 
-    /// Runs a plan on the agents, to its end or to the first signal, as `view` shows it. The `head`
+    /// Runs a plan on the agents, to its end or to the first signal, shown as in `view`. The `head`
     /// is printed once all are set up.
     ///
     /// # Errors
-    /// A plan that no agent runs, an agent that can't be used, a file that can't be written, or a
-    /// signal before the run.
+    /// No agent runs the plan, an agent can't be used, a file can't be written, or a signal came
+    /// before the run.
     pub(crate) fn drive(
         &self,
         plan: Plan,
@@ -184,7 +184,7 @@ impl AgentGroup {
         }
         let ended = run.wait().map_err(RunError::Thread)?;
         let driven = self.finish(ended, raw)?;
-        // It may have been over before anybody looked.
+        // The run may have ended before it was first looked at.
         said_head.unwrap_or_else(|| say(head))?;
         Ok(driven)
     }
@@ -215,7 +215,7 @@ impl AgentGroup {
     fn finish(&self, ended: Ended, raw: Option<&Path>) -> Result<Driven, Failure> {
         let Ended { agents, mut lost, plan, began_ns, stopped } = ended;
         let mut joined = Joined::default();
-        // One at a time: an agent's results take megabytes once they are decoded.
+        // One at a time: an agent's decoded results take megabytes.
         for mut agent in agents {
             let (name, share) = (agent.name.clone(), agent.share.clone());
             let reported = agent.reported.take();
@@ -256,17 +256,17 @@ impl AgentGroup {
     }
 }
 
-/// The failure that names those who can't be used.
+/// The failure that names all unusable agents.
 fn unusable(lost: &[Lost]) -> Option<Failure> {
     let (Lost { name, fault, .. }, others) = lost.split_first()?;
     let others: Vec<&str> = others.iter().map(|lost| lost.name.as_str()).collect();
     let line = text::unusable(name, &fault.to_string(), &others);
     let is_down = |lost: &Lost| matches!(lost.fault, Fault::Refused(Refusal::Target(_)));
-    // Then the agents are fine, and it is as for a run on this machine.
+    // Then the agents are fine, and the failure is as for a run on this machine.
     Some(if lost.iter().all(is_down) { Failure::CouldNotRun(line) } else { Failure::Agent(line) })
 }
 
-/// The agents behind a name, once there are so many.
+/// The agents behind a name, once there are enough.
 fn behind(
     name: &AgentAddress,
     expected: usize,
@@ -276,7 +276,7 @@ fn behind(
     let longest = Nanos::from_secs(GATHERING_MAX.as_secs());
     let mut shown = None;
     loop {
-        // Before its agents are up, the name may not be there.
+        // Before its agents are up, the name may not exist.
         let found = name.behind();
         let count = found.as_ref().map_or(0, Vec::len);
         let now = found.as_ref().map(Vec::len).map_err(ToString::to_string);
@@ -310,7 +310,7 @@ fn behind(
     }
 }
 
-/// Refuses a plan that names what is an agent's own.
+/// Refuses a plan that names an agent's own resources.
 ///
 /// # Errors
 /// The flag, or the key of the plan file.

@@ -1,7 +1,7 @@
 //! The command line: one definition feeds the parser, the help, the man pages and the completions.
 //!
-//! The flags of the commands that load a URL are a table, `flags`; `flag` is what a row of it can
-//! have. No other list names all flags.
+//! The flags of the commands that load a URL are a table, `flags`; `flag` is the type of its rows.
+//! No other list names all flags.
 
 mod ab_flags;
 mod agent_flags;
@@ -119,9 +119,9 @@ Cores, source addresses and permitted targets are set on each agent: see `trueta
 
 const COMPARE: &str = "\
 The sides may differ in target, seed, objectives, thresholds and the results that they keep. Runs \
-differ even if nothing has changed. Several runs of each side, taken in turn, show by how much, \
-and from five a side on the intervals include it. With one run a side it is unknown, so --fail-on \
-exits 3 unless --accept-one-run is given.";
+differ even if nothing has changed. Several runs per side, made in turn, show by how much, and \
+with five or more per side the intervals include it. With one run per side it is unknown, so \
+--fail-on exits 3 unless --accept-one-run is given.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -249,10 +249,10 @@ pub(crate) struct ProgressArgs {
 }
 
 impl ProgressArgs {
-    /// What is shown.
+    /// The progress display.
     ///
     /// # Errors
-    /// A bar where there is no terminal.
+    /// A bar was asked for without a terminal.
     pub(crate) fn shown(&self) -> Result<Shown, Failure> {
         Progress::shown(self.progress, self.quiet)
     }
@@ -323,7 +323,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print all that was checked, and not only what isn't right
+    /// Print all checks, not only problems
     #[arg(long, conflicts_with = "json")]
     pub(crate) details: bool,
 }
@@ -339,11 +339,11 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "B.json", num_args = 1..)]
     pub(crate) with: Vec<PathBuf>,
 
-    /// What counts as a change.
+    /// The size of a change that counts.
     #[command(flatten)]
     pub(crate) change: ChangeArgs,
 
-    /// Let --fail-on decide from one run a side, although runs of the same target differ
+    /// Let --fail-on decide from one run per side, although runs of the same target differ
     #[arg(long, requires = "fail_on")]
     pub(crate) accept_one_run: bool,
 
@@ -351,7 +351,7 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     pub(crate) allow_different_plans: bool,
 
-    /// Print also how small a change such runs show, and what the intervals are of
+    /// Also print the smallest change that such runs can show, and how the intervals were made
     #[arg(long)]
     pub(crate) details: bool,
 
@@ -373,7 +373,8 @@ pub(crate) struct FlamediffArgs {
     /// The second profile
     pub(crate) after: PathBuf,
 
-    /// Draw the second profile, and what only the first had; red costs more than before, blue less
+    /// Draw the second profile, and stacks that only the first has; red costs more than before,
+    /// blue less
     #[arg(long, value_name = "FILE.svg", value_parser = file())]
     pub(crate) out: Option<PathBuf>,
 
@@ -382,7 +383,7 @@ pub(crate) struct FlamediffArgs {
     pub(crate) json: bool,
 }
 
-/// Where a server listens and runs.
+/// The address and the cores of a server.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
     /// Address to listen on, IP:PORT; port 0 picks a free port
@@ -409,7 +410,7 @@ impl Place {
     }
 }
 
-/// Whether a server speaks TLS.
+/// The TLS flags of a server.
 #[derive(Debug, Args)]
 pub(crate) struct TlsServer {
     /// Serve HTTPS, with a certificate generated at the start
@@ -422,7 +423,7 @@ pub(crate) struct TlsServer {
 }
 
 impl TlsServer {
-    /// The scheme of the server's addresses.
+    /// The URL scheme of the server.
     pub(crate) fn scheme(&self) -> &'static str {
         if self.tls { "https" } else { "http" }
     }
@@ -525,7 +526,7 @@ pub(crate) struct TargetArgs {
     pub(crate) end_with_parent: bool,
 }
 
-/// Connections that a core of the null target accepts by default.
+/// The null target's default limit of connections per core.
 pub(crate) const NULL_CONNS: &str = "4096";
 
 /// Arguments of `null-target`.
@@ -638,7 +639,7 @@ pub(crate) struct DemoArgs {
     pub(crate) progress: ProgressArgs,
 }
 
-/// The arguments, with the command `run` in front if they begin with one of its flags or a URL.
+/// The arguments, with the command `run` inserted if they begin with one of its flags or a URL.
 pub(crate) fn completed(mut args: Vec<OsString>) -> Vec<OsString> {
     let about_all = ["-h", "--help", "-V", "--version"];
     let first = args.get(1).and_then(|first| first.to_str()).unwrap_or_default();
@@ -653,7 +654,7 @@ pub(crate) fn completed(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// If these arguments are another load generator's: what they mean here, and the line to type.
+/// For arguments of another load generator: their meaning here, and the line to type.
 pub(crate) fn answer(args: &[OsString]) -> Option<String> {
     let words: Option<Vec<String>> =
         args.iter().skip(1).map(|word| word.to_str().map(str::to_owned)).collect();
@@ -665,18 +666,18 @@ pub(crate) fn one_line(error: &clap::Error, args: &[OsString]) -> String {
     usage::one_line(error, args, &definition())
 }
 
-/// Reads the arguments.
+/// Parses the arguments.
 ///
 /// # Errors
-/// What the parser reports, help and version included.
+/// Whatever the parser reports, including help and version.
 pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&command(args).try_get_matches_from(args)?)
 }
 
-/// Refuses a variable of the environment that stands for no flag, and two that exclude each other.
+/// Refuses an environment variable that stands for no flag, and two that exclude each other.
 ///
 /// # Errors
-/// The line that names them.
+/// A line that names them.
 pub(crate) fn check_variables(args: &[OsString]) -> Result<(), String> {
     let name = args.get(1).and_then(|name| name.to_str()).unwrap_or_default();
     if !LOADING.contains(&name) {
@@ -700,7 +701,7 @@ pub(crate) fn check_variables(args: &[OsString]) -> Result<(), String> {
     }
 }
 
-/// The definition for these arguments, with the variables that may stand in for missing flags.
+/// The definition for these arguments, with the variables that may replace missing flags.
 fn command(args: &[OsString]) -> clap::Command {
     let typed = variables::typed(plain(), args);
     plain().mut_subcommands(|command| match LOADING.contains(&command.get_name()) {
@@ -710,7 +711,7 @@ fn command(args: &[OsString]) -> clap::Command {
 }
 
 /// The definition, with one rule for all flags: the word after a flag is its value, even `-5`, so
-/// that the error is about that flag.
+/// that the error concerns that flag.
 fn plain() -> clap::Command {
     definition().mut_subcommands(|command| {
         command.mut_args(|arg| {

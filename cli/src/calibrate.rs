@@ -83,7 +83,8 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     Ok(results.exit_code(interrupted.unwrap_or_else(|| judged(calibration.judgement()))))
 }
 
-/// Profiles the best closed loop, and writes the profile. A signal ends it, and the calibration.
+/// Profiles the best closed loop, and writes the profile. A signal ends both the profile and the
+/// calibration.
 fn profile(
     calibration: &mut Calibration,
     setup: &Setup,
@@ -106,7 +107,7 @@ fn profile(
     Ok(())
 }
 
-/// Saves it for runs to find, where there is a place for it: without one the figures are as good.
+/// Saves the calibration for later runs, if possible: without that its figures are as good.
 fn save(calibration: &Calibration, stop: &StopRequest) -> Option<PathBuf> {
     let saved = saved::save(calibration, stop);
     saved.inspect_err(|why| complain(&format!("the calibration isn't saved: {why}"))).ok()
@@ -136,7 +137,8 @@ fn run(
     driven.map(|(finished, _)| finished)
 }
 
-/// The name of a file for raw samples, in the folder for temporary files. The file goes with it.
+/// The name of a file for raw samples, in the folder for temporary files. The file is removed with
+/// it.
 struct RawFile(PathBuf);
 
 impl RawFile {
@@ -148,7 +150,7 @@ impl RawFile {
 
 impl Drop for RawFile {
     fn drop(&mut self) {
-        // It is only there if a run with raw samples was made.
+        // It exists only if a run with raw samples was made.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,5 +1,4 @@
-//! The command `ceiling`: the highest rate that generator and target keep up with, and what bounds
-//! it.
+//! The command `ceiling`: the highest rate that generator and target sustain, and its bound.
 
 use std::process::ExitCode;
 
@@ -29,7 +28,7 @@ use crate::sink::{EndedRun, Sinks};
 use crate::text::ceiling as text;
 use crate::text::extent::Extent;
 
-/// Runs the plan at rates that come ever closer to the ceiling, then with what may move it.
+/// Runs the plan at rates that converge on the ceiling, then with changes that may move it.
 pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     let (plan, wanted) = series::plan("ceiling", &args.run, &args.agents)?;
     if args.null && !plan.target.is_empty() {
@@ -49,7 +48,7 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     let first = search.first;
     let cooldown = args.bracket.series.cooldown;
     let stop = StopRequest::listen()?;
-    // Its steps are what a calibration is held against, not the other way round.
+    // A calibration is checked against its steps, not the other way round.
     let mut runs =
         Runs { reference: None, ..Runs::open(plan, &args.agents, &wanted, cooldown, &stop)? };
     let files =
@@ -80,7 +79,7 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
         match runs.make(&mut ceiling, &head, Ceiling::steps, |step, cut_short| {
             text::row(step, cut_short, extent)
         }) {
-            // What the machine lacks before the first run is an answer as well.
+            // A shortage of ports or files before the first run is an answer as well.
             Err(failure @ Failure::Lacks(..)) => {
                 Ended { made: nothing(&failure, cooldown), failure: Some(failure) }
             }
@@ -117,7 +116,7 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     Ok(exit_code(failure.as_ref(), made, &results, found))
 }
 
-/// The cores that shards could run on: those of the plan, and those of a run that names none.
+/// The cores available to shards: the plan's, and those of a run that names none.
 fn shard_cores(plan: &Plan) -> Vec<usize> {
     let named = plan.cores.as_ref().map_or(&[][..], CoreList::as_slice);
     let topology = Topology::here();
@@ -125,8 +124,8 @@ fn shard_cores(plan: &Plan) -> Vec<usize> {
     CoreList::new(named.iter().copied().chain(usual).collect()).as_slice().to_vec()
 }
 
-/// The cores of the null target, of those that it could have: as many as the generator's where
-/// there are enough. The others stay `cores` that shards could run on, beside `ours`.
+/// The cores of the null target, chosen from `targets`: as many as the generator's where there are
+/// enough. The rest remain in `cores`, which shards can use besides `ours`.
 fn shared(
     ours: &[usize],
     cores: &mut Vec<usize>,
@@ -145,7 +144,7 @@ fn shared(
     targets
 }
 
-/// Connections that the null target takes on so many cores.
+/// The null target's limit of connections on this many cores.
 fn null_conns(cores: usize) -> u64 {
     let each: u64 = NULL_CONNS.parse().expect("the number is a constant");
     each * cores as u64
@@ -165,14 +164,14 @@ fn nothing(failure: &Failure, cooldown: Nanos) -> Made {
     }
 }
 
-/// The seed behind those of all runs, so that it has arrivals of its own.
+/// A seed after those of all runs, so that the profiled run has arrivals of its own.
 fn profile_seed(first: u64, made: &Made, trials: &[Trial]) -> u64 {
     let trials = trials.iter().flat_map(|trial| &trial.steps);
     let used = made.steps.iter().chain(trials).map(|step| step.seed.wrapping_sub(first));
     first.wrapping_add(used.max().map_or(0, |last| last + 1))
 }
 
-/// Profiles a run at the rate that passed, and writes what was sampled.
+/// Profiles a run at the rate that passed, and writes the samples.
 ///
 /// # Errors
 /// The run can't be made, or a signal ended it.
@@ -218,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_null_target_leaves_cores_to_more_shards() {
-        // Threads of one core are 8 apart.
+        // Sibling hardware threads are 8 apart.
         let siblings = |one: usize, other: usize| one.abs_diff(other) == 8;
         for (ours, cores, targets, left, shared_by) in [
             (vec![1], vec![1], vec![0], vec![1], vec![0]),

@@ -1,4 +1,4 @@
-//! The command `compare`: whether the runs of one side are slower than those of the other.
+//! The command `compare`: tests whether one side's runs are slower than the other's.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -69,10 +69,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     })))
 }
 
-/// Why a pipeline can't be decided by one run a side.
-const ONE_RUN: &str = "--fail-on regression: one run a side can't tell a regression from what two \
-                       runs of one target differ by; give several a side (--with), compare by \
-                       `truetail ab`, or add --accept-one-run";
+/// Why one run per side can't decide a pipeline.
+const ONE_RUN: &str = "--fail-on regression: one run per side can't tell a regression from the \
+                       normal difference between runs; give several per side (--with), compare \
+                       with `truetail ab`, or add --accept-one-run";
 
 /// The files of either side.
 fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf]), Failure> {
@@ -86,7 +86,7 @@ fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf]), Failure> {
     }
 }
 
-/// Fails if a side has a run twice: it would count as two that agree.
+/// Fails if a side has a run twice: the two would agree with each other.
 fn require_distinct_runs(files: &[PathBuf], runs: &[Report]) -> Result<(), Failure> {
     let is_same = |one: &Report, other: &Report| {
         0 < one.whole.corrected.count && one.corrected_digest == other.corrected_digest
@@ -103,7 +103,7 @@ fn require_distinct_runs(files: &[PathBuf], runs: &[Report]) -> Result<(), Failu
     Ok(())
 }
 
-/// What to do about it.
+/// The cure for a problem.
 fn cure(problem: &Incomparable) -> &'static str {
     match problem {
         Incomparable::Nothing => "give two",

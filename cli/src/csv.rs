@@ -1,14 +1,14 @@
 //! The run over time as CSV: a header, then a row for each interval of the window.
 //!
-//! A request counts in the interval in which it was due. Only `sends` and `answers` count those of
-//! the window's requests that were sent and answered in the interval, whenever in the window they
-//! were due; what was due in the warm-up is in no interval.
+//! A request counts in the interval in which it was due. Only `sends` and `answers` count by when
+//! the window's requests were sent and answered, whenever they were due; requests due in the
+//! warm-up are in no interval.
 
 use std::io::{self, Write};
 
 use engine::report::{Report, SeriesPart};
 
-/// The columns, in order, as groups of names with what they hold; all of them are numbers.
+/// The columns, in order, as groups of names with a description; all of them are numbers.
 const COLUMNS: [(&[&str], &str); 10] = [
     (&["start_s"], "seconds since the start of the window"),
     (&["length_s"], "length of the interval, seconds; the last one ends with the window"),
@@ -27,7 +27,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     COLUMNS.into_iter().flat_map(|(names, _)| names).copied()
 }
 
-/// What each column holds, in one sentence.
+/// The description of each column, in one sentence.
 pub(crate) fn columns() -> String {
     let group = |(names, content): &(&[&str], &str)| format!("{}: {content}", names.join(", "));
     COLUMNS.iter().map(group).collect::<Vec<_>>().join(". ")

@@ -27,13 +27,13 @@ use crate::{json, target_server};
 const BASE_LATENCY: Duration = Duration::from_millis(1);
 /// From the start of one stall to the start of the next.
 const STALL_EVERY: Duration = Duration::from_secs(2);
-/// Length of a stall: a tenth of the time, so that p99 lies well within it.
+/// Length of a stall: a tenth of the time, so that p99 is well within it.
 const STALL_FOR: Duration = Duration::from_millis(200);
 /// The rate of the open run: about what one connection reaches in the closed loop, and far below
 /// what the target can handle.
 const RATE: &str = "800";
-/// Connections of the open run, opened in advance: a stall makes as many requests wait as arrive
-/// in it, 160, and chance may add to them.
+/// Connections of the open run, opened in advance: during a stall 160 requests arrive and wait, and
+/// chance may add to them.
 const PREWARM: usize = 250;
 /// Load before each window, while connections open.
 const WARMUP: Nanos = Nanos(500_000_000);
@@ -66,7 +66,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
         duration: args.duration,
         warmup: WARMUP,
         cores: Some(CoreList::new(vec![run_core])),
-        // A shard that polls is never late for having slept; that takes a core of its own.
+        // A polling shard is never late from sleeping; that takes a core of its own.
         wait: if run_core == target_core { Wait::Sleep } else { Wait::Spin },
         ..Plan::default()
     };

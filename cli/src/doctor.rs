@@ -1,5 +1,5 @@
-//! The command `doctor`: whether this machine can run a load test, in the words with which a run
-//! would refuse to start.
+//! The command `doctor`: checks whether this machine can run a load test, with the same messages as
+//! a run that refuses to start.
 
 use std::io;
 use std::process::ExitCode;
@@ -17,14 +17,13 @@ use crate::{json, text};
 /// The findings as a document.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
-    /// Whether a run could start.
+    /// True if a run could start.
     ready: bool,
-    /// What was checked.
+    /// All checks.
     checks: Vec<Finding<'a>>,
 }
 
-/// One finding: what was checked, how severe it is, what was found, why that is a problem, and the
-/// cure.
+/// One finding: the check, its severity, the result, why that is a problem, and the cure.
 #[derive(Debug, Serialize)]
 struct Finding<'a> {
     name: &'a str,

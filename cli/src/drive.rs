@@ -1,5 +1,5 @@
-//! A run under way, as every command that makes one drives it: with a progress line, to its end or
-//! to the first signal.
+//! A run in progress, driven to its end or to the first signal with a progress line, for every
+//! command that makes runs.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -20,13 +20,12 @@ use crate::signals::{self, StopRequest};
 use crate::sink::Sinks;
 use crate::text::progress::awaiting;
 
-/// Prepares a plan and runs it to its end or to the first signal, as `view` shows it. `body` is
-/// read unless an earlier run with the same body did. Returns the wall-clock time of the run's
-/// epoch as well.
+/// Prepares a plan and runs it to its end or to the first signal, shown as in `view`. `body` is
+/// read unless an earlier run with the same body did. Also returns the wall-clock time of the run's
+/// epoch.
 ///
 /// # Errors
-/// A plan that can't run, a shard that can't start, a file that can't be written, or a signal
-/// before the run.
+/// A plan can't run, a shard can't start, a file can't be written, or a signal came before the run.
 pub(crate) fn drive(
     plan: Plan,
     body: &SharedBody,
@@ -36,20 +35,20 @@ pub(crate) fn drive(
     drive_with_extras(plan, body, stop, view, Extras::default())
 }
 
-/// What goes with a run beside its plan.
+/// The extras of a run besides its plan.
 #[derive(Default)]
 pub(crate) struct Extras<'a> {
-    /// What the report is held against.
+    /// The calibration that the report is checked against.
     pub(crate) reference: Option<&'a Reference>,
-    /// The files of its results, which see the run as it goes on.
+    /// The files of its results, some of which are written during the run.
     pub(crate) sinks: Option<&'a mut Sinks>,
 }
 
-/// The same, with what goes with the run.
+/// [`drive`] with extras.
 ///
 /// # Errors
-/// Those of [`drive`]; nothing on this machine can take samples; or the reference is of something
-/// else.
+/// Those of [`drive`]; this machine has no way to sample stacks; or the calibration is of another
+/// machine or configuration.
 pub(crate) fn drive_with_extras(
     plan: Plan,
     body: &SharedBody,
@@ -61,7 +60,7 @@ pub(crate) fn drive_with_extras(
     drive_with(plan, body, stop, view.announce, line, extras)
 }
 
-/// The same, with a progress line of the caller's for the completed plan, which can run.
+/// [`drive_with_extras`] with the caller's progress line for the completed plan, which can run.
 ///
 /// # Errors
 /// Those of [`drive_with_extras`] and of `line`.
@@ -101,7 +100,7 @@ pub(crate) fn drive_with(
     let (mut stopped, mut announced) = (false, false);
     while !run.is_finished() {
         let now = run.progress();
-        // Most runs end at once: only one that still waits says so.
+        // Most runs end at once: only one that still waits is announced.
         if stopped && !announced && 0 < now.in_flight {
             line.say(&awaiting(now.in_flight));
             announced = true;
@@ -130,7 +129,7 @@ pub(crate) fn drive_with(
 /// takes seconds, on a thread that ends with the program.
 ///
 /// # Errors
-/// A plan that can't run, or a signal.
+/// The plan can't run, or a signal came.
 pub(crate) fn prepare(
     plan: Plan,
     body: SharedBody,
@@ -138,7 +137,7 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, Failure> {
     let (done, is_done) = mpsc::channel();
     let preparing = move || {
-        // Nobody listens any more if a signal came first.
+        // The receiver is gone if a signal came first.
         let _ = done.send(run::prepare_with(plan, &body, Targets::Resolve, Share::whole()));
     };
     thread::Builder::new().spawn(preparing).map_err(RunError::Thread)?;

@@ -1,5 +1,5 @@
-//! The command `experiment`: one of the experiments about measuring latency, all, or the page of
-//! what they found.
+//! The command `experiment`: one of the experiments on measuring latency, all of them, or the page
+//! of their results.
 
 use std::env;
 use std::fs;
@@ -17,8 +17,8 @@ use crate::output::{OutputFile, say};
 use crate::signals::StopRequest;
 use crate::text::experiment as text;
 
-/// Performs each, prints what was judged as it ends, and writes the page of all results and
-/// the READMEs beside them.
+/// Performs each, prints its judgements as it ends, and writes the page of all results and the
+/// READMEs beside them.
 pub(crate) fn experiment(args: &ExperimentArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     if args.name == PAGE {
@@ -55,7 +55,7 @@ pub(crate) fn experiment(args: &ExperimentArgs) -> Result<ExitCode, Failure> {
         findings::judge_anew(&setup.folder).map_err(could_not_run)?;
     }
     let performed = perform(&args.name, &setup);
-    // What was found before an experiment failed is written as well.
+    // Results before a failed experiment are written as well.
     let found = Findings::of_folder(&setup.folder, &page).map_err(could_not_run)?;
     found.store_readmes(&setup.folder).map_err(could_not_run)?;
     let page = file.finish(|file| file.write_all(found.page.as_bytes()))?;
@@ -64,8 +64,8 @@ pub(crate) fn experiment(args: &ExperimentArgs) -> Result<ExitCode, Failure> {
     Ok(performed.map_or(ExitCode::from(EXIT_INTERRUPTED), judged))
 }
 
-/// Performs the experiment of this name, or all, or none; the worst of what was judged, or `None`
-/// if the user asked to stop.
+/// Performs the experiment of this name, or all, or none; returns the worst judgement, or `None` if
+/// the user asked to stop.
 fn perform(name: &str, setup: &Setup) -> Result<Option<Judgement>, Failure> {
     let mut worst = Judgement::Passed;
     for experiment in
@@ -83,7 +83,7 @@ fn perform(name: &str, setup: &Setup) -> Result<Option<Judgement>, Failure> {
     Ok(Some(worst))
 }
 
-/// Fails unless there is something for a page, and nothing was asked that a page has no use for.
+/// Fails unless there are results for a page, and no flag that a page can't use.
 fn require_results(args: &ExperimentArgs) -> Result<(), Failure> {
     if args.quick {
         return Err(Failure::Usage(format!("--quick: `{PAGE}` runs nothing; omit --quick")));

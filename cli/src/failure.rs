@@ -53,7 +53,7 @@ pub(crate) fn judged(judgement: Judgement) -> ExitCode {
     }
 }
 
-/// What a machine may run out of.
+/// Resources that a machine may run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
     /// Local ports.
@@ -80,7 +80,7 @@ pub(crate) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Prints a problem on stderr, in one line. An error in that can't be reported anywhere.
+/// Prints a problem on stderr, in one line. A failure to do so can't be reported anywhere.
 pub(crate) fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "truetail: {line}");
 }
@@ -97,8 +97,8 @@ impl From<PrepareError> for Failure {
     }
 }
 
-/// The failure of a server that could not start: in the words of `doctor` if it finds the cause,
-/// else in those of the error.
+/// The failure of a server that could not start: the finding of `doctor` if there is one, else the
+/// error.
 pub(crate) fn refused(cores: usize, error: &dyn fmt::Display) -> Failure {
     let lacking = host::require_executor().and_then(|()| host::require(1, cores));
     Failure::CouldNotRun(match lacking {

@@ -1,4 +1,4 @@
-//! The command `flamediff`: what differs between the profiles of two runs, per request.
+//! The command `flamediff`: the difference between the profiles of two runs, per request.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::output::{OutputFile, require_distinct, say, stdout_failed};
 use crate::signals::StopRequest;
 use crate::{json, text};
 
-/// Compares two profiles, prints what changed most, and draws the difference.
+/// Compares two profiles, prints the largest changes, and draws the difference.
 pub(crate) fn flamediff(args: &FlamediffArgs) -> Result<ExitCode, Failure> {
     let mut files = vec![("BEFORE", args.before.clone()), ("AFTER", args.after.clone())];
     // One profile may be compared with itself, but not overwritten.
@@ -35,8 +35,8 @@ pub(crate) fn flamediff(args: &FlamediffArgs) -> Result<ExitCode, Failure> {
     }
     if difference.one_without_kernel {
         complain(
-            "only one of the profiles shows the kernel: in the other, its time counts for what \
-             called it",
+            "only one of the profiles shows the kernel: in the other, its time counts for its \
+             callers",
         );
     }
     Ok(ExitCode::SUCCESS)

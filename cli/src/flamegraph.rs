@@ -1,5 +1,5 @@
-//! The profile of a run: its file is opened before the run, its samples are taken during the
-//! window, and it is written after the run.
+//! The profile of a run: its file is opened before the run, it is sampled during the window, and
+//! written after the run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::output::OutputFile;
 use crate::signals::StopRequest;
 use crate::sink::{Content, EndedRun, Sink, Sinks};
 
-/// A profile to be taken, with the file that it goes to.
+/// A profile to take, with its file.
 pub(crate) struct Flamegraph {
     file: OutputFile,
     format: Format,
@@ -23,7 +23,7 @@ pub(crate) struct Flamegraph {
 }
 
 impl Flamegraph {
-    /// The profile of a run that writes no other results, to this file.
+    /// The profile of a run without other results, in this file.
     ///
     /// # Errors
     /// A path that can't be written, as a usage error.
@@ -32,7 +32,7 @@ impl Flamegraph {
         Sinks::open([file].into_iter(), stop)
     }
 
-    /// The profile that goes to this file, whose name decides its format.
+    /// A profile in this file, whose name decides its format.
     pub(crate) fn sink(file: OutputFile) -> Box<dyn Sink> {
         let format = Format::of(file.shown()).expect("other names are refused with the flags");
         let recorded = Err("the run did not begin".to_owned());
@@ -75,7 +75,7 @@ impl Sink for Flamegraph {
     fn finish(self: Box<Self>, ended: &EndedRun<'_>) -> Result<Option<PathBuf>, Failure> {
         let report = &ended.finished.report;
         match self.write(report) {
-            // An interruption may leave nothing to profile, and has an exit code of its own.
+            // An interrupted run may have nothing to profile, and has an exit code of its own.
             Err(failure) if report.interrupted => {
                 complain(&failure.to_string());
                 Ok(None)

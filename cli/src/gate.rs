@@ -1,4 +1,4 @@
-//! What a run passes or fails by, and the exit code for it.
+//! Whether a run passes or fails, and its exit code.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure};
 
-/// What fails a run beside missed objectives and an invalid verdict.
+/// Conditions that fail a run besides missed objectives and an invalid verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FailOn {
@@ -20,20 +20,20 @@ pub(crate) enum FailOn {
     Suspect,
 }
 
-/// What became of an objective or of the verdict.
+/// The result of an objective or of the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It is as it has to be.
     Passed,
-    /// It says nothing, and nobody asked for more.
+    /// It is undecided, which was not asked to fail.
     Skipped,
-    /// It isn't as it has to be.
+    /// It doesn't hold.
     Failed,
     /// The numbers can't be trusted.
     Untrusted,
 }
 
-/// What a run passes or fails by.
+/// The conditions that fail a run.
 #[derive(Default)]
 pub(crate) struct Gate {
     fail_on: Vec<FailOn>,
@@ -41,10 +41,10 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// What was asked for.
+    /// The conditions of these flags.
     ///
     /// # Errors
-    /// Flags that contradict each other, as a usage error.
+    /// The flags contradict each other, as a usage error.
     pub(crate) fn new(
         plan: &Plan,
         fail_on: &[FailOn],
@@ -59,7 +59,7 @@ impl Gate {
         }
         if gate.fails_on(FailOn::Suspect) && gate.allow_invalid {
             return Err(Failure::Usage(
-                "--fail-on suspect: --allow-invalid lets pass what is worse; omit one of them"
+                "--fail-on suspect: --allow-invalid lets even an invalid verdict pass; omit one of them"
                     .to_owned(),
             ));
         }
@@ -70,7 +70,7 @@ impl Gate {
         self.fail_on.contains(&what)
     }
 
-    /// What an objective's judgement means.
+    /// The result of an objective.
     pub(crate) fn of_objective(&self, objective: &JudgedObjective) -> Outcome {
         match objective.judgement {
             Judgement::Met => Outcome::Passed,
@@ -80,7 +80,7 @@ impl Gate {
         }
     }
 
-    /// What the verdict means. A run that was cut short says nothing of the one that was asked for.
+    /// The result of the verdict. An interrupted run doesn't decide about the planned one.
     pub(crate) fn of_verdict(&self, report: &Report) -> Outcome {
         match report.verdict.level {
             _ if report.interrupted => Outcome::Untrusted,
@@ -92,8 +92,8 @@ impl Gate {
         }
     }
 
-    /// The exit code of a run whose results are written. What can't be trusted comes before what
-    /// its numbers say.
+    /// The exit code of a run whose results are written. Untrustworthy numbers take precedence over
+    /// their results.
     pub(crate) fn exit_code(&self, report: &Report) -> ExitCode {
         let objectives = report.slo.iter().flat_map(|slo| &slo.objectives);
         let trusted = match self.of_verdict(report) {

@@ -34,7 +34,7 @@ pub(crate) fn man(command: Option<&str>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the man pages of the program and of all its commands to a folder, a file each.
+/// Writes the man pages of the program and of all its commands to a folder, one file each.
 pub(crate) fn man_pages(folder: &Path) -> Result<ExitCode, Failure> {
     let written = fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(args::definition(), folder));

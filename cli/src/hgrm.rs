@@ -1,8 +1,8 @@
-//! The corrected latencies of a run as HdrHistogram prints percentiles
-//! (`outputPercentileDistribution`, five ticks per half distance): the text that its plotters read.
+//! The percentiles of a run's corrected latencies in HdrHistogram's text format
+//! (`outputPercentileDistribution`, five ticks per half distance), which its plotters read.
 //!
-//! Values are in µs. A line has the upper edge of the first bucket up to which at least this share
-//! of the values lies. A value above 60 s counts as 60 s.
+//! Values are in µs. A line has the upper edge of the first bucket that reaches its share of the
+//! values. A value above 60 s counts as 60 s.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use engine::stats::distribution::{Distribution, VALUE_MAX_NS};
 
 use crate::output;
 
-/// Lines from one halving of the distance to 100 % to the next, as the standard tools have them.
+/// Lines per halving of the distance to 100 %, as in the standard tools.
 const TICKS: u32 = 5;
 
 /// Nanoseconds of the unit of the values.
@@ -48,7 +48,7 @@ pub(crate) fn write(mut writer: impl Write, distribution: &Distribution) -> io::
         }
     }
     let us = |ns: f64| ns / UNIT_NS;
-    // As many as it takes to tell values apart that differ by one in the last significant digit.
+    // Enough to tell values apart that differ by one in the last significant digit.
     let sub_buckets = (2 * 10_u64.pow(histogram.sigfig().into())).next_power_of_two();
     writeln!(
         writer,
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_that_of_the_standard_tools() {
+    fn the_text_equals_that_of_the_standard_tools() {
         let mut distribution = Distribution::new();
         distribution.record_n(1_000_000, 2);
         distribution.record(100_000_000_000);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_an_empty_table() {
+    fn an_empty_distribution_is_an_empty_table() {
         let text = text(&Distribution::new());
         assert_eq!(text.lines().filter(|line| !line.starts_with('#')).count(), 2, "{text}");
         assert!(text.contains("Total count    =            0]"), "{text}");

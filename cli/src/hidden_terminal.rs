@@ -1,4 +1,4 @@
-//! A terminal that nobody looks at: what drawing costs is measured on it.
+//! A pseudo-terminal that is not displayed, to measure the cost of drawing.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -17,7 +17,7 @@ impl HiddenTerminal {
     /// Opens one. The thread that reads it ends when the terminal is closed.
     ///
     /// # Errors
-    /// The kernel has no terminal to give, or refused a thread.
+    /// The kernel has no pseudo-terminal left, or refused a thread.
     pub(crate) fn open() -> io::Result<HiddenTerminal> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let near = openpt(flags)?;
@@ -34,7 +34,7 @@ impl HiddenTerminal {
         Ok(HiddenTerminal { far, far_too })
     }
 
-    /// Where to draw.
+    /// The terminal to draw on.
     pub(crate) fn term(self) -> Term {
         Term::read_write_pair(self.far, self.far_too)
     }
@@ -49,7 +49,7 @@ mod tests {
         let term = HiddenTerminal::open().expect("a terminal").term();
         assert!(term.is_term());
         for _ in 0..10_000 {
-            term.write_line("a line that nobody reads, and that nobody waits for").expect("taken");
+            term.write_line("a line that is never read").expect("taken");
         }
     }
 }

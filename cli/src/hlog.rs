@@ -5,7 +5,7 @@
 //! `HistogramLogProcessor` and the other standard tools read it: version 1.3, values in ns. Its
 //! column of maxima is in milliseconds, as those tools write it; they take the values from the
 //! histograms. They add up the entries of one tag, so intervals and the whole must not share one.
-//! An interval holds a value above 60 s as 60 s.
+//! In an interval, a value above 60 s counts as 60 s.
 
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
@@ -24,13 +24,13 @@ const MAX_VALUE_DIVISOR_NS: f64 = 1e6;
 struct Entry<'a> {
     /// The tag, without spaces and commas.
     tag: &'static str,
-    /// When its interval begins, since the start time of the log.
+    /// Start of its interval, from the start time of the log.
     begin: Duration,
-    /// How long its interval is.
+    /// Length of its interval.
     length: Duration,
     /// The values within the range.
     histogram: &'a Histogram<u64>,
-    /// How many values lie above the range.
+    /// The number of values above the range.
     overflow: u64,
 }
 
@@ -57,7 +57,7 @@ fn entries(measured: &Measured, begin: Duration, length: Duration) -> Vec<Entry<
     whole.chain(intervals).collect()
 }
 
-/// Writes the log of a run that began at this moment.
+/// Writes the log of a run that began at this time.
 ///
 /// # Errors
 /// Those of the writer.
@@ -67,7 +67,7 @@ pub(crate) fn of_run(finished: &Finished, began: SystemTime, writer: impl Write)
     write(writer, began, &entries(&finished.measured, begin, length))
 }
 
-/// When the recorded window began, since the start of the run, and how long it was.
+/// The start of the recorded window, from the start of the run, and its length.
 fn window(plan: &Plan, schedule_until_s: f64) -> (Duration, Duration) {
     let begin = plan.warmup.as_duration();
     let until = Duration::from_secs_f64(schedule_until_s);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_has_the_words_that_the_standard_tools_look_for() {
+    fn the_log_has_the_standard_tools_keywords() {
         let log = log();
         let shown: Vec<&str> =
             log.lines().map(|line| line.split(",HIST").next().expect("a part")).collect();

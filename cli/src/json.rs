@@ -29,33 +29,33 @@ pub(crate) fn write_line(document: &impl Serialize, mut writer: impl Write) -> i
     writer.write_all(b"\n")
 }
 
-/// Reads a value that stands on one line.
+/// Parses a value on one line.
 ///
 /// # Errors
-/// What is wrong with it.
+/// It is malformed.
 pub(crate) fn read_line<T: DeserializeOwned>(line: &str) -> Result<T, serde_json::Error> {
     serde_json::from_str(line)
 }
 
-/// Why a text isn't a document that can be read here.
+/// Why a text isn't a readable document.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DocumentError {
-    /// What is wrong with it, and in which line.
+    /// It is malformed, at the line in the error.
     #[error("not a report ({0}); name a file written by `run --out`")]
     Text(#[from] serde_json::Error),
-    /// It is what a run is held against.
+    /// It is a calibration.
     #[error("a calibration, not a report; use it with `run --calibration`")]
     Calibration,
-    /// It is of several reports.
+    /// It compares several reports.
     #[error("a comparison, not a report; name the reports that it is of")]
     Comparison,
-    /// It is one of another version.
+    /// It is of another version.
     #[error(
         "a {kind} of schema {found}, and this version reads schema {read}; read it with the \
          version that wrote it"
     )]
     Schema {
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
         /// Its version.
         found: u32,
@@ -77,13 +77,13 @@ pub(crate) enum Document {
     Ceiling(Box<CeilingDocument>),
 }
 
-/// Why a text isn't a calibration that can be read here.
+/// Why a text isn't a readable calibration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CalibrationError {
-    /// What is wrong with it, and in which line.
+    /// It is malformed, at the line in the error.
     #[error("not a calibration ({0}); name a file written by `truetail calibrate --out`")]
     Text(#[from] serde_json::Error),
-    /// It is one of another version.
+    /// It is of another version.
     #[error(
         "a calibration of schema {0}, and this version reads schema {SCHEMA}; make another with \
          `truetail calibrate --out`",
@@ -95,7 +95,7 @@ pub(crate) enum CalibrationError {
 /// Reads a calibration.
 ///
 /// # Errors
-/// Its version, if that is another one, or what is wrong with the text.
+/// It is of another version, or malformed.
 pub(crate) fn read_calibration(reader: impl Read) -> Result<Calibration, CalibrationError> {
     let text = io::read_to_string(reader).map_err(serde_json::Error::io)?;
     let Versioned { schema } = serde_json::from_str(&text)?;
@@ -105,23 +105,23 @@ pub(crate) fn read_calibration(reader: impl Read) -> Result<Calibration, Calibra
     Ok(serde_json::from_str(&text)?)
 }
 
-/// A choice as documents and flags spell it.
+/// The spelling of a choice in documents and flags.
 pub(crate) fn name(choice: &impl Serialize) -> String {
     let name = serde_json::to_value(choice).expect("a choice is a text");
     name.as_str().expect("a choice is a text").to_owned()
 }
 
-/// All that documents of any version have in common.
+/// The field that documents of any version share.
 #[derive(Deserialize)]
 struct Versioned {
     schema: u32,
 }
 
-/// Reads a document, which is known by what it says: a sweep's has a knee, a search's the side that
-/// ended it, a ceiling's a proof, and a run's report none of these.
+/// Reads a document, recognised by its fields: a sweep's has a knee, a search's the side that ended
+/// it, a ceiling's a proof, and a run's report none of these.
 ///
 /// # Errors
-/// Its version, if that is another one, or what is wrong with the text.
+/// It is of another version, or malformed.
 pub(crate) fn read_document(reader: impl Read) -> Result<Document, DocumentError> {
     let text = io::read_to_string(reader).map_err(serde_json::Error::io)?;
     let keys: HashMap<String, IgnoredAny> = serde_json::from_str(&text)?;
@@ -137,7 +137,7 @@ pub(crate) fn read_document(reader: impl Read) -> Result<Document, DocumentError
         () if keys.contains_key("ended_by") => ("search", document::SCHEMA),
         () => ("report", SCHEMA),
     };
-    // What another version lacks says nothing, so its number comes first.
+    // Another version may lack other fields, so its number is checked first.
     let Versioned { schema: found } = serde_json::from_str(&text)?;
     if found != read {
         return Err(DocumentError::Schema { kind, found, read });

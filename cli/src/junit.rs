@@ -1,5 +1,5 @@
-//! What a run was judged by as JUnit's XML, which CI servers show: a test case for the verdict and
-//! one for each objective.
+//! The judgements of a run as JUnit XML, which CI servers show: a test case for the verdict and one
+//! for each objective.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::gate::{Gate, Outcome};
 use crate::text::slo::{bounded, evidence, judgement};
 use crate::text::verdict;
 
-/// Writes the judgements of a run. The time of a case is that of the
-/// window, which all of them share.
+/// Writes the judgements of a run. The time of each case is that of the window, which all of them
+/// share.
 ///
 /// # Errors
 /// Those of the writer.
@@ -42,7 +42,7 @@ pub(crate) fn write(mut writer: impl Write, report: &Report, gate: &Gate) -> io:
     document.serialize(&mut writer).map_err(io::Error::other)
 }
 
-/// A test case: its message says what became of it, its text by what.
+/// A test case, with its outcome as the message and its evidence as the text.
 fn case(name: &str, outcome: Outcome, message: &str, text: &str) -> TestCase {
     let mut status = match outcome {
         Outcome::Passed => {

@@ -1,10 +1,10 @@
 //! The full-screen view of a run (`--live`): its terminal, its keys, and the core that draws it.
 //!
 //! It is drawn on standard error by the thread that follows the run. That thread moves to a core
-//! without a shard once all other threads have been started, since these would follow it, and back
-//! when the view closes. For the size of the screen it asks the terminal that it draws on, not the
-//! one that controls the process, which may be a different one or none. Whatever ends the program
-//! leaves the terminal as it was.
+//! without a shard once all other threads have been started, since these would inherit it, and back
+//! when the view closes. It asks the terminal that it draws on for the screen's size, not the one
+//! that controls the process, which may be a different one or none. However the program ends, the
+//! terminal is restored.
 
 mod history;
 mod screen;
@@ -37,13 +37,13 @@ use crate::recent::Second;
 use history::History;
 use screen::Screen;
 
-/// The size of a terminal that doesn't say its own: rows and columns.
+/// The size of a terminal that doesn't report one: rows and columns.
 const USUAL_SIZE: (u16, u16) = (24, 80);
 
 /// How long a program that ends waits for its terminal.
 const LEAVE_MAX: Duration = Duration::from_millis(100);
 
-/// Whether the view has the terminal.
+/// True while the view has the terminal.
 static ON_SCREEN: AtomicBool = AtomicBool::new(false);
 
 /// Checks that there is a terminal to draw on and to read keys from.
@@ -57,20 +57,20 @@ pub(crate) fn require_terminal() -> Result<(), Failure> {
         (true, false) => "standard input, where its keys come from,",
     };
     Err(Failure::Usage(format!(
-        "--live: {missing} is no terminal; omit it, or give --progress lines"
+        "--live: {missing} isn't a terminal; omit it, or give --progress lines"
     )))
 }
 
-/// Gives the terminal back as it was, if the view has it.
+/// Restores the terminal, if the view has it.
 fn leave_screen() {
     if ON_SCREEN.swap(false, Ordering::AcqRel) {
-        // If that fails there is nobody left to see it.
+        // If that fails, no one can see it.
         let _ = disable_raw_mode();
         let _ = execute!(stderr(), LeaveAlternateScreen, Show);
     }
 }
 
-/// The same, on behalf of a program that ends: it doesn't wait for a terminal that takes no more.
+/// The same for a program that ends: it doesn't wait for a terminal that is stuck.
 pub(crate) fn leave_screen_at_last() {
     if !ON_SCREEN.load(Ordering::Acquire) {
         return;
@@ -82,7 +82,7 @@ pub(crate) fn leave_screen_at_last() {
     }
 }
 
-/// What is drawn on, in one piece.
+/// The terminal, drawn in one piece.
 type Screenful = Terminal<CrosstermBackend<BufWriter<Stderr>>>;
 
 /// The view while it has the terminal.
@@ -91,13 +91,13 @@ pub(crate) struct Live {
     size: Rect,
     history: History,
     core: Option<usize>,
-    /// Where the thread ran before.
+    /// The thread's affinity before.
     cores: Option<CpuSet>,
 }
 
 impl Live {
     /// Takes the terminal, and moves this thread to a core without a shard if there is one: threads
-    /// that it starts from now on would follow it there.
+    /// that it starts from now on would inherit that core.
     ///
     /// # Errors
     /// The terminal refuses.
@@ -148,8 +148,8 @@ impl Live {
         Ok(())
     }
 
-    /// Waits so long for a key by which the user leaves the view; returns whether there was one.
-    /// Ctrl-C, which a terminal in this mode doesn't turn into a signal, is sent as one.
+    /// Waits this long for a key that closes the view; returns whether it came. In this mode the
+    /// terminal doesn't turn Ctrl-C into a signal, so it is raised here.
     pub(crate) fn wait(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         loop {
@@ -159,7 +159,7 @@ impl Live {
             match next {
                 Ok(Some(Event::Key(key))) if key.kind == KeyEventKind::Press => match key.code {
                     KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                        // The handler is there: a run listens before it begins.
+                        // The handler is installed before a run begins.
                         let _ = low_level::raise(SIGINT);
                         return true;
                     }
@@ -189,15 +189,15 @@ impl Drop for Live {
     }
 }
 
-/// An empty screen of this size. A new size means a new one, since to be resized, one asks for the
-/// size of the terminal that controls the process.
+/// An empty screen of this size. A new size means a new one, since resizing asks the terminal that
+/// controls the process for the size.
 fn clear(size: Rect) -> io::Result<Screenful> {
     execute!(stderr(), Clear(ClearType::All))?;
     let backend = CrosstermBackend::new(BufWriter::new(stderr()));
     Terminal::with_options(backend, TerminalOptions { viewport: Viewport::Fixed(size) })
 }
 
-/// The size of the terminal as it is now.
+/// The current size of the terminal.
 fn size() -> Rect {
     let (rows, columns) = Term::stderr().size_checked().unwrap_or(USUAL_SIZE);
     Rect::new(0, 0, columns, rows)

@@ -4,7 +4,7 @@
 //! # Where to start
 //!
 //! `main` below parses the command line and calls the file of the command. Start with [`run`]: all
-//! commands that load a URL go the same way.
+//! commands that load a URL work the same way.
 //!
 //! 1. [`args`] reads the command line; the flags of the commands that load a URL are the table
 //!    `args/flags.rs`.
@@ -24,7 +24,7 @@
 //!   [`signals`].
 //! - **Files of results:** [`sink`], [`output`]; one for each format: [`csv`], [`hgrm`], [`hlog`],
 //!   [`junit`], [`ndjson`], [`prom`], [`flamegraph`].
-//! - **Documents that were written, read again:** [`report`], [`compare`], [`verify`], [`samples`],
+//! - **Saved documents, read again:** [`report`], [`compare`], [`verify`], [`samples`],
 //!   [`flamediff`], [`page`].
 //! - **Whether the numbers are true,** by the crate `calibration`: [`calibrate`], [`truth`],
 //!   [`experiment`], [`saved`].
@@ -33,7 +33,7 @@
 //! - **For all of them:** [`text`] alone lays out text, [`json`] alone knows JSON, and [`failure`]
 //!   is the one error, a whole line with an exit code.
 //!
-//! The engine's errors are values, and it prints nothing: what users read is this crate's.
+//! The engine's errors are values, and it prints nothing: all text for users is from this crate.
 //! ARCHITECTURE.md, in the repository's root, shows where to add a flag or a file of results.
 #![forbid(unsafe_code)]
 
@@ -142,8 +142,8 @@ fn main() -> ExitCode {
     ended.unwrap_or_else(|failure| failure.report())
 }
 
-/// Whether the parser's "error" is the help or the version, also the help shown for lack of a
-/// command.
+/// True if the parser's "error" is the help or the version, including the help shown when the
+/// command is missing.
 fn is_help_or_version(kind: ErrorKind) -> bool {
     matches!(
         kind,

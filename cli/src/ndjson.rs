@@ -1,7 +1,7 @@
-//! A run as it goes on: a line of JSON each second, written at once.
+//! A run in progress as JSON: one line per second, written at once.
 //!
-//! A line counts what was added since the line before, so the counts of all lines add up to the
-//! report's. The last line has what is left when the report is made.
+//! A line counts what was added since the last one, so the counts of all lines add up to the
+//! report's. The last line has the rest when the report is made.
 
 use std::array;
 use std::path::PathBuf;
@@ -20,21 +20,21 @@ use crate::output::OutputFile;
 use crate::sink::{EndedRun, Sink};
 use crate::text::progress::phase;
 
-/// How long a line is about, ns.
+/// Approximate time from line to line, ns.
 const INTERVAL_NS: u64 = SECOND_NS;
 
 /// One line.
 #[derive(Debug, Serialize)]
 struct Line {
-    /// When it was written, RFC 3339, in UTC.
+    /// Its time, RFC 3339, in UTC.
     time: String,
-    /// The same since the load began, seconds.
+    /// Time since the load began, seconds.
     elapsed_s: f64,
-    /// How long it is since the line before, seconds.
+    /// Time since the last line, seconds.
     interval_s: f64,
     phase: &'static str,
     /// Requests of the window, as in the report's counts: below 0 only in the last line, which
-    /// takes back what a lost agent had reported.
+    /// takes back the reports of a lost agent.
     intended: i64,
     sent: i64,
     unsent: i64,
@@ -55,7 +55,7 @@ struct Line {
 }
 
 impl Line {
-    /// What a run did between two looks at it, of which the second is of this time.
+    /// The progress of a run between two snapshots; the second is of `time`.
     fn new(now: &RunProgress, before: &RunProgress, time: SystemTime) -> Line {
         let since = now.since(before);
         let us = |quantile| since.latency.known_ns(quantile).map(|ns| ns as f64 / 1e3);
@@ -100,24 +100,24 @@ pub(crate) struct Ndjson {
     file: OutputFile,
     /// The run at the last line.
     written: RunProgress,
-    /// The run at the last look.
+    /// The run at the last snapshot.
     seen: RunProgress,
-    /// When that was, ns of CLOCK_MONOTONIC; `None` before the load.
+    /// The time of that, ns of CLOCK_MONOTONIC; `None` before the load.
     seen_ns: Option<u64>,
     /// When the next line is due, ns since the load began.
     due_ns: u64,
-    /// Why no more are written.
+    /// Why no more lines are written.
     failure: Option<Failure>,
 }
 
 impl Ndjson {
-    /// The lines of a run that has not begun, in this file.
+    /// Lines in this file of a run that has not begun.
     fn new(file: OutputFile) -> Ndjson {
         let (written, seen) = (RunProgress::default(), RunProgress::default());
         Ndjson { file, written, seen, seen_ns: None, due_ns: INTERVAL_NS, failure: None }
     }
 
-    /// The same, as what sees the run.
+    /// The lines as a sink of the run.
     pub(crate) fn sink(file: OutputFile) -> Box<dyn Sink> {
         Box::new(Ndjson::new(file))
     }
@@ -126,10 +126,10 @@ impl Ndjson {
     /// file.
     ///
     /// # Errors
-    /// Why a line could not be written.
+    /// A line could not be written.
     fn end(mut self, counts: &Counts) -> Result<PathBuf, Failure> {
         let seen = std::mem::take(&mut self.seen);
-        // The line is of this moment, later than any look, so it is of some length.
+        // The line is of the current time, after any snapshot, so its length isn't 0.
         let now_ns = clock::now_ns();
         let since_ns = self.seen_ns.replace(now_ns).map_or(0, |seen_ns| now_ns - seen_ns);
         let elapsed_ns = seen.elapsed_ns + since_ns;
@@ -142,7 +142,7 @@ impl Ndjson {
         }
     }
 
-    /// Writes what was done since the last line.
+    /// Writes the progress since the last line.
     fn write(&mut self) {
         if self.failure.is_some() {
             return;
@@ -157,7 +157,7 @@ impl Ndjson {
 }
 
 impl Sink for Ndjson {
-    /// Writes a line if one is due. What is done before the load begins is in none.
+    /// Writes a line if one is due. Requests before the load begins are in none.
     fn look(&mut self, now: &RunProgress) {
         self.look_last(now);
         if self.due_ns <= self.seen.elapsed_ns {
@@ -166,7 +166,7 @@ impl Sink for Ndjson {
         }
     }
 
-    /// Takes the last look at a run, whose line is that of its end.
+    /// Takes the last snapshot of a run, whose line comes with its end.
     fn look_last(&mut self, now: &RunProgress) {
         if now.phase != Phase::Setup {
             self.seen = now.clone();
@@ -217,7 +217,7 @@ mod tests {
     const NONE: CountsSoFar = [0; 10];
 
     #[test]
-    fn a_line_is_there_as_soon_as_its_second_is_over_and_all_add_up_to_the_report() {
+    fn a_line_appears_when_its_second_is_over_and_all_add_up_to_the_report() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run.ndjson");
         fs::write(&path, "the last run\n").expect("written");
@@ -230,7 +230,7 @@ mod tests {
         ndjson.look(&progress(Phase::Steady, 1_900, [4, 4, 0, 2, 0, 0, 0, 0, 11, 11], 20));
         ndjson.look(&progress(Phase::Steady, 2_000, [6, 6, 0, 3, 1, 0, 0, 1, 11, 11], 30));
         assert_eq!(lines(&path).len(), 2);
-        // Though a second is over, what is left of the run has one line.
+        // Although a second is over, the rest of the run is one line.
         ndjson.look_last(&progress(Phase::Done, 3_100, [9, 8, 0, 5, 1, 0, 0, 1, 11, 11], 50));
         thread::sleep(Duration::from_millis(20));
         let mut counts = Counts::of_outcomes([9, 8, 1, 5, 1, 1, 1]);
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(lines.len(), 3);
         let number = |at: usize, name: &str| lines[at][name].as_f64().expect("a number");
         assert_eq!([0, 1].map(|at| number(at, "elapsed_s")), [1.1, 2.0]);
-        // The last line is written later than what it is of was seen.
+        // The last line is written later than its snapshot was taken.
         assert!((3.12..60.0).contains(&number(2, "elapsed_s")), "{:?}", lines[2]);
         let mut before_s = 0.0;
         for at in [0, 1, 2] {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lost_agent_had_reported_is_taken_back() {
+    fn a_lost_agents_reports_are_taken_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run.ndjson");
         let mut ndjson = open(&path);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_never_began_leaves_the_file_of_the_last_one() {
+    fn a_run_that_never_began_leaves_the_last_ones_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run.ndjson");
         fs::write(&path, "the last run\n").expect("written");
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_goes_away_ends_the_lines_and_is_said_once() {
+    fn a_reader_that_goes_away_ends_the_lines_and_is_reported_once() {
         let (reader, pipe) = io::pipe().expect("a pipe");
         let shown = format!("/proc/self/fd/{}", pipe.as_raw_fd());
         let mut ndjson = open(Path::new(&shown));

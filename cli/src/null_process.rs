@@ -1,4 +1,4 @@
-//! The null target as a process beside this one, and the cores that each of them has.
+//! The null target as a process beside this one, and the cores of both.
 
 use std::env;
 use std::io::{BufRead as _, BufReader};
@@ -13,11 +13,11 @@ use engine::sys::units::CoreList;
 
 use crate::failure::Failure;
 
-/// The generator's cores, by default those of a run, and those of the targets: all others but
+/// The generator's cores, by default those of a run, and those of the targets: all others except
 /// siblings, as far as there are any.
 ///
 /// # Errors
-/// A core that this process may not use.
+/// This process may not use a core.
 pub(crate) fn cores_apart(wanted: Option<&CoreList>) -> Result<(Vec<usize>, Vec<usize>), Failure> {
     let allowed = placement::allowed_cores();
     let topology = Topology::here();
@@ -38,11 +38,11 @@ pub(crate) fn cores_apart(wanted: Option<&CoreList>) -> Result<(Vec<usize>, Vec<
     Ok((cores, targets.expect("the last has one")))
 }
 
-/// The null target in a process of its own, which ends with this value, and with this process
+/// The null target in a process of its own, which ends when this is dropped, and with this process
 /// however that ends.
 pub(crate) struct NullTarget {
     child: Child,
-    /// Where it listens.
+    /// Its listening address.
     pub(crate) address: SocketAddr,
 }
 
@@ -63,7 +63,7 @@ impl NullTarget {
             .args(["--cores", &CoreList::new(cores.to_vec()).to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            // A terminal's interrupt is for the run under way, which needs its target to end.
+            // A terminal's interrupt is for the current run, which needs its target to end.
             .process_group(0)
             .spawn()
             .map_err(|error| refuse(error.to_string()))?;
@@ -71,7 +71,7 @@ impl NullTarget {
         let stdout = child.stdout.take().expect("it is piped");
         let read = BufReader::new(stdout).read_line(&mut said);
         let address = said.split(['/', ' ', '\n']).find_map(|word| word.parse().ok());
-        // The process is ended by its drop, also without an address.
+        // Dropping it ends the process, even without an address.
         let target = |address| NullTarget { child, address };
         match (read, address) {
             (Ok(_), Some(address)) => Ok(target(address)),
@@ -85,7 +85,7 @@ impl NullTarget {
 
 impl Drop for NullTarget {
     fn drop(&mut self) {
-        // It has nothing to save; a process that ended already can't be ended again.
+        // It has nothing to save; a process that has already ended can't be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

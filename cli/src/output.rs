@@ -1,9 +1,8 @@
-//! Where results go: standard output, and files that appear whole or not at all.
+//! The destinations of results: standard output, and files that appear whole or not at all.
 //!
-//! A result that goes to standard output, `-`, has it for itself: what is said goes to standard
-//! error from then on.
-//! A file is opened before the run, so that no run ends with nowhere to put its report. What isn't
-//! a regular file by its own name, such as a pipe or `/dev/stdout`, is written through.
+//! If a result goes to standard output, `-`, all other text goes to standard error from then on. A
+//! file is opened before the run, so that a run never ends without a place for its report. Anything
+//! that isn't a regular file by its own name, such as a pipe or `/dev/stdout`, is written directly.
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
@@ -22,10 +21,10 @@ use rustix::stdio::dup2_stdout;
 use crate::failure::Failure;
 use crate::signals::StopRequest;
 
-/// The name that stands for standard output.
+/// The name of standard output.
 pub(crate) const STDOUT: &str = "-";
 
-/// Writes to standard output, in colour only where that shows and is wanted. A reader that has gone
+/// Writes to standard output, in colour only where that works and is wanted. A reader that has gone
 /// away is not a failure.
 ///
 /// # Errors
@@ -35,7 +34,7 @@ pub(crate) fn say(text: &str) -> Result<(), Failure> {
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(stdout_failed)
 }
 
-/// Judges a failed write to standard output: a reader that has gone away is fine.
+/// Judges a failed write to standard output: it is fine if the reader has gone away.
 ///
 /// # Errors
 /// Any other reason.
@@ -55,7 +54,7 @@ pub(crate) struct OutputFile {
     destination: Destination,
 }
 
-/// Where the bytes go.
+/// The destination of the bytes.
 #[derive(Debug)]
 enum Destination {
     /// A device, a pipe or an open descriptor, written directly: a rename would replace it.
@@ -76,7 +75,7 @@ impl OutputFile {
         let unwritable = "name a file in an existing folder where you may write";
         if path == Path::new(STDOUT) {
             let file = take_stdout().map_err(|error| {
-                Failure::CouldNotRun(format!("{flag} -: standard output can't be had ({error})"))
+                Failure::CouldNotRun(format!("{flag} -: standard output can't be taken ({error})"))
             })?;
             require_writable(&file).map_err(|error| refuse(error, "redirect it elsewhere"))?;
             let shown = PathBuf::from("standard output");
@@ -88,7 +87,7 @@ impl OutputFile {
                 let is_pipe = fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
                 match Errno::from_io_error(&error) {
                     Some(Errno::NXIO) if is_pipe => {
-                        refuse("nobody reads this pipe".to_owned(), "start its reader first")
+                        refuse("this pipe has no reader".to_owned(), "start one first")
                     }
                     _ => refuse(format!("can't be written ({error})"), unwritable),
                 }
@@ -113,11 +112,11 @@ impl OutputFile {
         Ok(OutputFile { flag: flag.to_owned(), shown: path.to_owned(), destination })
     }
 
-    /// Fills the file with `write`, makes it durable and gives it its name; returns the path as it
-    /// was given.
+    /// Fills the file with `write`, makes it durable and gives it its name; returns the path as
+    /// given.
     ///
     /// # Errors
-    /// What went wrong in the file system; the final name then holds what it held before.
+    /// The file system failed; the final name then has its earlier content.
     pub(crate) fn finish(
         self,
         write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -138,18 +137,17 @@ impl OutputFile {
         }
     }
 
-    /// Adds to a file that is to be read while it is written: it has its name from the first time
-    /// on.
+    /// Adds to a file that is read while it is written: it has its name from the first time on.
     ///
     /// # Errors
-    /// What went wrong in the file system.
+    /// The file system failed.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.under_its_name()
             .and_then(|mut file| file.write_all(bytes).map_err(|error| error.to_string()))
             .map_err(|error| not_written(&self.flag, &self.shown, &error))
     }
 
-    /// The file, under its name.
+    /// The file under its name.
     fn under_its_name(&mut self) -> Result<&File, String> {
         if let Destination::Whole(file) = &self.destination {
             let same = file.file().try_clone().map_err(|error| error.to_string())?;
@@ -164,16 +162,16 @@ impl OutputFile {
         }
     }
 
-    /// The path as it was given.
+    /// The path as given.
     pub(crate) fn shown(&self) -> &Path {
         &self.shown
     }
 }
 
-/// Which results of a run were written: one that fails takes no other with it.
+/// The written results of a run: one that fails doesn't affect the others.
 #[derive(Default)]
 pub(crate) struct Results {
-    /// The complete files, as they were named.
+    /// The complete files, by their given names.
     pub(crate) written: Vec<String>,
     /// Why others are missing.
     pub(crate) failures: Vec<Failure>,
@@ -188,13 +186,13 @@ impl Results {
         }
     }
 
-    /// Reports what went wrong and returns the exit code: that of the last failure, else `done`.
+    /// Reports the failures and returns the exit code: that of the last one, else `done`.
     pub(crate) fn exit_code(&self, done: ExitCode) -> ExitCode {
         self.failures.iter().fold(done, |_, failure| failure.report())
     }
 }
 
-/// Tries whether a device takes anything, by writing nothing to it.
+/// Tests whether a device accepts writes, by writing nothing to it.
 fn require_writable(mut file: &File) -> Result<(), String> {
     let is_device = file.metadata().is_ok_and(|found| found.file_type().is_char_device());
     let tried = if is_device { file.write(&[]).map(drop) } else { Ok(()) };
@@ -209,26 +207,26 @@ fn not_written(flag: &str, shown: &Path, error: &str) -> Failure {
     ))
 }
 
-/// Takes standard output for a result: whatever else is printed goes to standard error.
+/// Reserves standard output for a result: all other text goes to standard error.
 fn take_stdout() -> io::Result<File> {
     let taken = io::stdout().as_fd().try_clone_to_owned()?;
     dup2_stdout(io::stderr())?;
     Ok(File::from(taken))
 }
 
-/// Whether what is behind this path isn't a regular file by its own name.
+/// True unless this path is a regular file by its own name.
 pub(crate) fn is_written_through(path: &Path) -> bool {
     matches!(Place::of(path), Place::Descriptor(_))
         || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// Opens a device, a pipe or a descriptor. A pipe without a reader is refused, where a plain open
-/// would wait for one.
+/// Opens a device, a pipe or a descriptor. A pipe without a reader is refused; a plain open would
+/// wait for one.
 fn open_through(path: &Path) -> io::Result<File> {
     if let Place::Descriptor(link) = Place::of(path)
         && link.parent().is_some_and(is_own_descriptors)
     {
-        // Its copy shares the position, so that what is printed there comes after the report.
+        // Its copy shares the position, so that later text comes after the report.
         let copy = match link.file_name().and_then(|name| name.to_str()) {
             Some("1") => Some(io::stdout().as_fd().try_clone_to_owned()),
             Some("2") => Some(io::stderr().as_fd().try_clone_to_owned()),
@@ -238,7 +236,7 @@ fn open_through(path: &Path) -> io::Result<File> {
             return copy.map(File::from);
         }
     }
-    // Another descriptor of a regular file: opened again, it would begin at its start.
+    // Another descriptor of a regular file: a new one would begin at its start.
     let append = fs::metadata(path).is_ok_and(|found| found.is_file());
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag of open");
     let file = OpenOptions::new().write(true).append(append).custom_flags(flags).open(path)?;
@@ -246,7 +244,7 @@ fn open_through(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether this is the folder of this process's own descriptors.
+/// True for the folder of this process's own descriptors.
 fn is_own_descriptors(folder: &Path) -> bool {
     fs::canonicalize("/proc/self/fd").is_ok_and(|own| own == folder)
 }
@@ -333,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_takes_nothing_is_refused_before_there_is_anything_to_write() {
+    fn a_full_device_is_refused_before_the_run() {
         let failure = open(Path::new("/dev/full")).expect_err("refused");
         let text = failure.to_string();
         assert!(matches!(failure, Failure::Usage(_)), "{text}");
@@ -348,8 +346,7 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).expect("made");
         let failure = open(&path).expect_err("refused");
         assert!(matches!(failure, Failure::Usage(_)), "{failure}");
-        let line =
-            format!("--out {}: nobody reads this pipe; start its reader first", path.display());
+        let line = format!("--out {}: this pipe has no reader; start one first", path.display());
         assert_eq!(failure.to_string(), line);
     }
 
@@ -372,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_refused_with_flag_value_and_cure() {
+    fn an_unwritable_file_is_refused_with_flag_value_and_cure() {
         let folder = tempfile::tempdir().expect("a folder");
         for (path, word) in [
             (folder.path().to_owned(), "is a folder; name a file in it"),

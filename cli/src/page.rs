@@ -1,4 +1,4 @@
-//! Reports as a page: one file of HTML with its charts in it, which loads nothing.
+//! Reports as a page: one HTML file with its charts embedded, which loads nothing.
 
 mod charts;
 
@@ -14,10 +14,10 @@ use serde::Serialize;
 use crate::text::page as text;
 use crate::text::slo::shown_as;
 
-/// The page around its figures. Its name makes the template engine escape what it is given.
+/// The page's template. Its name makes the template engine escape its input.
 const PAGE: (&str, &str) = ("page.html", include_str!("page/page.html"));
 
-/// A report by its name on the page.
+/// A report with its name on the page.
 pub(crate) struct Named {
     /// The name of its file.
     pub(crate) name: String,
@@ -27,13 +27,13 @@ pub(crate) struct Named {
 
 /// A chart as a file of its own.
 pub(crate) struct Plot {
-    /// What it shows, as the name of a file says it.
+    /// Its kind, for the name of the file.
     pub(crate) name: &'static str,
     /// SVG.
     pub(crate) svg: String,
 }
 
-/// What the page shows of a report.
+/// A report's part of the page.
 #[derive(Serialize)]
 struct Shown {
     name: String,
@@ -61,7 +61,7 @@ struct ShownChart {
 
 #[derive(Serialize)]
 struct ShownEnvironment {
-    /// The agent's name; empty of a run without agents.
+    /// The agent's name; empty for a run without agents.
     of: String,
     rows: Vec<text::Pair>,
 }
@@ -77,7 +77,7 @@ pub(crate) fn page(reports: &[Named]) -> Result<String, HistogramError> {
     Ok(rendered(&shown).expect("the template knows what it is given"))
 }
 
-/// The charts of each report that have anything to draw, for files of their own.
+/// The non-empty charts of each report, for files of their own.
 ///
 /// # Errors
 /// A histogram of a report can't be read.

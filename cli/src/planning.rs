@@ -13,10 +13,10 @@ use toml::de::DeTable;
 use crate::args::{self, Flag, Given, ResultArgs, RunArgs, Settings, is_named};
 use crate::failure::{Failure, complain};
 
-/// The type of a posted body if no header names one, as of curl and wget.
+/// The type of a posted body if no header names one, as in curl and wget.
 const BODY_TYPE: &str = "application/x-www-form-urlencoded";
 
-/// The plan of these commands, and where its results go. The first command is the one that was
+/// The plan of these commands, and the files of its results. The first command is the one that was
 /// typed; a flag that any of them can't use is refused.
 ///
 /// # Errors
@@ -106,7 +106,7 @@ fn read(path: &Path) -> Result<Given, Failure> {
         let cure = "write each line as KEY = VALUE, e.g. rate = \"20k\"";
         refuse(format!("line {}: {problem}; {cure}", line(at)))
     })?;
-    // In the file's order, so that the error about a repeated key names the line of the second.
+    // In the file's order, so that the error about a repeated key names the second line.
     let place = |key: &Spanned<_>, value: &Spanned<_>| key.span().start.min(value.span().start);
     let mut entries: Vec<_> = table.into_inner().into_iter().collect();
     entries.sort_by_key(|(key, value)| place(key, value));
@@ -117,7 +117,7 @@ fn read(path: &Path) -> Result<Given, Failure> {
         let key = key.get_ref();
         let wrong = |problem| refuse(format!("line {at}: {problem}; see `truetail run --help`"));
         let Some(flag) = args::flag_of(key) else {
-            // A header written as a key may hold a secret.
+            // A header used as a key may be a secret.
             let shown = if args::is_bare(key) { format!(" `{key}`") } else { String::new() };
             return Err(wrong(format!("unknown key{shown}: keys are the names of flags")));
         };
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_template_is_found() {
+    fn templates_are_found() {
         let found = |args: &[&str]| {
             with_templates(&plan_of(&[&["http://x/"], args].concat(), None).expect("a plan"))
         };
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn no_error_shows_what_may_be_a_secret() {
+    fn no_error_shows_a_possible_secret() {
         for file in [
             "headers = { Authorization = \"pa55\" }",
             "headers = [[\"pa55\"]]",

@@ -1,5 +1,5 @@
-//! How far a run is, on stderr while it goes on: on the whole screen, in a line that is drawn anew,
-//! or in a plain line every ten seconds.
+//! The progress of a run, on stderr: on the whole screen, in a line that is redrawn, or in a plain
+//! line every ten seconds.
 
 use std::io::{IsTerminal as _, stderr};
 use std::thread;
@@ -22,20 +22,20 @@ use crate::text::progress as text;
 /// How often the line is redrawn. Shards publish on their own schedule: faster shows nothing new.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Redraws per second at most, as on a user's terminal.
+/// The most redraws per second, as on a user's terminal.
 const HERTZ: u8 = 20;
 
-/// From one plain line to the next.
+/// Time from one plain line to the next.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// What the user wants to see.
+/// The progress display that the user asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Progress {
     /// A bar on a terminal, else lines.
     #[default]
     Auto,
-    /// A line that is drawn anew, with a bar.
+    /// A redrawn line with a bar.
     Bar,
     /// A line every ten seconds.
     Lines,
@@ -47,10 +47,10 @@ impl Progress {
     /// The names of all.
     pub(crate) const NAMES: [&str; 4] = ["auto", "bar", "lines", "off"];
 
-    /// What is shown, if the user gave this and perhaps `--quiet`.
+    /// The progress display for this choice, and perhaps `--quiet`.
     ///
     /// # Errors
-    /// A bar where there is no terminal, as a usage error.
+    /// A bar needs a terminal, as a usage error.
     pub(crate) fn shown(given: Option<Progress>, quiet: bool) -> Result<Shown, Failure> {
         let is_terminal = stderr().is_terminal();
         match given.unwrap_or_default() {
@@ -59,17 +59,18 @@ impl Progress {
             Progress::Auto | Progress::Lines => Ok(Shown::Lines),
             Progress::Bar if is_terminal => Ok(Shown::Bar),
             Progress::Bar => Err(Failure::Usage(
-                "--progress bar: standard error is no terminal; give lines, or omit it".to_owned(),
+                "--progress bar: standard error isn't a terminal; give lines, or omit it"
+                    .to_owned(),
             )),
             Progress::Off => Ok(Shown::Nothing),
         }
     }
 }
 
-/// What is shown of a run while it goes on.
+/// The progress display of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// A line that is drawn anew on stderr, which is a terminal.
+    /// A redrawn line on stderr, which is a terminal.
     Bar,
     /// Plain lines.
     Lines,
@@ -77,21 +78,21 @@ pub(crate) enum Shown {
     Nothing,
 }
 
-/// What is said before a run of how long it will take.
+/// The announced duration before a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Announce {
     /// Nothing.
     #[default]
     Nothing,
-    /// How long the run takes.
+    /// The length of the run.
     Run,
-    /// How long the series takes that begins with it.
+    /// The length of the series that begins with it.
     Series(SeriesProgress),
 }
 
 impl Announce {
-    /// The line for a completed plan whose load begins `ahead_ns` after its setup, if one is to be
-    /// said.
+    /// The line for a completed plan whose load begins `ahead_ns` after its setup, if one is
+    /// printed.
     pub(crate) fn line(self, plan: &Plan, ahead_ns: u64) -> Option<String> {
         match self {
             Announce::Nothing => None,
@@ -101,32 +102,32 @@ impl Announce {
     }
 }
 
-/// How a run is shown.
+/// The display of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
-    /// Whether on the whole screen, until the user has seen enough.
+    /// True for the whole screen, until the user leaves it.
     pub(crate) live: bool,
-    /// While it goes on.
+    /// During the run.
     pub(crate) shown: Shown,
-    /// What each text begins with then.
+    /// The prefix of each text then.
     pub(crate) label: &'a str,
-    /// Before it begins.
+    /// Before the run.
     pub(crate) announce: Announce,
 }
 
 impl View<'_> {
-    /// A run that is shown like this and has nothing to be said before.
+    /// A display with nothing to announce.
     pub(crate) fn of(shown: Shown) -> View<'static> {
         View { live: false, shown, label: "", announce: Announce::Nothing }
     }
 }
 
-/// Where the text goes.
+/// The place of the text.
 enum Place {
-    /// The whole screen, which is taken when there is something to show.
+    /// The whole screen, taken once there is something to show.
     Screen(Option<Box<Live>>),
     Bar(ProgressBar),
-    /// Standard error, in lines, of which the next is due so long after the start.
+    /// Standard error, in lines; `next` is when one is due, from the start.
     Lines {
         next: Duration,
     },
@@ -134,7 +135,7 @@ enum Place {
 }
 
 impl Place {
-    /// That of what is shown of a run that began then.
+    /// The place for a run that began then.
     fn of(shown: Shown, plan: &Plan, began: Instant) -> Place {
         match shown {
             Shown::Bar => Place::Bar(bar(plan, ProgressDrawTarget::stderr())),
@@ -144,10 +145,10 @@ impl Place {
     }
 }
 
-/// How far a run is, as it is shown to the user.
+/// The progress of a run, shown to the user.
 pub(crate) struct ProgressLine {
     place: Place,
-    /// What is shown once the user has left the screen.
+    /// The display once the user has left the screen.
     shown: Shown,
     label: String,
     plan: Plan,
@@ -156,7 +157,7 @@ pub(crate) struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// That of a run of this completed plan; each text begins with the label.
+    /// For a run of this completed plan; each text begins with the label.
     pub(crate) fn new(plan: &Plan, view: View<'_>) -> ProgressLine {
         let View { live, shown, label, .. } = view;
         let began = Instant::now();
@@ -171,7 +172,7 @@ impl ProgressLine {
         ProgressLine { place, ..ProgressLine::new(plan, View::of(Shown::Nothing)) }
     }
 
-    /// Shows how far a run on this machine is.
+    /// Shows the progress of a run on this machine.
     pub(crate) fn show(&mut self, now: &RunProgress, health: impl FnOnce() -> Health) {
         if matches!(self.place, Place::Nowhere) {
             return;
@@ -197,7 +198,7 @@ impl ProgressLine {
         self.draw(now, |line| text::line(&line.plan, now, second.as_ref()));
     }
 
-    /// Waits so long, or until the user leaves the screen.
+    /// Waits this long, or until the user leaves the screen.
     pub(crate) fn pause(&mut self, pause: Duration) {
         match &self.place {
             Place::Screen(Some(live)) => {
@@ -216,7 +217,7 @@ impl ProgressLine {
         }
     }
 
-    /// Shows how far each agent is, and what all have done together once they reported.
+    /// Shows each agent's progress, and the total once they reported.
     pub(crate) fn show_agents(&mut self, agents: &[AgentLive], all: Option<&RunProgress>) {
         let setup = RunProgress::default();
         let now = all.unwrap_or(&setup);
@@ -249,12 +250,12 @@ impl ProgressLine {
         }
     }
 
-    /// Says something above the bar, or where it would be.
+    /// Prints text above the bar, or in its place.
     pub(crate) fn say(&self, text: &str) {
         self.above(|| complain(text));
     }
 
-    /// Writes something above the bar, or where it would be.
+    /// Writes above the bar, or in its place.
     pub(crate) fn above<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.place {
             Place::Bar(bar) => bar.suspend(write),
@@ -271,7 +272,7 @@ impl ProgressLine {
     }
 }
 
-/// When the line after the one that was due `next` is due: a pause makes up for none.
+/// The time of the line after the one due at `next`: lines missed in a pause are skipped.
 fn next_line(mut next: Duration, elapsed: Duration) -> Duration {
     while next <= elapsed {
         next += LINE_EVERY;

@@ -1,9 +1,9 @@
 //! The figures of a run for Prometheus, in the text that the node exporter's textfile collector
 //! reads.
 //!
-//! All of them are gauges: the file is of one run, and the next begins to count anew. Each sample
-//! has the target as a label, and the run's name if it has one, so that the files of several runs
-//! may lie side by side.
+//! All of them are gauges: the file is of one run, and the next one starts from zero. Each sample
+//! has the target as a label, and the run's name if it has one, so that several runs' files can be
+//! in one folder.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,10 +24,10 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::json;
 use crate::text::slo::bounded;
 
-/// What every name begins with.
+/// The prefix of every name.
 const PREFIX: &str = "truetail";
 
-/// A metric: its name without prefix and unit, what it holds, and its samples.
+/// A metric: its name without prefix and unit, its help, and its samples.
 #[derive(Debug)]
 struct Metric {
     name: &'static str,
@@ -46,7 +46,7 @@ struct Metrics(Vec<Metric>);
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        // A metric of which nothing is known isn't there.
+        // A metric without samples is left out.
         for metric in self.0.iter().filter(|metric| !metric.samples.is_empty()) {
             let unit = metric.unit.as_ref();
             let mut metric_encoder =
@@ -59,7 +59,7 @@ impl Collector for Metrics {
     }
 }
 
-/// Writes the figures of a run that began at this moment.
+/// Writes the figures of a run that began at this time.
 ///
 /// # Errors
 /// Those of the writer.
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sample_says_of_which_run_it_is() {
+    fn every_sample_names_its_run() {
         let text = written(Some("nightly \"big\""));
         let run = r#"target="http://127.0.0.1:8080/",run="nightly \"big\"""#;
         let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();

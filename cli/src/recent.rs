@@ -1,4 +1,4 @@
-//! The last second of a run that goes on: the difference of two looks at it.
+//! The last second of a run in progress: the difference of two snapshots.
 
 use std::collections::VecDeque;
 
@@ -7,23 +7,23 @@ use engine::run::{Health, Phase, RunProgress, Trouble};
 use engine::shard::CoarseHistogram;
 use engine::sys::units::SECOND_NS;
 
-/// The most looks that are kept: who looks more often sees a shorter stretch.
+/// The most snapshots kept: more frequent ones cover a shorter time.
 const LOOKS_MAX: usize = 32;
 
-/// So long after its start, ns, what the shards publish is of the load, and no more of the setup.
+/// This long after its start, ns, the shards' published numbers are of the load, not of the setup.
 const LOADED_NS: u64 = 100_000_000;
 
-/// One look at a run whose load has begun.
+/// A snapshot of a run whose load has begun.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
-    /// When its numbers were published: they may be a little older than the look.
+    /// When its numbers were published, perhaps a little before the snapshot.
     as_of_ns: u64,
     progress: RunProgress,
     health: Option<Health>,
 }
 
 impl Look {
-    /// A look at a run, with how its generator did if that is known; `None` before the load.
+    /// A snapshot of a run, with its generator's health if known; `None` before the load.
     pub(crate) fn new(now: &RunProgress, health: Option<Health>) -> Option<Look> {
         if now.phase == Phase::Setup || now.elapsed_ns < LOADED_NS {
             return None;
@@ -37,7 +37,7 @@ impl Look {
         self.as_of_ns
     }
 
-    /// What was done since an earlier look; `None` if nothing was published since then.
+    /// The difference from an earlier snapshot; `None` if nothing was published since.
     pub(crate) fn since(&self, before: &Look) -> Option<Second> {
         let span_ns = self.as_of_ns.checked_sub(before.as_of_ns).filter(|span_ns| 0 < *span_ns)?;
         let since = self.progress.since(&before.progress);
@@ -52,30 +52,30 @@ impl Look {
     }
 }
 
-/// The looks of the last second, which begin with the load.
+/// The snapshots of the last second, beginning with the load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recent {
     looks: VecDeque<Look>,
 }
 
-/// What a run did in about a second.
+/// A run's figures over about a second.
 #[derive(Clone, Debug)]
 pub(crate) struct Second {
-    /// Requests per second that fell due.
+    /// Requests per second that were due.
     pub(crate) intended: f64,
     /// Requests per second that were answered.
     pub(crate) answered: f64,
     /// Corrected latencies of the window's requests that ended.
     pub(crate) latency: CoarseHistogram,
-    /// How the generator did; `None` where it is unknown.
+    /// The generator's health; `None` where it is unknown.
     pub(crate) health: Option<Health>,
 }
 
 impl Recent {
-    /// Takes a look at a run, with how its generator did if that is known.
+    /// Adds a snapshot of a run, with its generator's health if known.
     pub(crate) fn look(&mut self, now: &RunProgress, health: Option<Health>) {
         let Some(look) = Look::new(now, health) else { return };
-        // The last look before the stretch is where it begins.
+        // The last snapshot before the stretch is where it begins.
         while LOOKS_MAX <= self.looks.len()
             || self.looks.get(1).is_some_and(|second| second.as_of_ns + SECOND_NS <= look.as_of_ns)
         {
@@ -84,14 +84,14 @@ impl Recent {
         self.looks.push_back(look);
     }
 
-    /// What was done in the last second or so; `None` before the second look.
+    /// The figures of the last second or so; `None` before the second snapshot.
     pub(crate) fn second(&self) -> Option<Second> {
         self.looks.back()?.since(self.looks.front()?)
     }
 }
 
 impl Second {
-    /// What isn't right with the generator, or that nothing is; `None` where it is unknown.
+    /// The generator's trouble, or `Ok` if there is none; `None` where its health is unknown.
     pub(crate) fn trouble(&self, plan: &Plan) -> Option<Result<(), Trouble>> {
         let health = self.health.as_ref()?;
         Some(health.trouble(plan, &self.latency).map_or(Ok(()), Err))
@@ -130,11 +130,11 @@ mod tests {
         for _ in 0..1_000 {
             recent.look(&progress(Phase::Steady, 300_000, 10_050), None);
         }
-        assert_eq!(recent.looks.len(), LOOKS_MAX, "looks without end take no memory");
+        assert_eq!(recent.looks.len(), LOOKS_MAX, "endless snapshots take no more memory");
     }
 
     #[test]
-    fn what_is_published_at_the_start_may_be_of_the_setup() {
+    fn numbers_at_the_start_may_be_of_the_setup() {
         let mut recent = Recent::default();
         recent.look(&progress(Phase::Warmup, 30, 10_000), None);
         recent.look(&progress(Phase::Warmup, 230, 20), None);

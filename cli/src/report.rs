@@ -1,7 +1,7 @@
-//! The command `report`: reports that were written, to be read again, as a page or as plots.
+//! The command `report`: shows saved reports again, as text, as a page or as plots.
 //!
-//! Every command that reads a report comes here for it, and refuses one in which `verify` finds
-//! something.
+//! Every command that reads a report uses this file, and refuses one that `verify` finds
+//! inconsistent.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -26,7 +26,7 @@ use crate::text::verdict::coloured;
 /// Writes the page, the plots or both; without either, prints the summaries.
 pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let files = args.reports.iter().map(|path| ("REPORT", path.clone()));
-    // A report may be held against itself, but not overwritten.
+    // A report may be compared with itself, but not overwritten.
     let files: BTreeSet<(&str, PathBuf)> = files.collect();
     let mut files: Vec<(&str, PathBuf)> = files.into_iter().collect();
     files.extend(args.html.clone().map(|html| ("--html", html)));
@@ -69,8 +69,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
 /// The report of a run in a file given as REPORT.
 ///
 /// # Errors
-/// A file that can't be read, as a usage error; something else in it; or a report that contradicts
-/// itself.
+/// A file can't be read, as a usage error; it isn't a report; or the report contradicts itself.
 pub(crate) fn read(path: &Path) -> Result<Report, Failure> {
     let shown = path.display();
     let cure = "name a file written by `run --out`";
@@ -92,7 +91,7 @@ pub(crate) fn read(path: &Path) -> Result<Report, Failure> {
     }
 }
 
-/// Prints the summaries, each below the name of its file where there are several.
+/// Prints the summaries, each below the name of its file if there are several.
 fn print(reports: &[Named], extent: Extent) -> Result<ExitCode, Failure> {
     for (at, Named { name, report }) in reports.iter().enumerate() {
         if 1 < reports.len() {
@@ -105,8 +104,8 @@ fn print(reports: &[Named], extent: Extent) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the names of each report's plots begin with: of several reports, the name of its file, with
-/// a number where two have the same.
+/// The prefix of the names of each report's plots: for several reports the name of its file, with a
+/// number where two are equal.
 fn prefixes(reports: &[Named]) -> Vec<String> {
     if reports.len() == 1 {
         return vec![String::new()];

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     Ok(results.exit_code(gate.exit_code(&report)))
 }
 
-/// How a run is shown.
+/// The display of a run.
 ///
 /// # Errors
 /// A bar where there is no terminal.
@@ -52,8 +52,8 @@ pub(crate) fn view(wanted: &ResultArgs) -> Result<View<'static>, Failure> {
     Ok(View { live: wanted.live, shown, label: "", announce })
 }
 
-/// Writes the results of a run that began at this moment, prints its summary, and says what its
-/// plan assumed.
+/// Writes the results of a run that began at this time, prints its summary, and notes the plan's
+/// assumptions.
 pub(crate) fn write(
     mut finished: Finished,
     began: SystemTime,
@@ -72,7 +72,7 @@ pub(crate) fn write(
     (report, results)
 }
 
-/// Notes in the report what the user says of the run.
+/// Adds the user's notes on the run to the report.
 pub(crate) fn note(report: &mut Report, wanted: &ResultArgs) {
     report.label = wanted.label.clone();
     report.tags = wanted.tags.clone();

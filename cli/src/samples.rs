@@ -17,8 +17,7 @@ use crate::output::stdout_failed;
 const HEADER: &str = "intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,\
                       received_ns,handled_ns,stamped_by,step";
 
-/// One sample as it is printed: times are ns since the start of the run, and what a request lacks
-/// is absent.
+/// One sample as printed: times are ns since the start of the run, and missing values are absent.
 #[derive(Debug, Serialize)]
 struct Line {
     intended_ns: u64,
@@ -106,7 +105,7 @@ pub(crate) fn samples(args: &SamplesArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Opens the file of samples given as the argument `name`.
-///
+/// Opens the file of samples given as the argument `name`.
 /// # Errors
 /// A path that can't be read, as a usage error.
 pub(crate) fn open(name: &str, path: &Path) -> Result<File, Failure> {
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_what_a_request_has() {
+    fn a_line_shows_what_a_request_has() {
         insta::assert_snapshot!(text(true), @r"
         intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,received_ns,handled_ns,stamped_by,step
         1000,1200,1300,250000,1,200,answered,,250000,255000,kernel,2

@@ -1,7 +1,7 @@
-//! Calibrations of this machine: saved in the user's cache folder, and found there by a run.
+//! Calibrations of this machine: saved in the user's cache folder, where runs find them.
 //!
-//! Each has a file of its own, named by a digest of what it is of, so a new one replaces the last
-//! of its kind. A run takes the one that fits it, or one that the user names. The folder is
+//! Each has a file of its own, named by a digest of its subject, so a new one replaces the last of
+//! its kind. A run takes the one that fits it, or one that the user names. The folder is
 //! `$XDG_CACHE_HOME`, or `.cache` in the home folder.
 
 use std::collections::BTreeSet;
@@ -22,17 +22,17 @@ use crate::failure::Failure;
 use crate::json;
 use crate::signals::StopRequest;
 
-/// The calibration that a run is held against.
+/// The calibration that a run is checked against.
 #[derive(Debug)]
 pub(crate) enum Reference {
-    /// The one that was saved for its machine, if there is one.
+    /// The saved one for its machine, if there is one.
     Saved,
-    /// The one in a file that the user names.
+    /// One in a file that the user names.
     Named(PathBuf, Calibrated),
 }
 
 impl Reference {
-    /// The one in this file, or without a file the one that was saved.
+    /// The one in this file, or the saved one without a file.
     ///
     /// # Errors
     /// A file that can't be read, as a usage error.
@@ -50,10 +50,10 @@ impl Reference {
         Ok(Reference::Named(file.to_owned(), calibration.calibrated()))
     }
 
-    /// What a run of this completed plan is held against here.
+    /// The calibration for a run of this completed plan.
     ///
     /// # Errors
-    /// A file that the user names is of something else, as a usage error.
+    /// The named file doesn't fit the run, as a usage error.
     pub(crate) fn find(&self, plan: &Plan) -> Result<Option<Calibrated>, Failure> {
         let here = || calibrated_of(plan.cores(), plan.wait);
         match self {
@@ -72,7 +72,7 @@ impl Reference {
     }
 }
 
-/// In what the calibration of a file differs from what the run needs.
+/// The difference between the subject of a file's calibration and that of the run.
 fn difference(file: &CalibratedOf, here: &CalibratedOf) -> Option<String> {
     let known = |cpu: &Option<String>| cpu.clone().unwrap_or_else(|| "an unknown one".to_owned());
     let list = |cores: &[usize]| CoreList::new(cores.to_vec()).to_string();
@@ -92,7 +92,7 @@ fn difference(file: &CalibratedOf, here: &CalibratedOf) -> Option<String> {
     (!parts.is_empty()).then(|| format!("it doesn't fit this run ({})", parts.join("; ")))
 }
 
-/// The folder of the saved ones; `None` if the user has none for caches.
+/// The folder of saved calibrations; `None` if the user has no cache folder.
 fn folder() -> Option<PathBuf> {
     let named = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     // By the XDG Base Directory Specification, a relative path counts as none.
@@ -101,7 +101,7 @@ fn folder() -> Option<PathBuf> {
     cache.is_absolute().then(|| cache.join("truetail"))
 }
 
-/// The name of the file of a calibration of this.
+/// The name of the file of a calibration with this subject.
 fn file_name(of: &CalibratedOf) -> String {
     let mut key = Vec::new();
     json::write_line(of, &mut key).expect("writing to memory can't fail");
@@ -113,11 +113,11 @@ fn file_name(of: &CalibratedOf) -> String {
 /// Saves a calibration in place of the last of its kind, and returns the path of its file.
 ///
 /// # Errors
-/// Why there is no place for it; or others were in the way of all its figures; or the last is
-/// better, since it isn't a quick one as this is, or has all the figures of this one and more.
+/// There is no place for it; others disturbed all its figures; or the last one is better: full
+/// where this one is quick, or with all figures of this one and more.
 pub(crate) fn save(calibration: &Calibration, stop: &StopRequest) -> Result<PathBuf, String> {
     if calibration.calibrated().is_empty() {
-        let why = "others were in the way of all its figures; calibrate again when the machine is \
+        let why = "others disturbed all its figures; calibrate again when the machine is \
                    quiet, with a core for the target";
         return Err(why.to_owned());
     }
@@ -143,8 +143,8 @@ fn save_in(
         let lost: Vec<&str> = known.difference(&new).map(String::as_str).collect();
         if !lost.is_empty() && new.is_subset(&known) {
             return Err(format!(
-                "it lacks what the last one has ({}), since others were in the way; calibrate \
-                 again when the machine is quiet, or delete {} to have this one",
+                "others disturbed figures that the last one has ({}); calibrate again when the \
+                 machine is quiet, or delete {} to use this one",
                 lost.join(", "),
                 path.display()
             ));
@@ -166,7 +166,7 @@ fn save_in(
     file.publish().map_err(|error| named(&error))
 }
 
-/// The figures that runs can be held against, by name.
+/// The figures that runs can be checked against, by name.
 fn usable(calibration: &Calibration) -> BTreeSet<String> {
     let known = calibration.calibrated();
     let capacity =
@@ -180,13 +180,13 @@ fn usable(calibration: &Calibration) -> BTreeSet<String> {
     capacity.map(|(name, _)| name.to_owned()).chain(floors).collect()
 }
 
-/// What runs are held against of the calibration of this that was saved in a folder.
+/// The figures for runs of the calibration with this subject that was saved in a folder.
 fn load(folder: &Path, of: &CalibratedOf) -> Option<Calibrated> {
     read(folder, of).map(|calibration| calibration.calibrated())
 }
 
-/// The calibration of this that was saved in a folder. One that can't be read, or is of another
-/// version of the document, is none.
+/// The saved calibration with this subject in a folder; `None` if it can't be read, or is of
+/// another version of the document.
 fn read(folder: &Path, of: &CalibratedOf) -> Option<Calibration> {
     let file = File::open(folder.join(file_name(of))).ok()?;
     let calibration = json::read_calibration(BufReader::new(file)).ok()?;
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_others_disturbed_leaves_a_better_one_in_its_place() {
+    fn a_disturbed_one_does_not_replace_a_better_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let floor = |share: f64, disturbed| Floor {
             share,
@@ -286,7 +286,7 @@ mod tests {
         let why = why.expect_err("it knows nothing");
         assert!(why.contains("(floor at 10 %)") && why.contains("or delete /"), "{why}");
         assert_eq!(began_s(), 1, "the better one stays");
-        // What each has and the other lacks can't be weighed: then the new one is as good.
+        // If each has figures that the other lacks, they can't be weighed: the new one is as good.
         for (new, disturbed) in [(3, [false, true]), (4, [false, false]), (5, [false, false])] {
             saved(folder.path(), &of(new, disturbed));
             assert_eq!(began_s(), new);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_but_unreadable_is_none() {
+    fn an_unreadable_saved_one_is_ignored() {
         let folder = tempfile::tempdir().expect("a folder");
         let of = calibration(&[1], Wait::Hybrid);
         let path = saved(folder.path(), &of);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_file_that_is_of_something_else_is_refused_with_the_difference() {
+    fn a_named_file_that_does_not_fit_is_refused_with_the_difference() {
         let folder = tempfile::tempdir().expect("a folder");
         let of = calibration(&[1], Wait::Hybrid);
         let path = saved(folder.path(), &of);

@@ -16,11 +16,11 @@ use crate::signals::StopRequest;
 use crate::text::extent::Extent;
 use crate::text::series as text;
 
-/// The objective of a search that gives no bound on errors: without one, a target could meet the
+/// The implied objective of a search without a bound on errors: a target could otherwise meet the
 /// others by refusing what it can't serve.
 const IMPLIED_ERRORS: &str = "errors<1%";
 
-/// Runs the plan at rates that come ever closer to the highest that holds.
+/// Runs the plan at rates that converge on the highest that holds.
 pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let (mut plan, wanted) = series::plan("search", &args.run, &args.agents)?;
     let Some(given) = &plan.slo else {
@@ -28,7 +28,7 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::Usage(format!("--slo: missing; {cure}")));
     };
     if given.iter().any(|one| matches!(one, Objective::Rate { .. })) {
-        let problem = "a search finds out whether the target keeps up by its backlog";
+        let problem = "a search judges by the backlog whether the target keeps up";
         return Err(Failure::Usage(format!("--slo {given}: {problem}; omit `rate`")));
     }
     let bounds_errors = given.iter().any(|one| matches!(one, Objective::Errors { .. }));

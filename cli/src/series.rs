@@ -1,5 +1,5 @@
-//! Many runs from one plan, as `sweep`, `search` and `ceiling` make them: to the end, to the first
-//! signal, or to the first run that fails. What was measured until then is kept.
+//! Many runs from one plan, for `sweep`, `search` and `ceiling`: to the end, to the first signal,
+//! or to the first run that fails. Results until then are kept.
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -40,7 +40,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Opens those that were asked for.
+    /// Opens the requested files.
     ///
     /// # Errors
     /// One that can't be written, or is named twice.
@@ -63,9 +63,9 @@ impl Files {
         })
     }
 
-    /// Writes what was found: the document, the steps as CSV with the trials of a ceiling behind
-    /// them, and the plot with its mark. Without a step that has a latency there is no plot. Says
-    /// what the plan assumed.
+    /// Writes the results: the document, the steps as CSV followed by the trials of a ceiling, and
+    /// the plot with its mark. Without a step that has a latency there is no plot. Notes the plan's
+    /// assumptions.
     pub(crate) fn write(
         self,
         document: &impl Serialize,
@@ -85,7 +85,7 @@ impl Files {
         let title = made.plan.as_ref().map_or(String::new(), |plan| plan.target.clone());
         match probe::plot::svg(&title, &made.steps, mark) {
             Ok(plot) => results.add(svg.finish(|writer| writer.write_all(plot.as_bytes()))),
-            // A series that was stopped may have nothing to draw; that it was stopped is said.
+            // A stopped series may have nothing to draw, and is already reported as stopped.
             Err(_) if made.interrupted => {}
             Err(problem) => results.failures.push(Failure::CouldNotRun(format!(
                 "--svg: not written ({problem}); give the steps a longer --duration"
@@ -94,11 +94,11 @@ impl Files {
     }
 }
 
-/// The plan of the steps of this command, without what only one run can have.
+/// The plan of this command's steps, without anything that only a single run has.
 ///
 /// # Errors
-/// A flag, or a key of the plan file, that the command has no use for, or that only a run on this
-/// machine can have if there are agents.
+/// A flag, or a key of the plan file, that the command can't use, or that needs a run on this
+/// machine although there are agents.
 pub(crate) fn plan(
     command: &'static str,
     args: &RunArgs,
@@ -113,8 +113,8 @@ pub(crate) fn plan(
 /// The agents that make the runs of a series, if any are named.
 ///
 /// # Errors
-/// A flag that says something of agents where there are none, or that a series of runs on agents
-/// has no use for; or too few agents.
+/// A flag concerns agents although there are none, or can't be used by a series on agents; or there
+/// are too few agents.
 fn agent_group(
     args: &AgentGroupArgs,
     plan: &Plan,
@@ -149,44 +149,44 @@ fn agent_group(
 
 /// Makes the runs of a series.
 pub(crate) struct Runs<'a> {
-    /// The plan of each but for its rate, window and seed.
+    /// The plan of each, except for its rate, window and seed.
     pub(crate) plan: Plan,
-    /// The body of all of them, which the first reads.
+    /// The body of all runs, which the first one reads.
     pub(crate) body: SharedBody,
     /// Rest between two runs.
     pub(crate) cooldown: Nanos,
-    /// What is shown while one goes on.
+    /// The progress display of a run.
     pub(crate) shown: Shown,
-    /// Whether it is said before the first how long all take.
+    /// True if the length of the series is announced before the first run.
     pub(crate) announced: bool,
-    /// What each is held against.
+    /// The calibration for each.
     pub(crate) reference: Option<Reference>,
     /// The agents that make them; `None` if this machine does.
     pub(crate) agents: Option<AgentGroup>,
-    /// What stops them.
+    /// The request to stop them.
     pub(crate) stop: &'a StopRequest,
 }
 
-/// How a series ended, before it is known what it found.
+/// The end of a series, before its result is known.
 pub(crate) struct Ended {
-    /// The steps, and whether they are all.
+    /// The steps, and whether they are complete.
     pub(crate) made: Made,
-    /// Why the last run failed, if it did.
+    /// The failure of the last run, if any.
     pub(crate) failure: Option<Failure>,
 }
 
-/// What a series that is done has found.
+/// The result of a complete series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// What it looked for.
+    /// An answer.
     Something,
     /// No rate that passes.
     Nothing,
-    /// Nothing that could be judged.
+    /// No step could be judged.
     NotJudged,
 }
 
-/// The exit code, given what a series has found if it is done.
+/// The exit code, given the result of a series if it is complete.
 pub(crate) fn exit_code(
     failure: Option<&Failure>,
     made: &Made,
@@ -206,10 +206,10 @@ pub(crate) fn exit_code(
 }
 
 impl<'a> Runs<'a> {
-    /// Opens what those of this plan need: the display, and the agents that make them.
+    /// Opens the display, and the agents that make the runs.
     ///
     /// # Errors
-    /// A display, agents or a calibration that can't be had.
+    /// The display, the agents or the calibration can't be used.
     pub(crate) fn open(
         plan: Plan,
         args: &AgentGroupArgs,
@@ -228,11 +228,11 @@ impl<'a> Runs<'a> {
         Ok(Runs { plan, body, cooldown, shown, announced, reference, agents, stop })
     }
 
-    /// Makes them: prints the `head` once the first can run, and the row of each as it ends, told
-    /// whether a signal cut it short. `steps` are those of the series.
+    /// Makes the runs: prints the `head` once the first can run, and the row of each as it ends,
+    /// marked if a signal interrupted it. `steps` are those of the series.
     ///
     /// # Errors
-    /// That of the first run: then nothing was measured.
+    /// The first run failed: nothing was measured.
     pub(crate) fn make<S: Series>(
         &self,
         series: &mut S,
@@ -307,7 +307,7 @@ impl<'a> Runs<'a> {
         if let Some(agents) = &self.agents {
             let view = View { label: &label, announce, ..View::of(self.shown) };
             let driven = agents.drive(plan, self.stop, view, head, RunFiles::default())?;
-            // What an agent fewer offered is another load.
+            // With one agent fewer, the load was different.
             return driven.failure.map_or(Ok(driven.finished.report), Err);
         }
         let extras = Extras { reference: self.reference.as_ref(), ..Extras::default() };
@@ -330,8 +330,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Rests before the next run, for the cooldown and for at least so long; false if a signal
-    /// came.
+    /// Rests before the next run, for the cooldown and at least `least`; false if a signal came.
     pub(crate) fn rest(&self, least: Nanos) -> bool {
         let begun = Instant::now();
         let rest = self.cooldown.max(least).as_duration();

@@ -21,13 +21,13 @@ use signal_hook::low_level;
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::live;
 
-/// What users and their terminals send. A program under `nohup` ignores SIGHUP, and so it stays.
+/// Signals from users and their terminals. Under `nohup` SIGHUP is ignored, and remains so.
 const USERS: [c_int; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
-/// What the kernel sends when a limit is reached, again and again: such a signal never ends the
+/// Signals that the kernel sends again and again when a limit is reached: they never end the
 /// program at once.
 const LIMITS: [c_int; 2] = [SIGXFSZ, SIGXCPU];
 
-/// Whether this process was started with a signal ignored, by the kernel's account of it.
+/// True if this process was started with a signal ignored, according to the kernel.
 fn is_ignored(signal: c_int) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -35,7 +35,7 @@ fn is_ignored(signal: c_int) -> bool {
     ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Whether the user asked the program to stop.
+/// The user's request to stop the program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StopRequest {
     asked: Arc<AtomicBool>,
@@ -79,9 +79,8 @@ impl StopRequest {
         low_level::exit(i32::from(EXIT_INTERRUPTED));
     }
 
-    /// Creates something, which may come with the temporary name of its file, and registers that
-    /// name in one step: a signal that ends the program comes either before the file exists or when
-    /// it is known.
+    /// Creates a file or the like, and registers its temporary name, if any, in one step: a signal
+    /// that ends the program comes either before the file exists or when its name is known.
     ///
     /// # Errors
     /// Those of `create`.
@@ -95,7 +94,7 @@ impl StopRequest {
         Ok(created)
     }
 
-    /// Whether a signal has come.
+    /// True if a signal has come.
     pub(crate) fn asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
@@ -108,7 +107,7 @@ impl StopRequest {
     }
 }
 
-/// Has the kernel ask this process to end when the one that started it does, if that is wanted.
+/// If wanted, has the kernel ask this process to end when the one that started it does.
 ///
 /// # Errors
 /// The kernel refused.
@@ -120,5 +119,5 @@ pub(crate) fn end_with_parent(wanted: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How long a waiting program takes to notice a signal, at most.
+/// The longest that a waiting program takes to notice a signal.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);

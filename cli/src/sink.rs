@@ -1,9 +1,8 @@
-//! A file of a run's results: opened before the run, shown the run as it goes on, and written after
-//! it.
+//! A file of a run's results: opened before the run, updated during it, and written after it.
 //!
-//! The table of flags has each beside the flag that names it, with what fills it: at the end
-//! (`Content::OfEnd`) or as the run goes on (`Content::OfRun`). No command names the formats, so a
-//! new one is its file and a row.
+//! The table of flags has each with the source of its content: at the end (`Content::OfEnd`) or
+//! during the run (`Content::OfRun`). No command names the formats, so a new one is its file and a
+//! row.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -20,20 +19,20 @@ use crate::signals::StopRequest;
 
 /// A run that has ended.
 pub(crate) struct EndedRun<'a> {
-    /// What it measured.
+    /// Its results.
     pub(crate) finished: &'a Finished,
     /// The wall-clock time of its epoch.
     pub(crate) began: SystemTime,
-    /// What it passes or fails by.
+    /// The conditions that fail it.
     pub(crate) gate: &'a Gate,
 }
 
-/// What fills a file of results.
+/// The content of a file of results.
 #[derive(Clone, Copy)]
 pub(crate) enum Content {
-    /// This, once the run has ended.
+    /// Written by this function once the run has ended.
     OfEnd(WriteEnd),
-    /// What this makes of the file, which sees the run as it goes on.
+    /// A sink that this function makes of the file, and that follows the run.
     OfRun(fn(OutputFile) -> Box<dyn Sink>),
 }
 
@@ -42,18 +41,18 @@ type WriteEnd = fn(&EndedRun<'_>, &mut dyn Write) -> io::Result<()>;
 
 /// A file of results that is open.
 pub(crate) trait Sink {
-    /// Gets ready for a run of this completed plan, which has not begun.
+    /// Prepares for a run of this completed plan, which has not begun.
     ///
     /// # Errors
-    /// What it needs isn't there.
+    /// Something that it needs is missing.
     fn prepare(&mut self, _plan: &Plan) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Looks at the run as it goes on.
+    /// Takes a snapshot of the run.
     fn look(&mut self, _now: &RunProgress) {}
 
-    /// Looks at it for the last time.
+    /// Takes the last snapshot.
     fn look_last(&mut self, _now: &RunProgress) {}
 
     /// Follows the window of a run on this machine. Returns how long the caller may sleep, at most
@@ -62,13 +61,13 @@ pub(crate) trait Sink {
         pause
     }
 
-    /// Adds what it has to the report of the run, which has ended.
+    /// Adds its part to the report of the run, which has ended.
     fn add_to(&mut self, _report: &mut Report) {}
 
-    /// Writes what is missing, and returns the path of the file, if there is one.
+    /// Writes the rest, and returns the path of the file, if there is one.
     ///
     /// # Errors
-    /// Why it can't be written.
+    /// It can't be written.
     fn finish(self: Box<Self>, ended: &EndedRun<'_>) -> Result<Option<PathBuf>, Failure>;
 }
 
@@ -93,7 +92,7 @@ impl Sinks {
     /// Opens these, each with the flag that names it.
     ///
     /// # Errors
-    /// One that can't be written.
+    /// One can't be written.
     pub(crate) fn open(
         files: impl Iterator<Item = (String, PathBuf, Content)>,
         stop: &StopRequest,
@@ -109,36 +108,36 @@ impl Sinks {
         Ok(sinks)
     }
 
-    /// Gets all ready for a run of this completed plan.
+    /// Prepares all for a run of this completed plan.
     ///
     /// # Errors
-    /// What one of them needs isn't there.
+    /// Something that one needs is missing.
     pub(crate) fn prepare(&mut self, plan: &Plan) -> Result<(), Failure> {
         self.0.iter_mut().try_for_each(|sink| sink.prepare(plan))
     }
 
-    /// Shows them the run as it goes on.
+    /// Gives them a snapshot of the run.
     pub(crate) fn look(&mut self, now: &RunProgress) {
         self.0.iter_mut().for_each(|sink| sink.look(now));
     }
 
-    /// Shows it for the last time.
+    /// Gives them the last snapshot.
     pub(crate) fn look_last(&mut self, now: &RunProgress) {
         self.0.iter_mut().for_each(|sink| sink.look_last(now));
     }
 
-    /// Has them follow the window of a run on this machine. Returns how long the caller may sleep,
+    /// Lets them follow the window of a run on this machine. Returns how long the caller may sleep,
     /// at most `pause`.
     pub(crate) fn follow(&mut self, run: &Run, pause: Duration) -> Duration {
         self.0.iter_mut().fold(pause, |pause, sink| sink.follow(run, pause))
     }
 
-    /// Has them add what they have to the report of the run, which has ended.
+    /// Lets them add their parts to the report of the run, which has ended.
     pub(crate) fn add_to(&mut self, report: &mut Report) {
         self.0.iter_mut().for_each(|sink| sink.add_to(report));
     }
 
-    /// Writes them: one that fails takes no other with it.
+    /// Writes them: one that fails doesn't affect the others.
     pub(crate) fn finish(self, ended: &EndedRun<'_>, results: &mut Results) {
         for sink in self.0 {
             match sink.finish(ended) {

@@ -1,4 +1,5 @@
-//! The command `sweep`: latency against throughput, one open run a step, and where the knee is.
+//! The command `sweep`: latency against throughput, one open run per step, and the position of the
+//! knee.
 
 use std::process::ExitCode;
 

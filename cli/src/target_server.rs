@@ -27,7 +27,7 @@ pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The warning for connections that could not be accepted: to a client they look like slow
+/// The warning about connections that could not be accepted: to a client they look like slow
 /// responses.
 fn starved(ledger: &Ledger) -> Option<String> {
     let errors = ledger.connections.accept_errors;
@@ -71,7 +71,7 @@ fn config(args: TargetArgs) -> TargetConfig {
 /// Starts a target. A signal that ends the program at once removes its unfinished ledger.
 ///
 /// # Errors
-/// An impossible value, or what the machine lacks.
+/// A value is impossible, or the machine lacks something.
 pub(crate) fn start(config: TargetConfig, stop: &StopRequest) -> Result<Target, Failure> {
     let cores = config.cores.len();
     let started = stop.covering(|| {

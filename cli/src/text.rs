@@ -1,8 +1,8 @@
 //! Text for people: summaries, explanations, findings. No other module of this crate lays out text.
 //!
 //! Each function turns a report into text, so that tests cover every rendered word. `layout` has
-//! the one layout of what users read: lines, paragraphs, labels with their values, and tables in
-//! columns. The other files decide what stands there, and none pads or wraps.
+//! the one layout of all text: lines, paragraphs, labels with their values, and tables in columns.
+//! The other files decide the content, and none pads or wraps.
 
 pub(crate) mod ab;
 pub(crate) mod agents;

@@ -1,5 +1,5 @@
-//! The command `calibrate --truth`: what this machine measures, against arithmetic. Without that
-//! flag it is another job, see [`crate::calibrate`].
+//! The command `calibrate --truth`: compares this machine's measurements with arithmetic. Without
+//! the flag the command does something else, see [`crate::calibrate`].
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ use crate::progress::{Shown, View};
 use crate::signals::StopRequest;
 use crate::text::truth as text;
 
-/// What `--out` writes.
+/// The document written by `--out`.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     cases: &'a [Outcome],
@@ -61,7 +61,7 @@ pub(crate) fn truth(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     Ok(results.exit_code(done))
 }
 
-/// Runs one case; `None` if a signal cut it short.
+/// Runs one case; `None` if a signal interrupted it.
 fn outcome(case: &Case, stop: &StopRequest, shown: Shown) -> Result<Option<Outcome>, Failure> {
     let observed = observe_with(case.target.clone(), case.plan.clone(), |plan| {
         drive(plan, &SharedBody::default(), stop, View::of(shown)).map(|(finished, _)| finished)

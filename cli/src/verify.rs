@@ -17,16 +17,16 @@ use crate::output::say;
 use crate::text::extent::Extent;
 use crate::{json, samples, text};
 
-/// What is checked of a report alone.
+/// The checks of a report alone.
 const REPORT: &str = "counts, percentiles, schedule and verdict follow from the report's own \
                       histograms and plan";
-/// What is checked of it with its samples.
+/// The checks of a report with its samples.
 const SAMPLES: &str = "counts, percentiles, schedule and verdict follow from the report's own \
                        histograms and plan, and from the raw samples of each request";
-/// What is checked of the document of many runs.
+/// The checks of a document of many runs.
 const STEPS: &str = "the answer follows from the steps";
 
-/// Prints what differs, or each check; the exit code is 1 if one found a difference.
+/// Prints the differences, or each check; the exit code is 1 if there is a difference.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let path = args.report.display();
     let cure = "name a file written by `run --out`";
@@ -79,8 +79,8 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     Ok(if differs { ExitCode::from(EXIT_COULD_NOT_RUN) } else { ExitCode::SUCCESS })
 }
 
-/// The files of samples, one for each agent and in their order: of a folder those that it has by
-/// the names that the report gives them, else those named.
+/// The files of samples, one for each agent in their order: from a folder by the names in the
+/// report, else those named.
 ///
 /// # Errors
 /// An agent has none in the folder.
@@ -92,7 +92,7 @@ fn files_of(report: &Report, raw: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let folder = match raw {
         [folder] if folder.is_dir() => folder,
         files => {
-            // A shell names the files of a folder in an order of its own.
+            // A shell lists the files of a folder in an order of its own.
             let named = |agent: &AgentPart| {
                 let name = name_of(agent)?;
                 files.iter().find(|file| file.file_name() == Some(&name)).cloned()

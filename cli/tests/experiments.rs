@@ -1,6 +1,6 @@
-//! Every experiment, scaled down, as a user runs them. What a busy machine disturbs isn't judged,
-//! and an experiment that fails is repeated: no figure may be off each time. One is performed
-//! twice, and comes out the same.
+//! Every experiment, scaled down, as a user runs them. Figures disturbed by a busy machine aren't
+//! judged, and an experiment that fails is repeated: no figure may be off each time. One is
+//! performed twice, with the same result.
 //!
 //! Behind the feature `experiments`, because it takes about five minutes, and in a process of its
 //! own, which no other test's load disturbs.
@@ -17,13 +17,13 @@ use calibration::judgement::Judgement;
 use calibration::lab::result::{ExperimentResult, judge};
 use support::{binary, said};
 
-/// That which is performed twice.
+/// The one that is performed twice.
 const REPEATED: &str = "merge";
-/// How often an experiment is repeated whose figures are off.
+/// The most runs of an experiment whose figures are off.
 const RUNS_MAX: usize = 4;
 
 #[test]
-fn each_experiment_is_judged_and_every_number_of_the_findings_stands_in_a_result() {
+fn each_experiment_is_judged_and_every_number_of_the_findings_is_in_a_result() {
     let folder = tempfile::tempdir().expect("a folder");
     for experiment in experiments::ALL {
         perform(experiment.name, folder.path());
@@ -54,7 +54,7 @@ fn each_experiment_is_judged_and_every_number_of_the_findings_stands_in_a_result
     repeat(repeated.expect("it was performed"));
 }
 
-/// The page that is written anew in a folder below that of the results, without running anything.
+/// The page, written anew in a folder below that of the results, without running anything.
 fn page_elsewhere(results: &Path) -> String {
     let folder = results.join("page");
     fs::create_dir(&folder).expect("a folder");
@@ -81,8 +81,8 @@ fn perform(name: &str, folder: &Path) {
     }
 }
 
-/// Performs the experiment of a result again: what is judged is the same, and so is how it comes
-/// out, unless others on the machine can have been the cause.
+/// Performs the experiment of a result again: the judgements are of the same figures, and have the
+/// same outcome unless others on the machine may be the cause.
 fn repeat(one: &ExperimentResult) {
     let folder = tempfile::tempdir().expect("a folder");
     perform(&one.name, folder.path());

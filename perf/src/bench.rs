@@ -1,4 +1,4 @@
-//! What is measured, on which cores, and one run of it.
+//! A benchmark's binary and cores, and one run of it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,8 +31,8 @@ impl Bench {
         let out = tempfile::Builder::new().suffix(".json").tempfile()?.into_temp_path();
         let program = self.truetail.display().to_string();
         let out_name = out.display().to_string();
-        // A run at the ceiling measures the generator, so its verdict is invalid; here that is
-        // wanted.
+        // A run at the ceiling measures the generator, so its verdict is invalid, which is wanted
+        // here.
         let mut command = vec![&*program, "run", url, "--allow-invalid", "--out", &out_name];
         command.extend((stderr == Stderr::File).then_some("--quiet"));
         command.extend(flags);
@@ -48,7 +48,7 @@ impl Bench {
         Ok((report, finished))
     }
 
-    /// Runs a closed loop on so many connections, without a warm-up.
+    /// Runs a closed loop on this many connections, without a warm-up.
     pub(crate) fn run_closed(
         &self,
         url: &str,
@@ -65,8 +65,8 @@ impl Bench {
     }
 }
 
-/// The shards' CPU time for each request answered in the window, µs. The rest of a process is its
-/// setup, whose load is in no count, and what it shows and writes.
+/// The shards' CPU time per request answered in the window, µs. The rest of a process is its setup,
+/// whose load isn't counted, and its output.
 pub(crate) fn cpu_us_per_request(report: &Report) -> f64 {
     let shards = report.generator.shards.iter();
     let cpu_s: f64 = shards.map(|shard| shard.cpu_user_s + shard.cpu_system_s).sum();

@@ -1,4 +1,4 @@
-//! Response bodies from 128 B to 1 MiB: files from nginx, beside wrk.
+//! Response bodies from 128 B to 1 MiB: files from nginx, compared with wrk.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Closed loops: throughput and CPU per request on the null target, beside the peers.
+//! Closed loops: throughput and CPU per request on the null target, compared with the peers.
 
 use anyhow::Result;
 
@@ -9,14 +9,14 @@ use crate::process::files_max;
 use crate::servers::FILES_SPARE;
 use crate::summary::{heading, or_dash, show, table};
 
-/// The runs on so many connections.
+/// The runs on a number of connections.
 struct Level {
     conns: usize,
     seconds: u64,
     rounds: usize,
 }
 
-/// The last window is longer, for wrk connects within it, which takes about 5 s.
+/// The last window is longer, since wrk connects within it, which takes about 5 s.
 const LEVELS: [Level; 5] = [
     Level { conns: 16, seconds: 3, rounds: 5 },
     Level { conns: 64, seconds: 3, rounds: 5 },
@@ -66,7 +66,7 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
     Ok(())
 }
 
-/// So many connections, or nearly as many if the limit on open files is a little lower; `None` if
+/// This many connections, or slightly fewer if the limit on open files is slightly lower; `None` if
 /// it is much lower.
 fn allowed(conns: usize) -> Option<usize> {
     let most = files_max().saturating_sub(FILES_SPARE);

@@ -1,7 +1,6 @@
-//! Clients take turns on a target, so that a machine that drifts drifts under all of them.
+//! Clients take turns on a target, so that a drift of the machine affects all of them.
 //!
-//! What is compared are runs of the same round: the ratio's median and spread are those of the
-//! pairs.
+//! Runs of the same round are compared: the ratio's median and spread are those of the pairs.
 
 use std::time::Duration;
 
@@ -13,14 +12,14 @@ use crate::process::Stderr;
 use crate::servers::NullTarget;
 use crate::summary::{Spread, or_dash, show};
 
-/// Rounds in which the peers take part that are there for orientation only.
+/// Rounds of the peers that are included for orientation only.
 const ROUNDS_BRIEF: usize = 2;
 
-/// Where the load goes.
+/// The destination of the load.
 pub(crate) enum Target<'a> {
     /// A null target, a new one for each run, with room for these connections.
     Null { conns: usize, tls: bool },
-    /// A server that runs already.
+    /// A server that is already running.
     Url(&'a str),
 }
 
@@ -29,7 +28,7 @@ pub(crate) enum Target<'a> {
 pub(crate) struct Figures {
     pub(crate) requests_per_second: f64,
     pub(crate) cpu_us_per_request: f64,
-    /// What the null target used for each request.
+    /// The null target's CPU time per request.
     pub(crate) target_us_per_request: Option<f64>,
     /// Seconds that the program ran beyond its window.
     pub(crate) beyond_s: f64,
@@ -41,7 +40,7 @@ pub(crate) struct Runs {
     pub(crate) name: &'static str,
     /// One for each round in which it took part.
     pub(crate) figures: Vec<Figures>,
-    /// Why it has no figure in the rounds after these.
+    /// Why it has no figure in later rounds.
     pub(crate) problem: Option<String>,
 }
 
@@ -58,7 +57,7 @@ pub(crate) struct Contest<'a> {
 const TRUETAIL: &str = "truetail";
 
 impl Contest<'_> {
-    /// Holds it; truetail's runs come first, then the peers' in their order.
+    /// Runs the contest; truetail's runs come first, then the peers' in their order.
     pub(crate) fn hold(&self) -> Result<Vec<Runs>> {
         let clients: Vec<Option<&Peer>> =
             std::iter::once(None).chain(self.peers.iter().copied().map(Some)).collect();
@@ -67,7 +66,7 @@ impl Contest<'_> {
         let mut all: Vec<Runs> = clients.iter().map(runs).collect();
         for round in 0..self.rounds {
             let mut order: Vec<usize> = (0..clients.len()).collect();
-            // In every other round backwards, so that no client always follows the same one.
+            // Every other round runs backwards, so that no client always follows the same one.
             if round % 2 == 1 {
                 order.reverse();
             }
@@ -117,7 +116,10 @@ impl Contest<'_> {
             None => run_truetail(self.bench, &load)?,
         };
         let (requests, conns) = (answered.requests, load.conns);
-        ensure!(conns as f64 <= requests, "{requests} requests on {conns} connections say nothing");
+        ensure!(
+            conns as f64 <= requests,
+            "{requests} requests are too few for {conns} connections"
+        );
         Ok(answered)
     }
 
@@ -157,7 +159,7 @@ impl Runs {
         Spread::of(self.figures.iter().map(figure))
     }
 
-    /// The spread over the rounds of this client's figure as a multiple of the other's.
+    /// The spread, over the rounds, of this client's figure as a multiple of the other's.
     pub(crate) fn ratio(&self, other: &Runs, figure: fn(&Figures) -> f64) -> Option<Spread> {
         let pairs = self.figures.iter().zip(&other.figures);
         Spread::of(pairs.map(|(ours, theirs)| figure(ours) / figure(theirs)))
@@ -181,7 +183,7 @@ pub(crate) fn cells(all: &[Runs], figure: fn(&Figures) -> f64, digits: usize) ->
     std::iter::once(first).chain(theirs.iter().map(cell)).collect()
 }
 
-/// Prints why there are dashes.
+/// Prints the reasons for dashes.
 pub(crate) fn print_problems(what: &str, all: &[Runs]) {
     for runs in all {
         if let Some(problem) = &runs.problem {

@@ -1,4 +1,4 @@
-//! The hot functions of a request: what `micro` times and `instructions` counts.
+//! The hot functions of a request, which `micro` times and `instructions` counts.
 
 use std::hint::black_box;
 
@@ -25,7 +25,7 @@ const LATENCIES: usize = 4_096;
 
 /// A function with the state that it works on.
 pub(crate) struct Hot {
-    /// What it does, and on what.
+    /// Its function and input.
     pub(crate) name: String,
     /// Calls it this many times.
     pub(crate) call: Box<dyn FnMut(u64)>,
@@ -37,7 +37,7 @@ impl Hot {
     }
 }
 
-/// Never inlined, so that callgrind can tell by its name where counting starts and ends.
+/// Never inlined, so that callgrind recognises by its name where counting starts and ends.
 #[inline(never)]
 fn batch(calls: u64, step: &mut impl FnMut(u64)) {
     for i in 0..calls {
@@ -60,7 +60,7 @@ pub(crate) fn functions() -> Vec<Hot> {
     functions
 }
 
-/// A response whose head is parsed, since the one before had another.
+/// A response whose head is parsed, since the last one's was different.
 fn feed_new() -> Hot {
     let mut next_day = RESPONSE.to_vec();
     let date = RESPONSE.windows(7).position(|bytes| bytes == b"Mon, 01").expect("a date");
@@ -68,7 +68,7 @@ fn feed_new() -> Hot {
     feed("new head", [RESPONSE.to_vec(), next_day])
 }
 
-/// A response whose head isn't parsed again, since it is the one before, byte for byte.
+/// A response whose head isn't parsed again, since the last one's was the same, byte for byte.
 fn feed_known() -> Hot {
     feed("known head", [RESPONSE.to_vec(), RESPONSE.to_vec()])
 }
@@ -87,8 +87,8 @@ fn feed(head: &str, responses: [Vec<u8>; 2]) -> Hot {
     })
 }
 
-/// Latencies around 100 µs with a tail of a few ms, so that recording touches the memory that a run
-/// touches.
+/// Latencies around 100 µs with a tail of a few ms, so that recording touches the same memory as in
+/// a run.
 fn latencies() -> Vec<u64> {
     (0..LATENCIES as u64)
         .map(|i| {

@@ -27,11 +27,11 @@ const CALLS: u64 = 20_000;
 /// The closed loop's window.
 const WINDOW: Nanos = Nanos::from_secs(1);
 
-/// Runs of the closed loop. The least counts: what comes by the clock, such as publishing the
-/// progress, adds to a request the more, the slower the machine is.
+/// Runs of the closed loop. The lowest counts: periodic work, such as publishing the progress, adds
+/// more per request on a slower machine.
 const RUNS: usize = 3;
 
-/// A count and what it is of.
+/// A count with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) name: String,
@@ -65,8 +65,8 @@ fn count_functions() -> Result<Vec<Counted>> {
     numbered.collect()
 }
 
-/// The server is in this process: valgrind runs one thread at a time, and doesn't know that the
-/// system call of a turn waits for another.
+/// The server is in this process: valgrind runs one thread at a time, and doesn't know that a
+/// turn's system call waits for another.
 fn count_requests() -> Result<f64> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}/", listener.local_addr()?);
@@ -92,7 +92,7 @@ fn serve(mut stream: TcpStream) {
     }
 }
 
-/// Runs this program under callgrind with these options and arguments. Returns what it printed.
+/// Runs this program under callgrind with these options and arguments. Returns its output.
 fn run_counted(options: &[&str], arguments: &[&str], folder: &Path) -> Result<String> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--quiet"])
@@ -119,12 +119,12 @@ fn total(file: &Path) -> Result<f64> {
     Ok(total)
 }
 
-/// Calls each hot function, in the process that callgrind watches.
+/// Calls each hot function, in the process under callgrind.
 pub(crate) fn call_functions() {
     hot::functions().iter_mut().for_each(|function| (function.call)(CALLS));
 }
 
-/// Runs the closed loop, in the process that callgrind watches, and prints the number of responses.
+/// Runs the closed loop, in the process under callgrind, and prints the number of responses.
 pub(crate) fn request(target: String) -> Result<()> {
     let plan = Plan {
         target,

@@ -1,4 +1,4 @@
-//! Benchmarks: what `make bench` prints, as Markdown, and the ratchet of `make check`.
+//! Benchmarks: the output of `make bench`, as Markdown, and the ratchet of `make check`.
 //!
 //! Wall time and CPU time on a shared machine are evidence, not a gate: compare figures of one run
 //! only. Instruction counts do gate.
@@ -61,19 +61,19 @@ struct Arguments {
 /// One part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// Closed loops on the null target, beside other load generators
+    /// Closed loops on the null target, compared with other load generators
     Closed,
     /// The same with 16 requests in flight on each connection
     Pipelined,
-    /// Response bodies of 128 B to 1 MiB from nginx, beside wrk
+    /// Response bodies of 128 B to 1 MiB from nginx, compared with wrk
     Bodies,
-    /// Closed loops over TLS beside wrk, and handshakes per second
+    /// Closed loops over TLS compared with wrk, and handshakes per second
     Tls,
     /// The open loop at shares of the closed loop's ceiling
     Open,
     /// Pacer lateness and its CPU cost, for each way of waiting
     Pacing,
-    /// What raw samples, stamps, the progress line and the live view cost
+    /// The cost of raw samples, stamps, the progress line and the live view
     Pairs,
     /// ns of the hot functions
     Micro,
@@ -82,7 +82,7 @@ enum Part {
 }
 
 impl Part {
-    /// Whether it runs the binary.
+    /// True if it runs the binary.
     fn runs_truetail(self) -> bool {
         !matches!(self, Part::Micro | Part::Instructions)
     }
@@ -96,7 +96,7 @@ fn find_truetail(given: Option<PathBuf>) -> Result<PathBuf> {
     }
 }
 
-/// The line that says where figures come from.
+/// The line that identifies the machine.
 fn machine() -> Result<String> {
     let target = "127.0.0.1:80".parse().context("an address")?;
     let here = environment(&[], Vec::new(), Some(target));
@@ -152,7 +152,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that processes can be measured, and says where.
+/// Makes sure that processes can be measured, and prints the machine.
 fn introduce(bench: &Bench) -> Result<()> {
     if !bench.truetail.is_file() {
         bail!(
@@ -168,7 +168,7 @@ fn introduce(bench: &Bench) -> Result<()> {
         bench.client_core
     );
     if bench.target_core == bench.client_core {
-        println!("Target and client share one core, so the figures say little.\n");
+        println!("Target and client share one core, so the figures mean little.\n");
     }
     Ok(())
 }

@@ -18,11 +18,11 @@ const CONNS: usize = 64;
 /// Time for the open loop to find its number of connections.
 const WARMUP: Duration = Duration::from_millis(500);
 
-/// Shares of the ceiling that are offered, each with the most connections that carry them.
+/// Shares of the ceiling to offer, each with enough connections.
 const OFFERS: [(f64, usize); 3] =
     [(0.5, CONNS_OPEN_DEFAULT), (0.85, CONNS_OPEN_DEFAULT), (0.85, CONNS)];
 
-/// The open loop's runs of one offer.
+/// The open loop's runs at one share.
 #[derive(Default)]
 struct Runs {
     rate: Vec<f64>,

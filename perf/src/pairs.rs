@@ -1,4 +1,4 @@
-//! What truetail's own features cost: CPU per request with each of them on against off.
+//! The cost of truetail's own features: CPU per request with each of them on and off.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::summary::{Spread, heading, or_dash, show, table};
 /// Connections of the closed loop.
 const CONNS: usize = 64;
 
-/// How a run is done.
+/// The manner of a run.
 struct Manner<'a> {
     flags: &'a [&'a str],
     /// On a terminal the progress line is shown.
@@ -49,7 +49,7 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
         let mut off = Vec::new();
         for round in 0..rounds {
             let cost = |manner: &Manner| Cost::of_a_run(bench, &target.url, manner, length);
-            // Either goes first in turn.
+            // They take turns at going first.
             if round % 2 == 0 {
                 off.push(cost(without)?);
                 on.push(cost(with)?);
@@ -76,7 +76,7 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// CPU time for each request of a run, µs.
+/// CPU time per request of a run, µs.
 struct Cost {
     /// Of the whole process.
     process_us: f64,

@@ -1,4 +1,4 @@
-//! The load generators beside which truetail is measured.
+//! The load generators that truetail is compared with.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,23 +16,23 @@ pub(crate) struct Load<'a> {
     pub(crate) seconds: u64,
     /// Requests in flight on each connection.
     pub(crate) depth: usize,
-    /// The script with which wrk pipelines; for a depth above 1.
+    /// The script that makes wrk pipeline, for a depth above 1.
     pub(crate) wrk_script: Option<&'a Path>,
 }
 
-/// A load generator of others.
+/// Another load generator.
 pub(crate) struct Peer {
     /// The program's name.
     pub(crate) name: &'static str,
     /// Its command line for a load, on one thread.
     command: fn(&Load) -> String,
-    /// Where it prints how many requests were answered.
+    /// The position of the number of answered requests in its output.
     requests: Figure,
-    /// Where it prints how many that is in a second.
+    /// The position of the number per second in its output.
     rate: Figure,
-    /// Whether it can have several requests in flight on a connection.
+    /// True if it can have several requests in flight on a connection.
     pub(crate) pipelines: bool,
-    /// Whether it takes part in the first rounds only.
+    /// True if it takes part in the first rounds only.
     pub(crate) is_brief: bool,
 }
 
@@ -42,14 +42,14 @@ struct Figure {
     word: usize,
 }
 
-/// What a client did, and what it cost.
+/// A client's work, and its cost.
 pub(crate) struct Answered {
     pub(crate) requests: f64,
     pub(crate) requests_per_second: f64,
     pub(crate) finished: Finished,
 }
 
-/// All that are known, in the order of the tables.
+/// All known peers, in the order of the tables.
 pub(crate) const PEERS: [Peer; 5] = [
     Peer {
         name: "wrk",
@@ -85,7 +85,8 @@ pub(crate) const PEERS: [Peer; 5] = [
     },
     Peer {
         name: "ab",
-        // -t stops after 50,000 requests, unless -n follows with more, for which ab takes memory.
+        // -t stops after 50,000 requests unless -n follows with more, for which ab allocates
+        // memory.
         command: |Load { url, conns, seconds, .. }| {
             format!("ab -q -k -c {conns} -t {seconds} -n 10000000 {url}")
         },
@@ -121,7 +122,7 @@ impl Peer {
     /// Runs it on the client's core.
     ///
     /// # Errors
-    /// What it said when it failed, or that it printed no figures.
+    /// Its error message if it failed, or that it printed no figures.
     pub(crate) fn run(&self, bench: &Bench, load: &Load) -> Result<Answered> {
         let command = (self.command)(load);
         let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
@@ -132,7 +133,7 @@ impl Peer {
         Ok(Answered { requests, requests_per_second, finished })
     }
 
-    /// Requests answered, in all and per second.
+    /// Requests answered, in total and per second.
     fn parse(&self, stdout: &str) -> Option<(f64, f64)> {
         Some((self.requests.find(stdout)?, self.rate.find(stdout)?))
     }

@@ -1,4 +1,4 @@
--- Makes wrk send the request as often as its argument says, in one piece.
+-- Makes wrk send the request as many times as its argument, in one piece.
 local requests
 
 init = function(args)

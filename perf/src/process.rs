@@ -27,10 +27,10 @@ pub(crate) struct Finished {
     pub(crate) wall: Duration,
 }
 
-/// Where a process writes its errors and its progress.
+/// The destination of a process's errors and progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stderr {
-    /// A file, whose last line says why the process failed.
+    /// A file, whose last line is the reason for a failure.
     File,
     /// A terminal, where a progress line is drawn.
     Terminal,
@@ -49,7 +49,7 @@ pub(crate) fn files_max() -> usize {
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
-/// Whether a program is installed and starts.
+/// True if a program is installed and starts.
 pub(crate) fn is_installed(program: &str) -> bool {
     let mut command = Command::new(program);
     command.arg("-v").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -91,7 +91,7 @@ pub(crate) fn run_pinned(
     };
     if !succeeded {
         let last = errors.lines().map(str::trim).rfind(|line| !line.is_empty());
-        bail!("{}", last.unwrap_or("failed without a word"));
+        bail!("{}", last.unwrap_or("failed without a message"));
     }
     if stderr == Stderr::Terminal {
         ensure!(!errors.is_empty(), "{} drew nothing on its terminal", command[0]);
@@ -130,7 +130,7 @@ impl Terminal {
         Ok(((Stdio::from(far), Stdio::from(far_too)), Terminal(reader)))
     }
 
-    /// All that was written to it.
+    /// All text that was written to it.
     fn text(self) -> Result<String> {
         let text = self.0.join().map_err(|_| anyhow!("the terminal's reader panicked"))?;
         Ok(String::from_utf8_lossy(&text).into_owned())
@@ -159,12 +159,12 @@ impl Running {
         self.0.stdout.take()
     }
 
-    /// Asks it to end, by SIGTERM.
+    /// Sends it SIGTERM.
     pub(crate) fn terminate(&self) -> Result<()> {
         Ok(kill_process(self.pid(), Signal::TERM)?)
     }
 
-    /// Waits for its end, at most this long; whether it succeeded, and its CPU time, µs.
+    /// Waits for its end, at most this long; returns whether it succeeded, and its CPU time, µs.
     pub(crate) fn reap(&mut self, longest: Duration) -> Result<(bool, f64)> {
         let started = Instant::now();
         while started.elapsed() < longest {
@@ -180,7 +180,7 @@ impl Running {
         Pid::from_child(&self.0)
     }
 
-    /// Whether it succeeded, and its CPU time in µs; `None` while it runs.
+    /// Its success and CPU time, µs; `None` while it runs.
     fn try_reap(&mut self) -> io::Result<Option<(bool, f64)>> {
         let mut status = 0;
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();

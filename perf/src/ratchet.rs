@@ -28,12 +28,12 @@ const HEADER: &str = "\
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ratchet {
-    /// The compiler with which the counts came about: another one generates other code.
+    /// The compiler that the counts are from: another one generates other code.
     compiler: String,
     instructions: BTreeMap<String, f64>,
 }
 
-/// Counts, prints the counts beside the file's, and fails if one is too high.
+/// Counts, prints the counts with the file's, and fails if one is too high.
 pub(crate) fn check(file: &Path, quick: bool) -> Result<()> {
     println!("## User-space instructions\n");
     let Some(counted) = count(quick)? else { return Ok(()) };
@@ -77,7 +77,7 @@ pub(crate) fn update(file: &Path, quick: bool) -> Result<()> {
         .with_context(|| format!("can't write {}", file.display()))
 }
 
-/// All counts, or `None` with a line that says why there are none.
+/// All counts, or `None` with a printed reason.
 fn count(quick: bool) -> Result<Option<Vec<Counted>>> {
     if !is_installed("valgrind") {
         println!("Not counted: valgrind is not installed.\n");
@@ -102,7 +102,7 @@ fn shown(ratchet: &Ratchet, counted: &[Counted]) -> String {
     table(&heading(&["function", "instructions", "limit", "change"]), &rows)
 }
 
-/// The compiler's release and what it compiles for.
+/// The compiler's release and its target.
 fn compiler() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("can't start rustc")?;
     let text = String::from_utf8(output.stdout)?;
@@ -113,12 +113,12 @@ fn compiler() -> Result<String> {
     Ok(format!("rustc {}, {}", field("release: ")?, field("host: ")?))
 }
 
-/// How counts differ from the file.
+/// The differences between counts and the file.
 #[derive(Debug, Default, PartialEq)]
 struct Comparison {
-    /// What is above its limit, or stands on one side only.
+    /// Counts above their limits, or on one side only.
     wrong: Vec<String>,
-    /// What is below its limit by so much that the limit should follow.
+    /// Counts so far below their limits that the limits should follow.
     lower: Vec<String>,
 }
 

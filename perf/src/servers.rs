@@ -1,4 +1,4 @@
-//! The servers that clients are measured on: the null target, and nginx with files of given sizes.
+//! The servers under load: the null target, and nginx with files of given sizes.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -26,7 +26,7 @@ pub(crate) struct NullTarget {
     pub(crate) url: String,
 }
 
-/// What the null target answered and cost.
+/// The null target's work and its cost.
 pub(crate) struct NullCost {
     /// Requests answered.
     pub(crate) requests: f64,
@@ -36,8 +36,8 @@ pub(crate) struct NullCost {
 
 impl NullTarget {
     /// Starts it on its core and waits until it listens. It has room for twice `conns` connections
-    /// where the limit on open files allows that, for clients that open new ones before the old
-    /// ones are closed.
+    /// if the limit on open files allows that, for clients that open new ones before the old ones
+    /// are closed.
     pub(crate) fn start(bench: &Bench, conns: usize, tls: bool) -> Result<NullTarget> {
         let core = bench.target_core.to_string();
         let room = (2 * conns).min(files_max() - FILES_SPARE / 2).to_string();
@@ -133,7 +133,7 @@ impl Nginx {
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             if PATIENCE < began.elapsed() {
-                bail!("nginx doesn't listen; {errors} says why");
+                bail!("nginx doesn't listen; see {errors}");
             }
             std::thread::sleep(Duration::from_millis(20));
         }

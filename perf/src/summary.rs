@@ -50,8 +50,8 @@ pub(crate) fn or_dash(text: Option<impl Display>) -> String {
     text.map_or("–".to_owned(), |text| text.to_string())
 }
 
-/// A table in Markdown, aligned for those who read it as text. The first column is left-aligned,
-/// all others right-aligned.
+/// A table in Markdown, aligned for reading as text. The first column is left-aligned, all others
+/// right-aligned.
 pub(crate) fn table(heading: &[String], rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..heading.len())
         .map(|column| {

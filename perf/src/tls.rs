@@ -1,5 +1,5 @@
-//! TLS: CPU per request of closed loops beside wrk, and handshakes per second with and without
-//! resumption.
+//! TLS: CPU per request of closed loops compared with wrk, and handshakes per second with and
+//! without resumption.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const CONNS: [usize; 3] = [16, 64, 256];
 /// The long responses, bytes, and their connections.
 const BODY: usize = 64 << 10;
 const BODY_CONNS: usize = 64;
-/// Connections that shake hands at the same time.
+/// Connections with concurrent handshakes.
 const SHAKING: usize = 64;
 
 /// Prints the tables.
@@ -60,13 +60,13 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
     handshakes(bench, seconds, rounds)
 }
 
-/// Prints what handshakes cost.
+/// Prints the cost of handshakes.
 fn handshakes(bench: &Bench, seconds: u64, rounds: usize) -> Result<()> {
     let ways = ["full", "resume"];
     let mut runs = ways.map(|_| Vec::new());
     for round in 0..rounds {
         for at in 0..ways.len() {
-            // Either goes first in turn.
+            // They take turns at going first.
             let at = (at + round) % ways.len();
             let target = NullTarget::start(bench, SHAKING, true)?;
             let flags = ["--insecure", "--keepalive", "off", "--tls-session", ways[at]];
@@ -81,7 +81,7 @@ fn handshakes(bench: &Bench, seconds: u64, rounds: usize) -> Result<()> {
             runs[at].push([
                 tls.handshake_time.count as f64 / report.config.window_s(),
                 cpu_us,
-                // Each for one handshake: the work is that of the window, the CPU of the process.
+                // Each per handshake: the work is that of the window, the CPU of the process.
                 100.0 * work_us / cpu_us,
                 100.0 * tls.resumed as f64 / handshakes,
             ]);

@@ -1,21 +1,20 @@
-//! Compares two targets that are measured in turn, slice by slice: what the slices are, and what
-//! follows from them.
+//! Compares two targets measured in alternating slices: the slices, and the comparison.
 //!
 //! Each slice is a run of its own, with a report, a verdict and raw counts as any other, so the
 //! engine knows nothing of slices. They alternate, A B B A A B …, which cancels a drift that is
 //! linear over two pairs. By arrival rate, the two slices of a pair have the same arrivals, so
 //! chance gives neither more bursts. Each percentile is compared by the ratios of its values in the
-//! pairs, errors by the differences of their shares ([`engine::stats::paired`]). What is called
-//! follows the rules of [`crate::compare`], whose document this one extends.
+//! pairs, errors by the differences of their shares ([`engine::stats::paired`]). Changes are called
+//! by the rules of [`crate::compare`], whose document this one extends.
 //!
 //! - A percentile of a slice takes as many requests as one of a report. With fewer, its ratio would
 //!   still be right if nothing changed, but would belong to another percentile if something did.
 //! - A pair's latencies are left out only if the generator is to blame, the target's errors never:
-//!   a target that is down makes its slices invalid, and leaving them out would hide that. What was
-//!   never sent, or failed for lack of something on the generator's machine, counts in no slice,
-//!   neither as an error nor as a request.
-//! - Half of the pairs have to count, and half have to have a percentile. Which ones do depends on
-//!   what was measured, so a few don't speak for the rest.
+//!   a target that is down makes its slices invalid, and leaving them out would hide that. Requests
+//!   that were never sent, or failed for lack of something on the generator's machine, count in no
+//!   slice, neither as errors nor as requests.
+//! - Half of the pairs must count, and half must have a percentile. Which ones do depends on the
+//!   measurements, so a few don't represent the rest.
 
 use engine::plan::Plan;
 use engine::report::Report;
@@ -31,29 +30,29 @@ use crate::compare::{
 };
 use crate::step::{Latency, Trust};
 
-/// The fewest pairs that are judged: Student's t of fewer calls nothing.
+/// The fewest pairs that are judged: with fewer, Student's t calls nothing.
 pub const PAIRS_MIN: usize = RUNS_MIN;
 
-/// Which of the two targets.
+/// One of the two targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Name {
-    /// The one that is compared with.
+    /// The baseline.
     A,
-    /// The one that is compared.
+    /// The one compared with it.
     B,
 }
 
-/// Whose turn it is.
+/// A slice's place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Which pair the slice is of, from 1; 0 of the warm-up, which isn't compared.
+    /// Its pair, from 1; 0 for the warm-up, which isn't compared.
     pub pair: usize,
-    /// Whose slice it is.
+    /// Its target.
     pub of: Name,
 }
 
-/// The slices of so many pairs in their order, behind a warm-up of both targets.
+/// The slices of this many pairs in their order, after a warm-up of both targets.
 pub fn turns(pairs: usize) -> impl Iterator<Item = Turn> {
     (0..=pairs).flat_map(|pair| {
         let names = if pair % 2 == 0 { [Name::A, Name::B] } else { [Name::B, Name::A] };
@@ -61,14 +60,14 @@ pub fn turns(pairs: usize) -> impl Iterator<Item = Turn> {
     })
 }
 
-/// What one slice gave.
+/// The results of one slice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
-    /// Which pair it is of, from 1.
+    /// Its pair, from 1.
     pub pair: usize,
-    /// Whose it is.
+    /// Its target.
     pub of: Name,
-    /// What was requested.
+    /// The URL.
     pub target: String,
     /// When its load began, RFC 3339.
     pub started_at: String,
@@ -76,11 +75,11 @@ pub struct Slice {
     pub seed: u64,
     /// Requests intended in its window.
     pub requests: u64,
-    /// Of these, those never sent, in which the target had no part.
+    /// The requests that were never sent, in which the target had no part.
     pub unsent: u64,
-    /// Of these, those that failed for lack of something on the generator's machine.
+    /// The requests that failed for lack of something on the generator's machine.
     pub failed_here: u64,
-    /// Of the others, those without a good answer.
+    /// The remaining requests without a good answer.
     pub errors: u64,
     /// `received − intended`, microseconds.
     pub corrected: Latency,
@@ -89,7 +88,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Of the report of its run.
+    /// From the report of its run.
     pub fn new(turn: Turn, report: &Report) -> Slice {
         let counts = &report.whole.counts;
         Slice {
@@ -107,25 +106,25 @@ impl Slice {
         }
     }
 
-    /// Its requests without a good answer, and all of them, as far as they speak of the target.
+    /// Its requests without a good answer and their total, as far as the target is responsible.
     fn of_target(&self) -> (u64, u64) {
         let own = self.unsent.saturating_add(self.failed_here);
         (self.errors, self.requests.saturating_sub(own))
     }
 
-    /// Whether it is invalid.
+    /// True if it is invalid.
     fn is_invalid(&self) -> bool {
         self.verdict.level == Level::Invalid
     }
 
-    /// Whether the generator or its machine made it invalid: then its latencies aren't the
+    /// True if the generator or its machine made it invalid: then its latencies aren't the
     /// target's.
     fn is_spoilt(&self) -> bool {
         self.is_invalid() && self.has_invalid(|code| code.is_of_generator())
     }
 
-    /// Whether the target may have made it invalid. Where processor time was missing, that explains
-    /// the rest, but no errors of the target's.
+    /// True if the target may have made it invalid. Missing processor time explains the rest, but
+    /// no errors of the target.
     fn is_suspicious(&self) -> bool {
         let lacked_time = self.verdict.found().any(|reason| reason.code.is_disturbance());
         self.has_invalid(|code| match code.rule().origin {
@@ -141,7 +140,7 @@ impl Slice {
     }
 }
 
-/// What a comparison by slices found.
+/// The result of a comparison by slices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AbDocument {
     /// The comparison: errors of all pairs, latencies of those that count.
@@ -151,9 +150,9 @@ pub struct AbDocument {
     pub not_judged: Option<String>,
     /// The pairs whose latencies count.
     pub pairs: Vec<usize>,
-    /// Whether slices count whatever their verdict.
+    /// True if slices count whatever their verdict.
     pub allow_invalid: bool,
-    /// Whether it ended before it was done: by a signal, or because a slice failed.
+    /// True if it ended early: by a signal, or because a slice failed.
     pub interrupted: bool,
     /// Why a slice failed, if one did.
     pub error: Option<String>,
@@ -165,26 +164,25 @@ pub struct AbDocument {
     pub slices: Vec<Slice>,
 }
 
-/// What is asked of a comparison by slices.
+/// The parameters of a comparison by slices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AbPlan {
-    /// How many pairs there are to be.
+    /// The number of pairs.
     pub pairs: usize,
-    /// The least change that counts, a share.
+    /// The smallest change that counts, a share.
     pub margin: f64,
-    /// Whether slices count whatever their verdict.
+    /// True if slices count whatever their verdict.
     pub allow_invalid: bool,
 }
 
 impl AbDocument {
-    /// What these slices say. The errors of each pair count of which both slices were made; its
-    /// latencies do unless the generator or its machine made one of the slices invalid, and that
-    /// isn't allowed.
+    /// The comparison of these slices. A pair's errors count if both slices were made; its
+    /// latencies count, too, unless the generator or its machine made one of the slices invalid,
+    /// and that isn't allowed.
     ///
-    /// Of fewer than [`PAIRS_MIN`] pairs nothing is called, nor of fewer than half of those that
-    /// were asked for; if pairs are yet to be made, what those so far say is estimated all the
-    /// same. Where the target may have made a slice invalid, nothing is called but that
-    /// side B is worse.
+    /// With fewer than [`PAIRS_MIN`] pairs nothing is called, nor with fewer than half of those
+    /// asked for; while pairs are still to be made, the estimates so far are given all the same. If
+    /// the target may have made a slice invalid, the only change called is that side B is worse.
     pub fn new(asked: &AbPlan, slices: Vec<Slice>) -> AbDocument {
         let both = |pair: usize| {
             let of = |name: Name| slices.iter().find(|one| one.pair == pair && one.of == name);
@@ -228,7 +226,7 @@ impl AbDocument {
         }
     }
 
-    /// The slices whose verdict keeps the latencies of their pair from counting.
+    /// The slices whose verdict excludes the latencies of their pair.
     pub fn left_out(&self) -> impl Iterator<Item = &Slice> {
         let is_left_out = |slice: &&Slice| !self.allow_invalid && slice.is_spoilt();
         self.slices.iter().filter(is_left_out)
@@ -242,8 +240,8 @@ impl AbDocument {
     }
 }
 
-/// The comparison of the pairs that were made, by the latencies of those that count. Nothing is
-/// known of fewer than `least`, unless pairs are yet to be made.
+/// The comparison of the pairs that were made, by the latencies of those that count. It is unknown
+/// with fewer than `least`, unless pairs are still to be made.
 fn compare(
     asked: &AbPlan,
     targets: [Option<String>; 2],
@@ -269,7 +267,7 @@ fn compare(
         .iter()
         .map(|quantile| percentile(pairs, quantile, needed, 1.0 + asked.margin))
         .collect();
-    // A slice none of whose requests speaks of the target has no share of errors.
+    // A slice in which the target is responsible for no request has no share of errors.
     let bad = made.iter().map(|pair| pair.map(Slice::of_target));
     let bad: Vec<[(u64, u64); 2]> =
         bad.filter(|pair| pair.iter().all(|(_, requests)| 0 < *requests)).collect();
@@ -281,7 +279,7 @@ fn compare(
     Comparison::new(asked.margin, side(0), side(1), percentiles, errors)
 }
 
-/// How many pairs have to have a figure.
+/// How many pairs must have a figure.
 #[derive(Clone, Copy)]
 struct Needed {
     /// For an estimate.
@@ -291,7 +289,7 @@ struct Needed {
 }
 
 impl Needed {
-    /// What so many pairs may say where they would say this.
+    /// The change that this many pairs may call, given the one that they suggest.
     fn of_so_many(self, pairs: usize, change: Change) -> Change {
         match change {
             Change::Unknown => Change::Unknown,
@@ -301,11 +299,11 @@ impl Needed {
     }
 }
 
-/// What became of a percentile, if enough pairs have it; changes by less than a factor of `least`
-/// are called by none.
+/// The change of a percentile, if enough pairs have it; changes by less than a factor of `least`
+/// aren't called.
 ///
-/// Which pairs have it depends on what they measured: what fails has no latency, and a closed loop
-/// has fewer requests where they are slow. So most pairs have to have it, as most have to count.
+/// Which pairs have it depends on the measurements: failed requests have no latency, and a closed
+/// loop has fewer requests where they are slow. So most pairs must have it, as most must count.
 fn percentile(
     pairs: &[[&Slice; 2]],
     quantile: &Quantile,
@@ -413,7 +411,7 @@ mod tests {
 
     #[test]
     fn errors_that_drift_on_both_sides_hide_no_difference() {
-        // Up to half of all requests, and each time one in fifty more of B's.
+        // Up to half of all requests, and each time one in fifty more for B.
         let mut made = slices(drifting);
         for slice in &mut made {
             let more = if slice.of == Name::B { 20_000 } else { 0 };
@@ -425,7 +423,7 @@ mod tests {
         assert!((errors.difference - 0.02).abs() < 1e-9, "{errors:?}");
     }
 
-    /// B's slices of the first pairs, invalid for this, with so many errors.
+    /// Makes B's slices of the first pairs invalid with these codes and this many errors.
     fn spoil(slices: &mut [Slice], pairs: usize, codes: &[Code], errors: u64) {
         for slice in slices.iter_mut().filter(|one| one.of == Name::B && one.pair <= pairs) {
             let reason = |code: &Code| Reason { code: *code, level: Level::Invalid };
@@ -439,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_doing_leaves_latencies_out_and_too_few_pairs_are_not_judged() {
+    fn disturbed_latencies_are_left_out_and_too_few_pairs_are_not_judged() {
         let slower = |turn: Turn| drifting(turn) * if turn.of == Name::B { 2.0 } else { 1.0 };
         let late = |pairs: usize| {
             let mut made = slices(slower);
@@ -475,7 +473,7 @@ mod tests {
         for down in 1..=ASKED {
             for codes in [
                 &[Code::Errors, Code::RateMissed][..],
-                // What leaves a slice out hides none of its errors.
+                // The reason for leaving a slice out hides none of its errors.
                 &[Code::GeneratorLate, Code::Errors, Code::RateMissed],
             ] {
                 let mut made = slices(drifting);
@@ -496,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn what_missing_time_explains_counts_and_keeps_nothing_from_being_called() {
+    fn slices_explained_by_missing_time_count() {
         let mut made = slices(drifting);
         spoil(&mut made, 2, &[Code::RateMissed], 0);
         let alone = AbDocument::new(&asked(), made.clone());
@@ -516,7 +514,7 @@ mod tests {
         let with = |pairs: usize| {
             let twenty = AbPlan { pairs: 20, ..asked() };
             let mut made = slices_of(20, slower);
-            // Where B answers nothing it has no latency: those pairs would speak for the others.
+            // Where B answers nothing it has no latency: those pairs would represent the others.
             let silent = |slice: &&mut Slice| slice.of == Name::B && pairs < slice.pair;
             made.iter_mut().filter(silent).for_each(|slice| slice.corrected = Latency::default());
             let document = AbDocument::new(&twenty, made);
@@ -528,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_generator_never_sent_or_failed_to_send_makes_b_no_worse() {
+    fn requests_that_the_generator_failed_to_send_make_b_no_worse() {
         for codes in [&[][..], &[Code::LocalResource, Code::Errors], &[Code::RateMissed]] {
             let mut made = slices(drifting);
             if !codes.is_empty() {
@@ -543,7 +541,7 @@ mod tests {
             assert_ne!(found.comparison.change, Change::Worse, "{codes:?}");
             let side = &found.comparison.b;
             assert_eq!((side.requests, side.unsent, side.failed_here), (10_000, 3_000, 2_000));
-            // Of the others, the target left two in a hundred without a good answer.
+            // The target left two in a hundred of the others without a good answer.
             let of_b = made.iter_mut().filter(|slice| slice.of == Name::B);
             of_b.for_each(|slice| slice.errors = 10);
             let found = AbDocument::new(&asked(), made);
@@ -578,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_pairs_at_least_have_to_count() {
+    fn at_least_half_of_the_pairs_must_count() {
         let twenty = AbPlan { pairs: 20, ..asked() };
         let document = AbDocument::new(&twenty, slices(drifting).split_off(2));
         let why = document.not_judged.as_deref();

@@ -1,45 +1,44 @@
 //! Whether answers kept up with arrivals, by the second half of a window.
 //!
 //! A step passes if the upper end of its growth's interval is below twice the limit, fails if the
-//! lower end is above it, and is undecided in between. Growth is that of the line through the half,
-//! not the difference of its two ends, since a stall that ends a window is no growth. A window in
-//! whose first half nothing could be answered yet is undecided.
+//! lower end is above the limit, and is undecided in between. Growth is that of the line through
+//! the half, not the difference of its two ends, since a stall that ends a window is no growth. A
+//! window in whose first half nothing could be answered yet is undecided.
 //!
-//! Arrivals at random differ from their rate: of 250 that were due, 16 more or fewer come by
-//! chance. A target may fall behind in a window for that alone, or keep up although it couldn't for
-//! long; the backlog itself would take 10,000 arrivals to show 2 %. So its growth has two bounds
-//! that allow for chance. A target can't answer faster than it serves, whatever came: the rate
-//! offered, less the answers, is the most that it can be too slow by. And where the answers follow
-//! the arrivals' ups and downs, it has room for them, so that the backlog itself shows how much it
-//! grew; where they don't, and are regular, it is full, so that the answers are all that it can do.
-//! Each bound allows for chance by what the batches of the half differ by. So windows of 10 to 20 s
-//! find the capacity of a server of 50/s to 2 %. `simulated.rs` and the study in `probe/README.md`
-//! show how often this is wrong.
+//! Random arrivals differ from their rate: of 250 due, 16 more or fewer come by chance. That alone
+//! may make a target fall behind in a window, or keep up although it couldn't for long; the backlog
+//! itself would take 10,000 arrivals to show 2 %. So its growth has two bounds that allow for
+//! chance. A target can't answer faster than it serves, however many arrive: it is too slow by at
+//! most the offered rate less the answers. And where the answers follow the arrivals' ups and
+//! downs, it has spare capacity, so the backlog itself shows its growth; where they don't, and are
+//! regular, it is full, so the answers are its capacity. Each bound allows for chance by the
+//! differences between batches of the half. So windows of 10 to 20 s find the capacity of a server
+//! of 50/s to 2 %. `simulated.rs` and the study in `probe/README.md` show how often this is wrong.
 
 use serde::{Deserialize, Serialize};
 
-/// By which share of the arrivals a backlog may grow before the target counts as falling behind. It
-/// kept up where it can't have grown by twice as much.
+/// The share of the arrivals by which a backlog may grow before the target counts as falling
+/// behind. It kept up if growth by twice as much is ruled out.
 pub const GROWTH_MAX: f64 = 0.01;
-/// [`GROWTH_MAX`], for what may have grown by more without being shown to.
+/// [`GROWTH_MAX`] for growth that isn't ruled out.
 pub(crate) const KEPT_UP_MAX: f64 = 2.0 * GROWTH_MAX;
 
 /// Two-sided 5 % point of the normal distribution.
 const NORMAL_5_PERCENT: f64 = 1.96;
 /// Two-sided 5 % points of Student's t, from one degree of freedom up to six.
 const STUDENT_5_PERCENT: [f64; 6] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447];
-/// A slope is fitted to the means of so many batches at most.
+/// The most batches to whose means a slope is fitted.
 const BATCHES: usize = STUDENT_5_PERCENT.len() + 2;
-/// The share of the arrivals' variance up to which the variance of another count doesn't come from
-/// them: chance alone makes it as small in fewer than one window of a hundred.
+/// The largest share of the arrivals' variance at which the variance of another count is
+/// independent of them: by chance alone it is this small in fewer than one window of a hundred.
 const APART: f64 = 0.25;
-/// The fewest requests that a count may be wrong by: one at either end.
+/// The smallest error of a count: one request at either end.
 const EDGES: f64 = 2.0;
 
-/// What happened in one interval of a window.
+/// One interval of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Interval {
-    /// Requests that were due in it, without those that failed: nobody waits for these.
+    /// Requests due in it, without those that failed: no one waits for these.
     pub(crate) due: f64,
     /// Answers that came in it, of any status.
     pub(crate) answers: u64,
@@ -47,21 +46,22 @@ pub(crate) struct Interval {
     pub(crate) latency_s: Option<f64>,
 }
 
-/// Whether the answers kept up with the arrivals, in the second half of the window: there, those in
-/// flight at its begin have made room for as many at its end, unless a response takes longer than
+/// Whether the answers kept up with the arrivals in the second half of the window. There, requests
+/// in flight at its start are balanced by those at its end, unless a response takes longer than the
+/// first half.
 /// the first half.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Backlog {
-    /// By which share of the arrivals the backlog grows, as that half tells it.
+    /// Growth of the backlog in that half, as a share of the arrivals.
     pub growth: f64,
     /// Its 95 % interval; `None` if the window has too few intervals for one.
     pub interval: Option<[f64; 2]>,
-    /// Whether it grows by more than [`GROWTH_MAX`], beyond chance; `None` if that can't be told,
-    /// since it may grow by twice as much, or since all requests failed.
+    /// True if it grows by more than [`GROWTH_MAX`], beyond chance; `None` if undecided, since it
+    /// may grow by twice as much, or since all requests failed.
     pub fell_behind: Option<bool>,
 }
 
-/// What an interval of the growth says.
+/// The decision from the growth's interval.
 pub(crate) fn falls_behind([low, high]: [f64; 2]) -> Option<bool> {
     match () {
         () if GROWTH_MAX < low => Some(true),
@@ -71,8 +71,8 @@ pub(crate) fn falls_behind([low, high]: [f64; 2]) -> Option<bool> {
 }
 
 impl Backlog {
-    /// Of the intervals of a window, each this long, in which so many requests should be due on
-    /// average, without those that failed.
+    /// From a window's intervals, each `interval_s` long with `offered` requests due on average,
+    /// without those that failed.
     pub(crate) fn new(intervals: &[Interval], interval_s: f64, offered: f64) -> Backlog {
         let (early, late) = intervals.split_at(intervals.len() / 2);
         let due: f64 = late.iter().map(|interval| interval.due).sum();
@@ -102,13 +102,13 @@ impl Backlog {
         };
         let edges = EDGES / (offered * late.len() as f64);
         let [grown, short] = [backlog.per_step / offered, 1.0 - answers.per_step / offered];
-        // What the target serves varies by no more than either of these.
+        // The target's service varies by no more than either of these.
         let varies = answers.scatter().min(backlog.scatter()) / offered;
         let follows = backlog.scatter() < APART.sqrt() * arrivals.scatter();
         let is_full = answers.scatter() < APART.sqrt() * arrivals.scatter();
         let by_line = backlog.half_width / offered;
-        // What a line can't tell: with long responses, a backlog varies slowly, like a Poisson
-        // number; and each arrival by chance stays in it.
+        // A line doesn't show these: with long responses, a backlog varies slowly, like a Poisson
+        // number; and each random arrival stays in it.
         let ends = open[0].max(0.0) + open[open.len() - 1].max(0.0);
         let by_chance = NORMAL_5_PERCENT * ends.sqrt() / (offered * late.len() as f64);
         let by_arrivals = by_line.hypot(by_chance).max(backlog.scatter() / offered);
@@ -126,22 +126,21 @@ impl Backlog {
         Backlog { growth, interval: Some(interval), fell_behind: falls_behind(interval) }
     }
 
-    /// How long a window would have to be to tell, as far as this one shows; `None` if it told, or
-    /// shows nothing.
+    /// The window that would decide, as far as this one shows; `None` if this one decided, or shows
+    /// nothing.
     pub fn window_needed_s(&self, window_s: f64) -> Option<f64> {
         let [low, high] = self.interval.filter(|_| self.fell_behind.is_none())?;
-        // An interval that is as wide as what lies between both limits tells on one side or both.
+        // An interval as wide as the gap between both limits decides on one side or both.
         let times = (high - low) / (KEPT_UP_MAX - GROWTH_MAX);
         Some(window_s * times.powi(2).max(2.0))
     }
 
-    /// Of a window in whose first half nothing that was due in it was answered. Latency that rises
-    /// by s for each second means that 1 of 1 + s arrivals is answered. Without a rise it tells
-    /// nothing.
+    /// For a window in whose first half none of its requests was answered. Latency that rises by s
+    /// each second means that 1 in 1 + s arrivals is answered. Without a rise it is undecided.
     fn by_latency(intervals: &[Interval], interval_s: f64) -> Backlog {
         let mut latencies: Vec<f64> =
             intervals.iter().filter_map(|interval| interval.latency_s).collect();
-        // What comes behind the longest was given up, at the timeout or at the end of the run.
+        // Beyond the longest, requests were given up, at the timeout or at the end of the run.
         let longest = latencies.iter().copied().fold(0.0, f64::max);
         let rising = latencies.iter().take_while(|latency_s| **latency_s < longest).count() + 1;
         latencies.truncate(rising);
@@ -160,7 +159,7 @@ impl Backlog {
 /// The line through values that are one step apart.
 struct Slope {
     per_step: f64,
-    /// Half of its 95 % interval, by how far the means of batches lie from the line.
+    /// Half of its 95 % interval, from the distances of the batches' means from the line.
     half_width: f64,
     /// How much the values rise from each batch's mean to the next, per step.
     rises: Vec<f64>,
@@ -192,7 +191,7 @@ impl Slope {
         Some(Slope { per_step, half_width: STUDENT_5_PERCENT[degrees - 1] * deviation, rises })
     }
 
-    /// Half of the slope's 95 % interval, if what is added is independent from step to step. Of
+    /// Half of the slope's 95 % interval, if the increments are independent from step to step. For
     /// such sums, the means of batches rise by two thirds of a batch's variance, and the line
     /// through n of them varies by 6/5 of it over n: together 9/5.
     fn scatter(&self) -> f64 {
@@ -208,7 +207,7 @@ impl Slope {
 mod tests {
     use super::*;
 
-    /// Arrivals an interval, of as many as came.
+    /// Arrivals per interval, if as many came as planned.
     fn offered(intervals: &[Interval]) -> f64 {
         intervals.iter().map(|one| one.due).sum::<f64>() / intervals.len().max(1) as f64
     }
@@ -252,8 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_that_grows_is_seen_behind_one_that_was_there_before() {
-        // Nothing is answered while a backlog from before is worked off; then 100 of 110.
+    fn a_growing_backlog_is_seen_despite_an_earlier_one() {
+        // Nothing is answered while an earlier backlog is worked off; then 100 of 110.
         let late = backlog((0..40).map(|at| (110.0, if at < 15 { 0 } else { 100 })));
         assert!((late.growth - 10.0 / 110.0).abs() < 1e-9, "{late:?}");
         // 1.96 · √(1,700 + 1,900) of 2,200 arrivals.
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_short_or_has_nothing_to_answer_tells_nothing() {
+    fn a_short_or_empty_window_decides_nothing() {
         assert_eq!(backlog([]).fell_behind, None);
         assert_eq!(backlog([(0.0, 0); 8]).fell_behind, None);
         assert_eq!(backlog([(9.0, 9), (9.0, 0)]).fell_behind, None);

@@ -1,18 +1,18 @@
-//! Which side a step was bounded by: the target, or the generator that measures it.
+//! The side that bounded a step: the target, or the generator that measures it.
 //!
-//! A verdict's reason of the generator's own is no proof that it was the bound: on a virtual
+//! A reason of the verdict about the generator is no proof that it was the bound: on a virtual
 //! machine few runs are without one. The generator was the bound if its core was full, or if its
-//! lateness alone explains what went wrong: what it added to the requests at the percentile that
-//! missed. The same percentile of its lateness would be of other requests.
+//! lateness alone explains the failure: its part of the requests at the percentile that missed. The
+//! same percentile of its lateness would be of other requests.
 //!
-//! A target that stops answering keeps every connection busy, as a cap that is too low does, so it
-//! is judged first: no more answers came, and nothing that was due since then was ever answered.
-//! Otherwise, all connections busy points at the target only if responses take longer than they did
+//! A target that stops answering keeps every connection busy, as does a cap that is too low, so it
+//! is judged first: no more answers came, and no request due since then was ever answered.
+//! Otherwise, busy connections point at the target only if responses take longer than they did
 //! while connections were left.
 //!
 //! A step that met its objectives while others used the machine passes if each request had a good
-//! answer: what others take only adds to the latencies that are there. It may take requests away,
-//! and hide errors.
+//! answer: time taken by others only adds to those latencies. But it may remove requests, and hide
+//! errors.
 
 use engine::report::slo::{JudgedObjective, Judgement};
 use engine::report::verdict::{Code, Level};
@@ -28,25 +28,25 @@ pub enum Side {
     Target,
     /// The generator, with the machine that it runs on.
     Generator,
-    /// The connections that may be open: all were busy, and the target took no longer for that.
+    /// The connection limit: all were busy, though the target took no longer for that.
     Connections,
 }
 
-/// By which factor responses take longer, on average, where a queue at the target keeps all
+/// The factor by which responses take longer, on average, if a queue at the target keeps all
 /// connections busy.
 const TOOK_LONGER: f64 = 1.5;
 
-/// What a step that failed, or fell behind, was bounded by, beside the step under the least load.
-/// `None` if all connections were busy and no step tells whether the target was slow: then either
-/// may be it.
+/// The bound of a step that failed, or fell behind, given the step under the least load. `None` if
+/// all connections were busy and no step shows whether the target was slow: then either may be the
+/// bound.
 ///
-/// That of a ceiling is judged by [`crate::bound`], from other evidence: its steps have no
-/// objectives to explain, but figures of the machine and trials to be held against, and only where
-/// the generator is the bound it matters how much of its core was left.
+/// A ceiling's bound is judged by [`crate::bound`], from other evidence: its steps have no
+/// objectives to explain, but figures of the machine and trials to compare with, and how much of
+/// the generator's core was left matters only if the generator is the bound.
 pub(crate) fn bottleneck(step: &Step, lightest: Option<&Step>) -> Option<Side> {
     let is_capped = |step: &Step| has(step, |reason| reason.code == Code::CapReached);
     if step.silent_from_s.is_some() {
-        // What isn't answered keeps its connection busy, however many there are.
+        // Unanswered requests keep their connections busy, however many there are.
         return Some(Side::Target);
     }
     let side = side(step);
@@ -57,19 +57,18 @@ pub(crate) fn bottleneck(step: &Step, lightest: Option<&Step>) -> Option<Side> {
     Some(if slower { Side::Target } else { Side::Connections })
 }
 
-/// Whether responses took longer than under little load; `None` if that isn't known.
+/// Whether responses took longer than under little load; `None` if unknown.
 pub(crate) fn took_longer(light: Option<&Step>, heavy: &Step) -> Option<bool> {
     let (light, heavy) = light.and_then(|light| light.naive.mean).zip(heavy.naive.mean)?;
     Some(TOOK_LONGER * light < heavy)
 }
 
-/// Which side a step that failed, or fell behind, was bounded by; connections count as the
-/// target's.
+/// The side that bounded a step that failed, or fell behind; connections count as the target's.
 pub(crate) fn side(step: &Step) -> Side {
     let generator = has(step, |reason| reason.code == Code::CoreSaturated)
         || match missed(step).count() {
             0 if step.backlog.fell_behind == Some(true) => most_is_lateness(step),
-            // Only the verdict speaks against it.
+            // Only the verdict is against it.
             0 => {
                 has(step, |reason| reason.level == Level::Invalid && reason.code.is_of_generator())
             }
@@ -78,8 +77,8 @@ pub(crate) fn side(step: &Step) -> Side {
     if generator { Side::Generator } else { Side::Target }
 }
 
-/// Whether a missed objective may be the doing of others on the machine: they had so much of its
-/// time that the run says nothing, or enough to explain the miss. A target that falls behind has
+/// True if others on the machine may have caused a missed objective: they took so much of its time
+/// that the run proves nothing, or enough to explain the miss. A target that falls behind has
 /// missed it in any case, and so has one that stops answering.
 pub(crate) fn is_disturbed(step: &Step) -> bool {
     step.backlog.fell_behind != Some(true)
@@ -88,8 +87,7 @@ pub(crate) fn is_disturbed(step: &Step) -> bool {
             || has(step, |reason| is_taken_time(reason.code)) && taken_time_explains(step))
 }
 
-/// What excuses a step that failed: the worst reason of its verdict that does. `None` if nothing
-/// does.
+/// The excuse of a failed step: the worst reason of its verdict that excuses it, if any.
 pub fn excuse(step: &Step) -> Option<Code> {
     let code_of = |which: fn(&Reason) -> bool| {
         step.verdict.found().find(|reason| which(reason)).map(|reason| reason.code)
@@ -104,18 +102,18 @@ pub fn excuse(step: &Step) -> Option<Code> {
     (side(step) == Side::Generator).then(|| code_of(is_own).unwrap_or(Code::GeneratorLate))
 }
 
-/// Whether a run is invalid for another reason than what others took of the machine.
+/// True if a run is invalid for another reason than time taken by others.
 pub(crate) fn is_invalid_beyond_disturbance(step: &Step) -> bool {
     has(step, |reason| reason.level == Level::Invalid && !is_disturbance(reason.code))
 }
 
-/// Whether lost time may have hidden a miss from a run that is invalid for nothing else.
+/// True if lost time may have hidden a miss, in a run that is invalid for nothing else.
 ///
-/// A request that is sent later than it was due is never answered earlier, and neither is any
-/// behind it by a target that serves in order; its corrected latency is from when it was due. So
-/// lost time makes no latency smaller that is there. But those of requests without a good answer
-/// aren't there, or end where they were given up: what was never sent, dropped, expired or failed.
-/// And errors may become fewer: what was due while the target failed was sent when it didn't.
+/// A request that is sent late is never answered earlier, and neither is any behind it at a target
+/// that serves in order; its corrected latency is from when it was due. So lost time makes no
+/// measured latency smaller. But requests without a good answer have no latency, or one that ends
+/// where they were given up: those never sent, dropped, expired or failed. And errors may become
+/// fewer: requests due while the target failed were sent when it didn't.
 pub(crate) fn may_hide_a_miss(step: &Step) -> bool {
     let mut objectives = step.slo.iter().flat_map(|slo| &slo.objectives);
     let bounds_errors = objectives.any(|objective| objective.metric == "errors");
@@ -124,35 +122,35 @@ pub(crate) fn may_hide_a_miss(step: &Step) -> bool {
     lost_time && (bounds_errors || 0 < step.errors)
 }
 
-/// Whether a reason is about time that the generator didn't have because others had it. A full core
-/// isn't: that is the generator's bound.
+/// True if a reason is about time that others took from the generator. A full core isn't: that is
+/// the generator's bound.
 fn is_disturbance(code: Code) -> bool {
     code.is_disturbance() && code != Code::CoreSaturated
 }
 
-/// Whether a reason is of so much time that the run says nothing of the target. A quota's bound is
-/// low: what it took has to explain the miss.
+/// True if a reason is about so much time that the run proves nothing about the target. The limit
+/// for a quota is low: the time it took must explain the miss.
 fn says_nothing(reason: &Reason) -> bool {
     reason.level == Level::Invalid
         && is_disturbance(reason.code)
         && reason.code != Code::CpuThrottled
 }
 
-/// Whether a reason is of time that others took of the shards' cores, which is measured.
+/// True if a reason is about time that others took from the shards' cores, which is measured.
 fn is_taken_time(code: Code) -> bool {
     matches!(code, Code::CpuStolen | Code::CpuContended | Code::CpuThrottled)
 }
 
-/// How much longer than the time that others took its consequences last, as a factor: what was due
-/// in it is worked off afterwards.
+/// How much longer than the time taken by others its consequences last, as a factor: requests due
+/// in it are worked off afterwards.
 const WORKED_OFF: f64 = 2.0;
 
-/// Whether the time that others took explains all that was missed: the requests of that time could
-/// have been without delay and without error.
+/// True if the time taken by others explains the whole miss: the requests of that time could have
+/// been without delay and without error.
 fn taken_time_explains(step: &Step) -> bool {
     let taken = step.figures.taken();
     let share = WORKED_OFF * taken;
-    // All of it at once delays each of them by this at most.
+    // If taken at once, it delays each of them by at most this.
     let delay_us = taken * step.duration_s * 1e6;
     let explains = |objective: &JudgedObjective| {
         let least = objective.interval[0].or(objective.figure);
@@ -170,7 +168,7 @@ fn taken_time_explains(step: &Step) -> bool {
         }
     };
     if missed(step).next().is_none() {
-        // Then requests that weren't sent may be what fails it.
+        // Then it may fail because of requests that weren't sent.
         let unsent = 1.0 - step.sent_due_per_s / step.intended_per_s;
         return has(step, |reason| reason.code == Code::RateMissed) && unsent < share;
     }
@@ -186,14 +184,14 @@ fn missed(step: &Step) -> impl Iterator<Item = &JudgedObjective> {
     objectives.filter(|objective| objective.judgement == Judgement::Missed)
 }
 
-/// Whether requests spent most of their time waiting for the generator.
+/// True if requests spent most of their time waiting for the generator.
 pub(crate) fn most_is_lateness(step: &Step) -> bool {
     let means = step.pacer_lateness.mean.zip(step.corrected.mean);
     means.is_some_and(|(lateness, corrected)| corrected / 2.0 < lateness)
 }
 
-/// Whether a missed objective would have held but for what the generator added: to all requests on
-/// average, or to those at the percentile. Where the report doesn't say what that was, nothing is
+/// True if a missed objective would have held without the generator's part: in all requests on
+/// average, or in those at the percentile. If the report doesn't have that part, nothing is
 /// explained.
 fn explained(step: &Step, objective: &JudgedObjective) -> bool {
     let Some(shares) = &step.client_share else { return false };
@@ -213,7 +211,7 @@ mod tests {
     #[test]
     fn a_late_generator_is_the_bound_only_where_its_lateness_matters() {
         let step = Queue::serial_ms().run(&asked("500", 10));
-        // 25 ms where 20 are allowed: with 1 ms of lateness the target is, with 8 it isn't.
+        // 25 ms where 20 are allowed: with 1 ms of lateness it is the target's, with 8 it isn't.
         for (late_ms, side_is) in [(1.0, Side::Target), (8.0, Side::Generator)] {
             let step = missed_by(&step, "p99", 20.0, 25.0, late_ms);
             assert_eq!(side(&step), side_is, "{late_ms} ms late");
@@ -225,7 +223,7 @@ mod tests {
     #[test]
     fn lateness_of_other_requests_than_those_at_the_percentile_explains_nothing() {
         let step = Queue::serial_ms().run(&asked("500", 10));
-        // The fast requests were late by 8 ms at their p99, those at the p99 of latency by none.
+        // The fast requests were late by 8 ms at their p99, those at the p99 of latency not at all.
         let mut missed = missed_by(&step, "p99", 20.0, 25.0, 0.0);
         missed.pacer_lateness.percentiles.at_mut(0.99).value = Some(8_000.0);
         assert_eq!(side(&missed), Side::Target);
@@ -233,7 +231,7 @@ mod tests {
         let mut missed = missed_by(&step, "p99", 20.0, 25.0, 8.0);
         missed.pacer_lateness.percentiles.at_mut(0.99).value = Some(0.0);
         assert_eq!(side(&missed), Side::Generator);
-        // What it added at another percentile isn't known.
+        // Its part at another percentile is unknown.
         assert_eq!(side(&missed_by(&step, "p90", 20.0, 25.0, 8.0)), Side::Target);
     }
 
@@ -243,7 +241,7 @@ mod tests {
         let missed = missed_by(&held, "p99", 20.0, 25.0, 1.0);
         let (stolen, full, behind) = (Code::CpuStolen, Code::CoreSaturated, Code::RateMissed);
         for (step, code, level, side_is) in [
-            // The verdict alone makes these steps fail.
+            // Only the verdict makes these steps fail.
             (&held, Code::BuffersExhausted, Level::Invalid, Side::Generator),
             (&held, behind, Level::Invalid, Side::Target),
             (&missed, stolen, Level::Invalid, Side::Target),
@@ -300,7 +298,7 @@ mod tests {
         for step in [
             &p99,
             &objective("errors", 0.001, 0.04),
-            // Of 10 s, 2 % are 200 ms, for 4 % of the requests.
+            // 2 % of 10 s are 200 ms, for 4 % of the requests.
             &objective("mean", 20.0, 25.0),
             &objective("max", 20.0, 150.0),
         ] {

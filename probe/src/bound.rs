@@ -1,5 +1,4 @@
-//! What a ceiling was bounded by: read from the figures of the run that failed, and held against
-//! the trials.
+//! The bound of a ceiling: from the figures of the run that failed, checked against the trials.
 
 use engine::record::outcome::Cause;
 use engine::report::environment::Limit;
@@ -14,7 +13,7 @@ use crate::rule::{Broke, TAKEN_MIN, broke, is_late};
 use crate::search::Bracket;
 use crate::step::Step;
 
-/// What bounds the rate.
+/// The bound of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
@@ -34,32 +33,31 @@ pub enum Code {
     NoneReached,
 }
 
-/// Whether requests without an answer tell the bound of a step that failed, so that there is
-/// nothing to prove.
+/// True if requests without an answer prove the bound of a failed step, so that no trial is needed.
 pub(crate) fn shows_as_failures(code: Code, failing: &Step) -> bool {
     code.is_lack() || failing.silent_from_s.is_some()
 }
 
 impl Code {
-    /// Whether it is something that the generator's machine has none left of.
+    /// True for a resource that the generator's machine ran out of.
     pub(crate) fn is_lack(self) -> bool {
         matches!(self, Code::Ports | Code::Files)
     }
 
-    /// Whether it is the generator's cores.
+    /// True for the generator's cores.
     pub(crate) fn is_generator(self) -> bool {
         self == Code::GeneratorCore
     }
 }
 
-/// What was the bound, and how that is known.
+/// The bound, and its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// What was the bound.
+    /// The bound.
     pub code: Code,
-    /// The figures that tell it, in words.
+    /// The figures that show it, as text.
     pub evidence: String,
-    /// Whether trials confirm it; where they contradict the figures, they decide.
+    /// True if trials confirm it; where they contradict the figures, the trials decide.
     pub proven: bool,
     /// The path at the lowest rate that passed; `None` if none did.
     pub light: Option<Load>,
@@ -77,21 +75,21 @@ pub struct Load {
     pub latency_us: Option<f64>,
     /// Mean number of requests at the target.
     pub at_target: f64,
-    /// These two by Little's law: the rate at which the target answers.
+    /// The rate of answers that follows from both by Little's law.
     pub by_littles_law_per_s: Option<f64>,
     /// Share of the window in which the busiest shard had work.
     pub busy: f64,
-    /// Of its core's time, that in user space, polling included.
+    /// Share of its core's time in user space, polling included.
     pub user: f64,
-    /// Of its core's time, that in the kernel, polling included.
+    /// Share of its core's time in the kernel, polling included.
     pub system: f64,
-    /// Of its core's time, that of soft interrupts; `None` if unknown.
+    /// Share of its core's time in soft interrupts; `None` if unknown.
     pub soft_interrupts: Option<f64>,
 }
 
 impl Bound {
-    /// That of a series that ended because a run was refused, for lack of what the code says, in
-    /// the words of the refusal.
+    /// The bound of a series that ended because a run was refused, for lack of this resource, with
+    /// the refusal as evidence.
     #[must_use]
     pub fn of_refusal(self, code: Code, refusal: &str) -> Bound {
         Bound { code, evidence: refusal.to_owned(), proven: true, ..self }
@@ -116,23 +114,23 @@ impl Load {
     }
 }
 
-/// Share of a shard's time from which its core is full, with what the hypervisor took.
+/// Share of a shard's time from which its core is full, including time taken by the hypervisor.
 const BUSY_FULL: f64 = 0.9;
-/// Share of a shard's time up to which another shard couldn't make a difference.
+/// Share of a shard's time below which another shard couldn't make a difference.
 const BUSY_ROOM: f64 = 0.7;
-/// Share of the connections that may be open from which all of them are busy.
+/// Share of the allowed connections from which all count as busy.
 const CONNS_FULL: f64 = 0.9;
-/// Share of the arrivals that waited for a connection from which that matters.
+/// The smallest share of arrivals waiting for a connection that matters.
 const CAPPED_MIN: f64 = 0.02;
-/// Share of requests that failed, or of segments that were sent again, from which that matters.
+/// The smallest share of failed requests, or of retransmitted segments, that matters.
 const LOST_MIN: f64 = 0.01;
 /// Share of a link's speed from which it is full.
 const LINK_FULL: f64 = 0.9;
-/// Files that a process has open beside its connections, at most.
+/// The most files that a process has open besides its connections.
 const OTHER_FILES: u64 = 256;
 
 impl Figures {
-    /// Whether so many connections fit into the limit of open files.
+    /// True if this many connections fit into the limit of open files.
     pub(crate) fn has_files_for(&self, conns: u64) -> bool {
         match self.open_files {
             Limit::Unlimited => true,
@@ -143,7 +141,7 @@ impl Figures {
         }
     }
 
-    /// What the network did that bounds a rate, in words, by the requests of the run.
+    /// The network's effect that bounds a rate, as text, given the requests of the run.
     fn link(&self, requests: u64) -> Option<String> {
         let per_second = |bytes: u64| bytes as f64 / self.observed_s.max(f64::MIN_POSITIVE);
         let full = self.interface.as_ref().and_then(|interface| {
@@ -173,14 +171,14 @@ impl Figures {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    /// Connections that listeners on this machine dropped, if that bounds a rate by the requests of
+    /// Connections dropped by listeners on this machine, if they bound a rate given the requests of
     /// the run: the target accepts too slowly. Its handshakes are then retransmitted.
     fn not_accepted(&self, requests: u64) -> Option<u64> {
         let drops = self.tcp.map(|tcp| tcp.listen_drops.max(tcp.listen_overflows))?;
         (0 < drops && LOST_MIN * requests as f64 <= drops as f64).then_some(drops)
     }
 
-    /// Whether all connections that may be open were at the target.
+    /// True if all allowed connections were at the target.
     fn conns_are_busy(&self) -> bool {
         CONNS_FULL * self.conns as f64 <= self.at_target
     }
@@ -195,29 +193,28 @@ impl Figures {
         self.local_resource.saturating_sub(self.without_port())
     }
 
-    /// Share of the busiest shard's time that was taken up, by itself or by the hypervisor.
+    /// Share of the busiest shard's time used by itself or the hypervisor.
     fn taken_up(&self) -> f64 {
         self.busiest().map_or(0.0, |shard| shard.busy) + self.steal.unwrap_or(0.0)
     }
 }
 
-/// What the figures of the run that failed say by themselves; `light` is the lowest rate that
-/// passed.
+/// The bound by the figures of the failed run alone; `light` is the lowest rate that passed.
 ///
-/// A step of a sweep or a search is judged by [`crate::blame`]: it goes by its objectives, or by
-/// its backlog alone, needs no more than three sides, and has no trial to correct it.
+/// A step of a sweep or a search is judged by [`crate::blame`]: by its objectives, or by its
+/// backlog alone. It needs no more than three sides, and has no trial to correct it.
 pub(crate) fn by_figures(light: Option<&Step>, failing: &Step) -> Code {
     let figures = &failing.figures;
     let share = |count: u64| count as f64 / failing.requests.max(1) as f64;
     let full = BUSY_FULL <= figures.taken_up()
         || failing.verdict.found().any(|reason| reason.code == Verdict::CoreSaturated);
-    // A generator that sends all in time is no bound, however busy it is.
+    // A generator that sends everything in time is no bound, however busy it is.
     let generator = broke(failing) != [Broke::Errors] && (full || is_by_lateness(failing));
     match () {
         () if LOST_MIN <= share(figures.local_resource) => {
             if figures.without_file() <= figures.without_port() { Code::Ports } else { Code::Files }
         }
-        // What isn't answered keeps all connections busy.
+        // Unanswered requests keep all connections busy.
         () if failing.silent_from_s.is_some() => Code::Target,
         () if generator => Code::GeneratorCore,
         () if figures.conns_are_busy()
@@ -232,15 +229,15 @@ pub(crate) fn by_figures(light: Option<&Step>, failing: &Step) -> Code {
     }
 }
 
-/// Whether a step failed by the generator's lateness: half of its requests were noticed too late,
-/// or what is missing waited for the generator.
+/// True if a step failed by the generator's lateness: half of its requests were noticed too late,
+/// or the missing ones waited for the generator.
 fn is_by_lateness(step: &Step) -> bool {
     let is_short = || broke(step).iter().any(|by| matches!(by, Broke::Sent | Broke::Backlog));
     is_late(step) || is_short() && most_is_lateness(step)
 }
 
-/// What was the bound; `excuse` is that of all runs that failed, `light` the lowest rate that
-/// passed, `failing` `None` if no rate failed.
+/// The bound; `excuse` is that of all failed runs, `light` the lowest rate that passed, `failing`
+/// `None` if no rate failed.
 pub(crate) fn bound(
     bracket: &Bracket,
     excuse: Option<String>,
@@ -263,7 +260,7 @@ pub(crate) fn bound(
     Bound { code, evidence, proven, light, heavy }
 }
 
-/// Why a bracket without a rate that failed has no bound, in words.
+/// Why a bracket without a failed rate has no bound, as text.
 fn none_failed(bracket: &Bracket) -> String {
     let Bracket { passed_per_s: passed, undecided_per_s: undecided, complete, .. } = bracket;
     match (passed, undecided.is_empty()) {
@@ -285,7 +282,7 @@ fn none_failed(bracket: &Bracket) -> String {
     }
 }
 
-/// Whether a run with one more shard would tell if this is the bound, and there is no core for it.
+/// True if a run with one more shard would prove this bound, but there is no core for it.
 #[must_use]
 pub fn lacks_core(bound: &Bound, proof: &Proof) -> bool {
     let (more, fewer) = conns_moved(proof);
@@ -297,8 +294,7 @@ pub fn lacks_core(bound: &Bound, proof: &Proof) -> bool {
     !bound.proven && is_left_to_shards && proof.scaling == Scaling::Unproven
 }
 
-/// Whether more connections moved the ceiling, and whether fewer did; `None` where nothing shows
-/// it.
+/// Whether more connections moved the ceiling, and whether fewer did; `None` if unknown.
 fn conns_moved(proof: &Proof) -> (Option<bool>, Option<bool>) {
     let base = proof.trials.first().and_then(Trial::counted);
     let full = base.is_some_and(|step| step.figures.conns_are_busy());
@@ -306,33 +302,33 @@ fn conns_moved(proof: &Proof) -> (Option<bool>, Option<bool>) {
     (moved(proof.more_conns()), moved(proof.fewer_conns()))
 }
 
-/// What the trials make of a code, and whether they confirm it.
+/// The trials' effect on a code, and whether they confirm it.
 fn held_against(code: Code, failing: &Step, proof: &Proof) -> (Code, bool) {
     let base = proof.trials.first().and_then(Trial::counted);
-    // What had room can't have been the bound, whatever chance made of a trial.
+    // A shard with room can't have been the bound, whatever a trial shows by chance.
     let taken_up = base.map_or(0.0, |step| step.figures.taken_up());
     let shards = proof.shards().and_then(|trial| {
         let moved = trial.moved?;
         let more = base.is_some_and(|step| step.figures.shards.len() < trial.shards);
         match (moved, more) {
             (true, true) => Some(BUSY_ROOM < taken_up),
-            // Half of the shards do less as well where all of them had hardly any room.
+            // Half of the shards do less as well if all of them had hardly any room.
             (true, false) => (BUSY_FULL <= taken_up).then_some(true),
             (false, _) => Some(false),
         }
     });
     let (more, fewer) = conns_moved(proof);
     let has_room = failing.figures.taken_up() <= BUSY_ROOM;
-    // A base that isn't late was bounded by something else than the step that failed.
+    // A base that isn't late was bounded by something else than the failed step.
     let late_alone = is_by_lateness(failing) && !base.is_some_and(is_by_lateness);
     match (code, shards, more) {
         (Code::Ports | Code::Files | Code::NoneReached, ..) => (code, false),
-        // What moves the ceiling was the bound.
+        // A change that moves the ceiling was the bound.
         (_, Some(true), _) => (Code::GeneratorCore, true),
         (Code::GeneratorCore, ..) if late_alone => (code, false),
         (_, _, Some(true)) => (Code::Cap, true),
         (Code::Link, ..) => (code, false),
-        // The figures of one run may mislead; a shard more that does no more doesn't.
+        // The figures of one run may mislead; one more shard without an effect doesn't.
         (Code::GeneratorCore, Some(false), _) => (Code::Target, more.or(fewer) == Some(false)),
         (Code::GeneratorCore, None, _) => (code, false),
         (Code::Cap, _, Some(false)) => (Code::Target, shards.is_some() || has_room),
@@ -344,7 +340,7 @@ fn held_against(code: Code, failing: &Step, proof: &Proof) -> (Code, bool) {
     }
 }
 
-/// The figures that tell a bound, in words.
+/// The figures that show a bound, as text.
 fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
     let (figures, heavy) = (&failing.figures, Load::of(failing));
     let law = heavy
@@ -424,7 +420,7 @@ fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
     }
 }
 
-/// A load in words.
+/// A load as text.
 fn at(load: &Load) -> String {
     let latency = load.latency_us.map_or("unknown".to_owned(), time);
     format!(

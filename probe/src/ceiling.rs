@@ -1,9 +1,9 @@
-//! The ceiling: the highest rate that the generator and its target keep up with, and which of them
-//! was the bound.
+//! The ceiling: the highest rate that generator and target sustain, and which of them was the
+//! bound.
 //!
 //! The rate is searched like any other, by a rule of its own. Then a few runs above the ceiling
 //! show what moves it: the plan as it is, with more shards or half of them, with twice and half the
-//! connections. They are offered more than the path can take, so that what it takes is its
+//! connections. They are offered more than the path can take, so that the delivered rate is its
 //! throughput.
 
 use engine::sys::units::Nanos;
@@ -19,19 +19,19 @@ use crate::step::{Outcome, Step};
 use crate::within::{Within, rest};
 use crate::{Ask, Change, Series, SeriesProgress};
 
-/// How far above the rate that failed the trials are, as a factor.
+/// The trials' rate as a multiple of the rate that failed.
 pub const TRIAL_RATE: f64 = 1.25;
-/// Share of a core that others may take of the generator in a trial before it is made again.
+/// Share of a core that others may take of the generator in a trial before it is repeated.
 const TAKEN_MAX: f64 = 0.05;
-/// How often a trial is made that others disturb. They only take throughput away, so the best run
+/// The most runs of a trial that others disturb. They only take throughput away, so the best run
 /// counts.
 const TRIAL_RUNS_MAX: usize = 2;
 /// The fewest trials of a ceiling: as it is, and two numbers of connections.
 const TRIALS_MIN: usize = 3;
-/// Up to so many shards each number is tried, and powers of two beyond.
+/// Every number of shards is tried up to this one, and powers of two beyond.
 const SHARDS_ALL: usize = 8;
 
-/// A ceiling under way.
+/// A ceiling in progress.
 #[derive(Clone, Debug)]
 pub struct Ceiling {
     search: Search,
@@ -40,55 +40,55 @@ pub struct Ceiling {
     trials: Vec<Vec<Step>>,
 }
 
-/// What the search for a ceiling does.
+/// The parameters of the search for a ceiling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CeilingPlan {
     /// The search for the bracket.
     pub search: SearchPlan,
-    /// All cores that shards could run on, each without disturbing the target or another shard;
-    /// none where agents place their shards, whose number no trial can change then.
+    /// All cores available to shards, each without disturbing the target or another shard; none if
+    /// agents place their shards, whose number no trial can change then.
     pub cores: Vec<usize>,
-    /// The most connections that a plan may have.
+    /// The largest number of connections of a plan.
     pub conns_max: u64,
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// What the search found; complete if the trials were made as well.
+    /// The result of the search; complete if the trials were made as well.
     #[serde(flatten)]
     pub bracket: Bracket,
-    /// The longest window that an undecided rate would take, as far as its runs tell, seconds;
+    /// The longest window that an undecided rate would need, as far as its runs show, seconds;
     /// `None` if no rate remained undecided for lack of a longer one.
     pub window_needed_s: Option<f64>,
     /// Why `passed` passed, by its last run.
     pub passed_by: Option<End>,
     /// Why `failed` failed, by its last run.
     pub failed_by: Option<End>,
-    /// Why there is no ceiling: each run that failed was excused. `None` if it was judged.
+    /// Why there is no ceiling: each failed run was excused. `None` if it was judged.
     pub not_judged: Option<NotJudged>,
-    /// What was the bound.
+    /// The bound.
     pub bound: Bound,
     /// The trials that show what moves the ceiling.
     pub proof: Proof,
 }
 
-/// The runs that failed, where each was excused: others took more of the generator's cores than it
-/// fell short by. The shares are those of the run in which they were largest.
+/// The failed runs, if each was excused: others took more of the generator's cores than it fell
+/// short by. The shares are from the run in which they were largest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NotJudged {
     /// Their rates, ascending, requests per second.
     pub rates_per_s: Vec<f64>,
     /// Share of the shards' cores that the hypervisor took; `None` if unknown.
     pub steal: Option<f64>,
-    /// Share of its time for which a shard could have run, and others did.
+    /// Share of its time in which a shard was runnable, but others ran.
     pub waited: f64,
     /// Share for which a quota throttled the generator, summed over cores; `None` if unknown.
     pub throttled: Option<f64>,
 }
 
 impl NotJudged {
-    /// By these steps; `None` if one failed without an excuse, or none failed.
+    /// From these steps; `None` if one failed without an excuse, or none failed.
     fn of<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<NotJudged> {
         let failing: Vec<&Step> = steps.filter(|step| by_load(step) != Outcome::Passed).collect();
         let is_excused = |step: &&Step| by_load(step) == Outcome::Excused;
@@ -108,7 +108,7 @@ impl NotJudged {
         })
     }
 
-    /// Which runs were excused, and by what, in words.
+    /// The excused runs and their excuses, as text.
     pub fn words(&self) -> String {
         let rates: Vec<String> = self.rates_per_s.iter().copied().map(per_second).collect();
         let takers = [
@@ -116,7 +116,7 @@ impl NotJudged {
             ("other processes", Some(self.waited)),
             ("a quota", self.throttled),
         ];
-        // Less than that has no digit.
+        // Anything less rounds to zero.
         let took = |share: &f64| 0.000_5 <= *share;
         let names: Vec<String> = takers
             .into_iter()
@@ -149,7 +149,7 @@ impl Ceiling {
         self.search.steps()
     }
 
-    /// What was found by the steps and trials so far.
+    /// The result of the steps and trials so far.
     pub fn answer(&self) -> Answer {
         let bracket = self.search.bracket();
         let [passing, failing] = self.search.ends();
@@ -176,15 +176,15 @@ impl Ceiling {
         }
     }
 
-    /// The longest window that one of these rates would take to decide something.
+    /// The longest window that one of these rates would need to decide something.
     fn window_needed_s(&self, undecided: &[f64]) -> Option<f64> {
         let of_undecided = self.steps().iter().filter(|step| undecided.contains(&step.rate_per_s));
         let needed = of_undecided.filter_map(|step| step.backlog.window_needed_s(step.duration_s));
         needed.max_by(f64::total_cmp)
     }
 
-    /// The trials: what each changes, and the rate that it is offered. None before the search has
-    /// ended, and where requests without an answer tell the bound.
+    /// The trials: the change of each, and its offered rate. None before the search has ended, and
+    /// none if requests without an answer prove the bound.
     fn planned(&self) -> Vec<(Changed, Ask)> {
         let Some(failing) = self.search.ends()[1].filter(|_| self.search.next().is_none()) else {
             return Vec::new();
@@ -226,7 +226,7 @@ impl Ceiling {
         if code.is_generator() && is_placed_here {
             for count in numbers(more.len()).into_iter().filter(|count| *count != shards) {
                 let rate = offered * count as f64 / shards as f64;
-                // Offered less, so many shards would seem to do less than they can.
+                // At a lower rate, this many shards would seem to do less than they can.
                 if rate <= rate_max.per_second() {
                     planned.push((Changed::Scaled, ask(on(count), rate)));
                 }
@@ -243,7 +243,7 @@ impl Ceiling {
         self.steps().iter().chain(self.trials.iter().flatten()).collect()
     }
 
-    /// Which trial is next, if there is time for it.
+    /// The next trial, if there is time for it.
     fn next_trial(&self) -> Option<(usize, Ask)> {
         let (at, ask) = self.unmade_trial()?;
         let fits = self.plan.search.time.fits(&self.runs(), ask.rate.per_second(), ask.duration);
@@ -260,7 +260,7 @@ impl Ceiling {
         });
         let (at, (_, mut ask)) = open.next()?;
         let again = self.trials.get(at).map_or(0, Vec::len);
-        // Other arrivals than those of any run before.
+        // Other arrivals than in any run before.
         ask.seed = ask.seed.wrapping_add((again * self.planned().len()) as u64);
         Some((at, ask))
     }
@@ -277,9 +277,9 @@ impl Ceiling {
     }
 }
 
-/// Another number of shards, whose trial shows whether they are the bound: a quarter more, of at
-/// most so many; half of them where that can't be seen. `room` is what is offered, as a multiple of
-/// what was answered.
+/// Another number of shards, whose trial shows whether they are the bound: a quarter more, up to
+/// `most`; half of them if that can't be seen. `room` is the offered rate as a multiple of the
+/// answered one.
 fn other_number(shards: usize, most: usize, room: f64) -> Option<usize> {
     let more = (shards + shards.div_ceil(4)).min(most);
     let grown = (more as f64 / shards as f64).min(room);
@@ -340,7 +340,7 @@ mod tests {
     use crate::queues::{Queue, asked, search_plan};
     use crate::rule::Broke;
 
-    /// A ceiling of this queue, where shards could run on so many cores.
+    /// A ceiling of this queue, with this many cores for shards.
     fn found(cores: usize, run: impl FnMut(&Ask) -> Step) -> Ceiling {
         found_from("1k", cores, run)
     }
@@ -445,7 +445,7 @@ mod tests {
 
     #[test]
     fn a_generator_without_time_is_the_bound() {
-        // Of one core there is nothing to prove it by, of several there is.
+        // With one core nothing can prove it, with several something can.
         for cores in [1, 4] {
             let answer = found(cores, |ask| generator().run(ask)).answer();
             within(&answer, 10_000.0);
@@ -460,7 +460,7 @@ mod tests {
                 scaling => assert_eq!((cores, scaling), (1, Scaling::Unproven)),
             }
         }
-        // With all cores in use, a shard less does less.
+        // With all cores in use, one shard less does less.
         let two = Queue { shards: 2, ..generator() };
         let answer = found(2, |ask| two.run(ask)).answer();
         within(&answer, 20_000.0);
@@ -470,9 +470,9 @@ mod tests {
     }
 
     #[test]
-    fn of_many_shards_a_quarter_more_are_tried_or_half() {
+    fn with_many_shards_a_quarter_more_or_half_are_tried() {
         let light = generator().run(&asked("100", 1));
-        // With a core left, a shard more of 25 could hardly be seen.
+        // With a core left, one shard more than 25 could hardly be seen.
         for (cores, tried) in [(25, 12), (26, 12), (40, 32)] {
             let answer = found(cores, |ask| of_shards(&light, 25, ask)).answer();
             within(&answer, 25_000.0);
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_without_lateness_speak_for_no_other_bound_of_a_late_step() {
+    fn trials_without_lateness_prove_no_other_bound_of_a_late_step() {
         // From 1,149/s on the target is the bound, and wake-ups are late just above 1,000/s.
         let ceiling = found(2, |ask| {
             let mut step = Queue { service_ns: 870_000, ..serial() }.run(ask);
@@ -567,7 +567,7 @@ mod tests {
         let ceiling = found(1, |ask| {
             let bad_status = if ask.rate.per_second() <= 700.0 { 0.0 } else { 0.05 };
             let mut step = Queue { service_ns: 10, bad_status, ..serial() }.run(ask);
-            // With what the hypervisor took, the core is full.
+            // With the hypervisor's share, the core is full.
             (step.figures.steal, step.figures.shards[0].busy) = (Some(0.11), 0.85);
             let codes = vec![Reason { code: Verdict::CpuStolen, level: Level::Invalid }];
             step.verdict = Trust { level: Level::Invalid, codes, notes: Vec::new() };
@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_without_an_answer_tell_what_the_generators_machine_lacks() {
+    fn requests_without_an_answer_show_what_the_generators_machine_lacks() {
         use engine::record::outcome::Cause;
         use engine::report::machine::Ports;
         let (port, file, memory) = (Cause::NoLocalPort, Cause::NoFile, Cause::LocalResource);
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_sent_again_speak_against_the_link() {
+    fn retransmitted_segments_blame_the_link() {
         let ceiling = found(1, |ask| {
             let mut step = serial().run(ask);
             let again = if 2_000.0 < step.rate_per_s { 0.05 } else { 0.0 };
@@ -640,7 +640,7 @@ mod tests {
         assert!(evidence.contains("segments retransmitted (5.0 %)"), "{evidence}");
     }
 
-    /// One segment of twenty is retransmitted, and so many connections are dropped.
+    /// One segment in twenty is retransmitted, and this many connections are dropped.
     fn retransmitting(step: &mut Step, listen_drops: u64) {
         step.figures.tcp = Some(TcpCounts {
             segments_sent: step.requests,
@@ -687,7 +687,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ceiling_without_a_failure_says_why_there_is_none() {
+    fn a_ceiling_without_a_failure_gives_the_reason() {
         let (passes, fails) = (serial().run(&asked("1k", 10)), serial().run(&asked("3k", 10)));
         let mut excused = generator().run(&asked("10300", 5));
         excused.figures.steal = Some(0.1);
@@ -709,7 +709,7 @@ mod tests {
             let answer = ceiling.answer();
             assert_eq!((answer.bracket.failed_per_s, answer.bound.code), (None, Code::NoneReached));
             assert!(answer.bound.evidence.starts_with(evidence), "{}", answer.bound.evidence);
-            // There are cores to try it on.
+            // There are cores for a trial.
             assert_eq!(answer.proof.scaling, Scaling::NotTried);
         }
     }
@@ -726,7 +726,7 @@ mod tests {
             answer.bracket.passed_per_s.expect("some pass"),
             answer.bracket.failed_per_s.expect("some"),
         );
-        // A tenth of the time more would have been enough for up to 11,111/s.
+        // A tenth more time would have been enough for up to 11,111/s.
         assert!((9_300.0..=10_200.0).contains(&passed), "{answer:?}");
         assert!((10_800.0..=11_500.0).contains(&failed), "{answer:?}");
         assert!(

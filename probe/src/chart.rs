@@ -1,7 +1,6 @@
 //! Charts as SVG: lines with bands over two axes, each linear, logarithmic or of percentiles.
 //!
-//! A chart has one set of colours, so that a page may give it others where its reader wants a dark
-//! one.
+//! A chart has one set of colours, so that a page can replace them for dark mode.
 
 use std::ops::Range;
 
@@ -16,17 +15,17 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::numbers::number;
 
-/// Width and height in the drawing's own units: letters of 17 of them are read at 400 pixels, and
-/// the drawing is as wide as there is room.
+/// Width and height in the drawing's own units. Letters of 17 units are legible at 400 pixels, and
+/// the drawing fills the available width.
 const SIZE: (u32, u32) = (640, 520);
-/// Height above the axes: of the title, and of the name of what is marked.
+/// Height above the axes: of the title, and of the marked zone's name.
 const HEAD: u32 = 56;
 /// Height of a line of the legend.
 const ROW: u32 = 24;
-/// Room for the name of what is marked.
+/// Room for the marked zone's name.
 const LABEL: i32 = 180;
 const CENTRED: Pos = Pos { h_pos: HPos::Center, v_pos: VPos::Center };
-/// Told apart with any sight of colours.
+/// Distinguishable by the colour-blind.
 pub const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 119, 187),
     RGBColor(204, 51, 17),
@@ -35,11 +34,11 @@ pub const COLOURS: [RGBColor; 6] = [
     RGBColor(120, 60, 140),
     RGBColor(90, 90, 90),
 ];
-/// What text, axes and marks are drawn in.
+/// The colour of text, axes and marks.
 pub const INK: RGBColor = RGBColor(40, 40, 40);
-/// The lines of the grid.
+/// The colour of the grid.
 pub const GRID: RGBColor = RGBColor(225, 225, 225);
-/// What it is drawn on.
+/// The colour of the background.
 pub const PAPER: RGBColor = plotters::style::WHITE;
 const FONT: &str = "sans-serif";
 /// The most ticks of an axis.
@@ -58,71 +57,71 @@ impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for NotDr
     }
 }
 
-/// How numbers lie on an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Evenly, from zero.
     Linear,
     /// By their logarithms.
     Log,
-    /// Percentiles, each as the number of requests of which one lies beyond it: 100 for p99.
+    /// Percentiles, each as the number of requests per one beyond it: 100 for p99.
     Percentiles,
 }
 
 /// An axis.
 #[derive(Clone, Debug)]
 pub struct Axis<'a> {
-    /// What it shows, with the unit unless its labels have one.
+    /// Its quantity, with the unit unless the labels have one.
     pub name: &'a str,
-    /// How numbers lie on it.
+    /// Its scale.
     pub scale: Scale,
-    /// How a number is written.
+    /// The format of a number.
     pub label: fn(f64) -> String,
-    /// The ends of other charts beside this one, to which its axis reaches as well.
+    /// The range of the charts beside this one, which its axis covers as well.
     pub reach: Option<(f64, f64)>,
 }
 
 /// A line.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// Which of the colours it has.
+    /// The index of its colour.
     pub colour: usize,
-    /// Whether it is dashed.
+    /// True if it is dashed.
     pub dashed: bool,
-    /// Its points, from left to right. Those that a logarithmic axis has no place for aren't drawn.
+    /// Its points, from left to right. Those that a logarithmic axis can't show aren't drawn.
     pub points: Vec<(f64, f64)>,
-    /// What it passes through or by, each drawn as a dot.
+    /// Points near the line, each drawn as a dot.
     pub dots: Vec<(f64, f64)>,
-    /// What its points lie between, from left to right.
+    /// The band around its points, from left to right.
     pub band: Vec<(f64, [f64; 2])>,
 }
 
-/// A value to be held against, drawn across the chart.
+/// A reference value, drawn across the chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// Where it is on the vertical axis.
+    /// Its position on the vertical axis.
     pub at: f64,
 }
 
-/// A range of the horizontal axis to be marked.
+/// A marked range of the horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zone {
-    /// What it is, written above the axes.
+    /// Its name, above the axes.
     pub name: String,
     /// Its ends.
     pub between: (f64, f64),
-    /// Where in it a line is drawn.
+    /// The position of a line in it.
     pub at: Option<f64>,
 }
 
 /// A chart.
 #[derive(Clone, Debug)]
 pub struct Chart<'a> {
-    /// What stands above it; empty for one that needs none.
+    /// The title; empty for none.
     pub title: &'a str,
     /// The horizontal axis.
     pub x: Axis<'a>,
@@ -130,21 +129,21 @@ pub struct Chart<'a> {
     pub y: Axis<'a>,
     /// The lines, in the order of the legend.
     pub lines: Vec<Line>,
-    /// Names of the legend side by side.
+    /// Names per row of the legend.
     pub columns: usize,
-    /// What values are held against.
+    /// Reference values.
     pub bounds: Vec<Bound>,
-    /// What is marked.
+    /// The marked range.
     pub zone: Option<Zone>,
 }
 
 impl Chart<'_> {
-    /// Whether there is anything to draw: a line with a point that has a place on both axes.
+    /// True if there is nothing to draw: no line has a point within both axes.
     pub fn is_empty(&self) -> bool {
         !self.drawn().any(|(x, y)| self.x.scale.has(x) && self.y.scale.has(y))
     }
 
-    /// The least and the greatest of what is drawn along each axis; `None` of none.
+    /// The least and the greatest value along each axis; `None` if there are none.
     pub fn ends(&self) -> Option<[(f64, f64); 2]> {
         let along = |axis: &Axis, of: fn((f64, f64)) -> f64| {
             ends(self.drawn().map(of).filter(|number| axis.scale.has(*number)))
@@ -152,7 +151,7 @@ impl Chart<'_> {
         Some([along(&self.x, |point| point.0)?, along(&self.y, |point| point.1)?])
     }
 
-    /// Everything that the lines draw.
+    /// Every point that the lines draw.
     fn drawn(&self) -> impl Iterator<Item = (f64, f64)> {
         self.lines.iter().flat_map(|line| {
             let bands = line.band.iter().flat_map(|(x, ends)| ends.map(|end| (*x, end)));
@@ -163,7 +162,7 @@ impl Chart<'_> {
     /// Draws it.
     ///
     /// # Errors
-    /// There is nothing to draw, or the library draws none.
+    /// There is nothing to draw, or the library fails.
     pub fn svg(&self) -> Result<String, NotDrawn> {
         let mut text = String::new();
         let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
@@ -174,7 +173,7 @@ impl Chart<'_> {
         Ok(text.replacen(&size, "width=\"100%\"", 1))
     }
 
-    /// The two axes around what is drawn.
+    /// The two axes around the points.
     fn spans(&self) -> Result<(Span, Span), NotDrawn> {
         let nothing = || NotDrawn(format!("`{}` has nothing to draw", self.title));
         if self.is_empty() {
@@ -300,7 +299,7 @@ impl<'a> Axis<'a> {
         Axis { scale: Scale::Percentiles, label: percentile, ..Axis::linear(name) }
     }
 
-    /// The axis around these numbers; `None` without any that have a place on it.
+    /// The axis around these numbers; `None` if it can show none of them.
     fn around(&self, numbers: impl Iterator<Item = f64>) -> Option<Span> {
         let scale = self.scale;
         let reach = self.reach.into_iter().flat_map(|(low, high)| [low, high]);
@@ -327,7 +326,7 @@ impl<'a> Axis<'a> {
 }
 
 impl Scale {
-    /// Whether a number has a place on it.
+    /// True if it can show a number.
     fn has(self, number: f64) -> bool {
         number.is_finite() && (self == Scale::Linear || 0.0 < number)
     }
@@ -371,7 +370,7 @@ fn text(size: u32) -> plotters::style::TextStyle<'static> {
     (FONT, size).into_font().color(&INK)
 }
 
-/// The least and the greatest of some numbers; `None` of none.
+/// The least and the greatest of some numbers; `None` if there are none.
 pub fn ends(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     numbers.fold(None, |ends, number| match ends {
         None => Some((number, number)),
@@ -379,7 +378,7 @@ pub fn ends(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// The name of a percentile beyond which one request in so many lies: `p99.9`.
+/// The name of a percentile with one request in `one_in` beyond it: `p99.9`.
 fn percentile(one_in: f64) -> String {
     format!("p{}", (100.0 * (1.0 - 1.0 / one_in) * 1e10).round() / 1e10)
 }
@@ -392,8 +391,7 @@ fn even(top: f64) -> Vec<f64> {
     (0..=8).map(|at| f64::from(at) * step).take_while(|tick| *tick <= top * 1.05).collect()
 }
 
-/// Round numbers on a logarithmic axis: 1, 2 and 5 times powers of ten, or as many of them as there
-/// is room for.
+/// Round numbers on a logarithmic axis: 1, 2 and 5 times powers of ten, or as many of them as fit.
 fn round(low: f64, high: f64) -> Vec<f64> {
     let within = |steps: &[f64]| -> Vec<f64> {
         #[expect(clippy::cast_possible_truncation, reason = "a decade of a latency or a rate")]
@@ -446,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_reaches_as_far_as_those_beside_it() {
+    fn an_axis_covers_the_range_of_those_beside_it() {
         let mut wide = chart(vec![line("x", &[(1.0, 1.0), (1e3, 2.0)])]);
         wide.x.reach = Some((1.0, 1e4));
         wide.y.reach = Some((1.0, 1e3));
@@ -457,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_points_is_not_drawn() {
+    fn a_chart_without_points_is_not_drawn() {
         assert!(chart(Vec::new()).svg().is_err());
         let zero = chart(vec![line("zero", &[(1.0, 0.0)])]);
         assert!(zero.is_empty() && zero.svg().is_err());

@@ -2,17 +2,17 @@
 //!
 //! All intervals of a comparison hold together with a probability of [`CONFIDENCE`], since a user
 //! who compares with every commit looks at eight figures each time: each has an equal part of the
-//! rest (Bonferroni). A percentile is called slower or faster if its whole interval lies beyond a
-//! margin, and the same if it lies within: two runs of one target on one machine differ by some of
+//! rest (Bonferroni). A percentile is called slower or faster if its whole interval is beyond a
+//! margin, and the same if it is within: two runs of one target on one machine differ by part of
 //! that margin, and no interval from within the runs includes it.
 //!
-//! A side of at least [`RUNS_MIN`] runs is known by the spread between them, so its interval
-//! includes whatever makes runs of one target differ. With fewer, that would rest on a Student's t
-//! of a few degrees of freedom and call nothing, so each run is cut into pieces, and the margin is
-//! then at least what the runs of one side differ by. For the same reason a gate (`--fail-on
-//! regression`) on one run a side has to be asked for twice (`--accept-one-run`).
+//! A side of at least [`RUNS_MIN`] runs is judged by the spread between them, so its interval
+//! includes everything that makes runs of one target differ. With fewer, that would rest on a
+//! Student's t with a few degrees of freedom and call nothing, so each run is cut into pieces, and
+//! the margin is then at least the difference between the runs of one side. For the same reason a
+//! gate (`--fail-on regression`) on one run per side must be confirmed (`--accept-one-run`).
 //!
-//! No raw samples are needed: reports hold a histogram for each eighth of a second or longer
+//! No raw samples are needed: reports have a histogram for each eighth of a second or longer
 //! interval.
 
 use engine::plan::Plan;
@@ -35,16 +35,16 @@ use crate::step::Trust;
 
 /// The version of the document, raised with every change of its keys.
 pub const SCHEMA: u32 = 3;
-/// How likely it is that all intervals of a comparison are right.
+/// The probability that all intervals of a comparison are right.
 pub const CONFIDENCE: f64 = 0.99;
-/// The change below which nothing is called, unless another is asked for: about what two runs of
-/// one target differ by on a quiet machine.
+/// The change below which nothing is called by default: about the difference between two runs of
+/// one target on a quiet machine.
 pub const MARGIN: f64 = 0.01;
-/// Differences of the share of errors that count as none.
+/// A difference of the share of errors that counts as none.
 const ERRORS_SAME: f64 = 0.001;
 
-/// Fields of a plan that two sides may differ in: where the target is, when requests are due, what
-/// is kept, and what it is judged by.
+/// Fields of a plan in which two sides may differ: the target, when requests are due, the results
+/// to keep, and the judgement.
 const MAY_DIFFER: [&str; 9] = [
     "target",
     "connect_to",
@@ -57,16 +57,16 @@ const MAY_DIFFER: [&str; 9] = [
     "source_addresses",
 ];
 
-/// What is compared in spite of.
+/// Runs and plans that are compared nevertheless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
-    /// Runs whose verdict is invalid, or that were cut short.
+    /// Runs whose verdict is invalid, or that were interrupted.
     pub invalid: bool,
     /// Plans that differ.
     pub plans: bool,
 }
 
-/// What became of a figure on the second side, seen from the first.
+/// The change of a figure from the first side to the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -74,9 +74,9 @@ pub enum Change {
     Better,
     /// Within the margin.
     Same,
-    /// Any of these may be.
+    /// Any of the others is possible.
     Undecided,
-    /// Too few values to tell; such a figure says nothing of the whole.
+    /// Too few values; such a figure doesn't affect the overall result.
     Unknown,
     /// Higher, beyond the margin.
     Worse,
@@ -87,119 +87,121 @@ pub enum Change {
 pub struct Comparison {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Worse if a figure is, else better if one is, else the same if all are that can be known.
+    /// Worse if a figure is, else better if one is, else the same if all known ones are.
     pub change: Change,
-    /// How likely it is that all intervals are right.
+    /// The probability that all intervals are right.
     pub confidence: f64,
     /// The margin, a share.
     pub margin: f64,
-    /// The side that is compared with.
+    /// The baseline.
     pub a: Side,
-    /// The side that is compared.
+    /// The side compared with it.
     pub b: Side,
-    /// In what the plans differ: the field, and its value on either side.
+    /// The differences of the plans: the field, and its value on either side.
     pub plans_differ: Vec<String>,
     /// The percentiles of corrected latency.
     pub percentiles: Vec<PercentileChange>,
-    /// The share of the requests without a good answer, of those that speak of the target.
+    /// The share of requests without a good answer, among those for which the target is
+    /// responsible.
     pub errors: Option<ErrorsChange>,
 }
 
 /// One of the sides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Side {
-    /// What was requested, each once.
+    /// The URLs, each once.
     pub targets: Vec<String>,
-    /// How many runs there are.
+    /// The number of runs.
     pub runs: usize,
-    /// Their requests, those of all windows.
+    /// The requests of all windows.
     pub requests: u64,
-    /// Of these, those never sent, which count as no errors of the target.
+    /// The requests that were never sent, which aren't errors of the target.
     pub unsent: u64,
-    /// Of these, those that failed for lack of ports, files or memory on the generator's machine,
-    /// or of the body to be sent; they count as no errors of the target either.
+    /// The requests that failed for lack of ports, files or memory on the generator's machine, or
+    /// of the body to send; these aren't errors of the target either.
     pub failed_here: u64,
-    /// The runs whose verdict isn't valid; none of slices, which have theirs beside them.
+    /// The runs whose verdict isn't valid; empty for slices, which list theirs.
     pub doubted: Vec<Doubted>,
 }
 
 /// A run whose verdict isn't valid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Doubted {
-    /// Which of its side, from 1.
+    /// Its number on its side, from 1.
     pub run: usize,
     /// How far its numbers can be trusted.
     pub verdict: Trust,
 }
 
-/// What became of a percentile.
+/// The change of a percentile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PercentileChange {
     /// Its name, `p99.9`.
     pub percentile: String,
     /// Unit of the two values: `us`.
     pub unit: String,
-    /// On the side that is compared with; `None` below the number of values that it takes.
+    /// On the baseline; `None` with too few values.
     pub a: Option<f64>,
-    /// On the side that is compared.
+    /// On the other side.
     pub b: Option<f64>,
     /// The second over the first.
     pub ratio: Option<f64>,
-    /// The interval of the ratio, each end where it is known.
+    /// The interval of the ratio, each end if known.
     pub interval: [Option<f64>; 2],
     /// The smallest ratio above 1 that would have been called in four comparisons of five.
     pub shows: Option<f64>,
-    /// The largest ratio between two runs of one side; `None` where no side has two runs with
-    /// enough values each.
+    /// The largest ratio between two runs of one side; `None` if no side has two runs with enough
+    /// values each.
     pub noise: Option<f64>,
-    /// How long each window would have to be where one is too short for the interval, s.
+    /// The window that the interval would need if one is too short for it, s.
     #[serde(default)]
     pub needed_s: Option<f64>,
-    /// In how many pairs of slices both have enough values; `None` of runs, which aren't paired.
+    /// The number of pairs of slices in which both have enough values; `None` for runs, which
+    /// aren't paired.
     pub pairs: Option<usize>,
-    /// What became of it.
+    /// The change.
     pub change: Change,
 }
 
-/// What became of the errors.
+/// The change of the errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorsChange {
-    /// Their share on the side that is compared with; of slices, the mean of theirs.
+    /// Their share on the baseline; for slices, the mean of theirs.
     pub a: f64,
-    /// On the side that is compared.
+    /// On the other side.
     pub b: f64,
     /// The second less the first.
     pub difference: f64,
     /// The interval of the difference.
     pub interval: [f64; 2],
-    /// What became of it.
+    /// The change.
     pub change: Change,
 }
 
 /// Why runs can't be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Incomparable {
-    /// Nothing on a side.
+    /// A side is empty.
     #[error("a side has no run")]
     Nothing,
     /// No run wrote this report.
     #[error("{what} is {found}, not {expected}: no run wrote this")]
     Unsound {
-        /// Which run, counted over both sides.
+        /// The run, counted over both sides.
         run: usize,
-        /// What was checked.
+        /// The figure that was checked.
         what: String,
-        /// What it must be.
+        /// The expected value.
         expected: String,
-        /// What it is.
+        /// The actual value.
         found: String,
     },
     /// A run whose numbers can't be trusted.
     #[error("{problem}, so its numbers can't be trusted")]
     Invalid {
-        /// Which run, counted over both sides.
+        /// The run, counted over both sides.
         run: usize,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// Runs of different plans.
@@ -208,7 +210,7 @@ pub enum Incomparable {
 }
 
 impl Incomparable {
-    /// Which run it is about, counted over both sides.
+    /// The run that it concerns, counted over both sides.
     pub fn run(&self) -> Option<usize> {
         match self {
             Incomparable::Unsound { run, .. } | Incomparable::Invalid { run, .. } => Some(*run),
@@ -230,7 +232,7 @@ struct Runs {
 /// Compares side `b` with side `a`.
 ///
 /// # Errors
-/// What can't be compared, or isn't allowed to be.
+/// The runs can't be compared, or not without being allowed to.
 pub fn compare(
     a: &[Report],
     b: &[Report],
@@ -252,13 +254,13 @@ pub fn compare(
     Ok(Comparison { plans_differ, ..comparison })
 }
 
-/// With which probability the interval of one figure is wrong.
+/// The probability that the interval of one figure is wrong.
 pub(crate) fn error_of_each() -> f64 {
     (1.0 - CONFIDENCE) / (PERCENTILES.len() + 1) as f64
 }
 
 impl Comparison {
-    /// The comparison that these figures are, of runs of one plan.
+    /// The comparison with these figures, of runs of one plan.
     pub(crate) fn new(
         margin: f64,
         a: Side,
@@ -281,25 +283,25 @@ impl Comparison {
         }
     }
 
-    /// Whether a side is one run: then nothing tells how much two runs of its target differ.
+    /// True if a side is one run: then the difference between two runs of its target is unknown.
     pub fn has_one_run_on_a_side(&self) -> bool {
         self.a.runs == 1 || self.b.runs == 1
     }
 
-    /// Whether no percentile has an interval, and no change was found: the latencies may differ by
-    /// anything.
+    /// True if no percentile has an interval, and no change was found: any difference of latencies
+    /// is possible.
     pub fn tells_nothing(&self) -> bool {
         let is_called = matches!(self.change, Change::Worse | Change::Better);
         !is_called && self.percentiles.iter().all(|one| one.change == Change::Unknown)
     }
 
-    /// How long each window would have to be for an interval of some percentile, s; `None` where
-    /// longer ones don't help.
+    /// The window that an interval of some percentile would need, s; `None` if longer ones don't
+    /// help.
     pub fn needed_s(&self) -> Option<f64> {
         self.percentiles.iter().filter_map(|one| one.needed_s).reduce(f64::min)
     }
 
-    /// The same without a call.
+    /// The same without calling a change.
     pub(crate) fn uncalled(mut self) -> Comparison {
         let percentiles = self.percentiles.iter_mut().map(|one| &mut one.change);
         let errors = self.errors.iter_mut().map(|errors| &mut errors.change);
@@ -310,7 +312,7 @@ impl Comparison {
     }
 }
 
-/// What became of all figures together. Errors alone don't make two sides the same.
+/// The overall change. Errors alone don't make two sides the same.
 fn overall(latencies: &[Change], errors: Option<Change>) -> Change {
     let has = |change: Change| latencies.contains(&change) || errors == Some(change);
     let nothing = latencies.iter().all(|change| *change == Change::Unknown);
@@ -322,7 +324,7 @@ fn overall(latencies: &[Change], errors: Option<Change>) -> Change {
     }
 }
 
-/// In what the plans of these runs differ from that of the first.
+/// The differences of these runs' plans from the first one's.
 fn differences<'a>(first: &Report, others: impl Iterator<Item = &'a Report>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for other in others {
@@ -341,8 +343,8 @@ fn differences<'a>(first: &Report, others: impl Iterator<Item = &'a Report>) -> 
     found
 }
 
-/// What a report is of its plan's load, agents included that were lost: the whole, unless an agent
-/// kept it of its own part.
+/// A report's part of its plan's load, including lost agents: the whole, unless an agent kept a
+/// report of its own part.
 fn part_of_load(report: &Report) -> String {
     let reported = report.per_agent.iter().map(|agent| agent.config.share.fraction());
     let lost = report.agent_lost.iter().map(|agent| agent.share.fraction());
@@ -415,8 +417,8 @@ impl Runs {
         Part { part: self.bad.0, whole: self.bad.1, pieces: Some(&self.bad_pieces) }
     }
 
-    /// The largest ratio between a percentile of two of the runs, each of which has enough values:
-    /// of fewer, it would be what the slowest few requests differ by.
+    /// The largest ratio between a percentile of two runs, each of which has enough values: with
+    /// fewer, it would be the difference of the slowest few requests.
     fn noise(&self, q: f64) -> Option<f64> {
         let value = |run: &Distribution| run.quantile_ns(q).filter(|_| needed(q) <= run.count());
         let values = self.each.iter().map(|run| value(run).map(|ns| ns as f64));
@@ -424,7 +426,7 @@ impl Runs {
     }
 }
 
-/// The largest ratio between two of these; `None` of fewer than two, or if one is nothing.
+/// The largest ratio between two of these; `None` with fewer than two, or if one is zero.
 pub(crate) fn apart(values: &[f64]) -> Option<f64> {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(0.0, f64::max);
@@ -433,21 +435,20 @@ pub(crate) fn apart(values: &[f64]) -> Option<f64> {
 
 fn percentile(a: &Runs, b: &Runs, quantile: &Quantile, margin: f64) -> PercentileChange {
     let noise = [a, b].into_iter().filter_map(|side| side.noise(quantile.q)).reduce(f64::max);
-    // With many runs a side, the interval has the noise in it.
+    // With many runs per side, the interval includes the noise.
     let is_within = [a, b].iter().all(|side| RUNS_MIN <= side.side.runs);
     let least = noise.filter(|_| !is_within).unwrap_or(1.0).max(1.0 + margin);
     let found = quantile_ratio(a.sample(), b.sample(), quantile.q, error_of_each());
-    // Below, the quantile is that of a few of the slowest.
+    // With fewer, the quantile is that of a few of the slowest.
     let known = [a, b].map(|side| needed(quantile.q) <= side.whole.count());
     let change = PercentileChange::new(quantile, found, known, least, noise);
-    // Of many runs it takes more, not longer ones.
+    // With many runs, more of them help, not longer ones.
     PercentileChange { needed_s: change.needed_s.filter(|_| !is_within), ..change }
 }
 
 impl PercentileChange {
-    /// What became of a percentile by the ratio that was found of it, µs, on sides of which those
-    /// `known` have enough values for it. Changes by less than a factor of `least` are called by
-    /// none.
+    /// The change of a percentile by its estimated ratio, µs, on sides of which those `known` have
+    /// enough values for it. Changes by less than a factor of `least` aren't called.
     pub(crate) fn new(
         quantile: &Quantile,
         found: Option<Ratio>,
@@ -458,7 +459,7 @@ impl PercentileChange {
         let value = |at: usize| found.filter(|_| known[at]).map(|found| found.values[at]);
         let interval = found.map_or([None; 2], |found| found.interval);
         let change = match called(interval, least) {
-            // One end of an interval may be known where the other isn't.
+            // One end of an interval may be known without the other.
             Change::Undecided if known != [true; 2] => Change::Unknown,
             change => change,
         };
@@ -478,7 +479,7 @@ impl PercentileChange {
     }
 }
 
-/// What an interval says; changes by less than a factor of `least` are called by none.
+/// The change by an interval; changes by less than a factor of `least` aren't called.
 pub fn called([low, high]: [Option<f64>; 2], least: f64) -> Change {
     match () {
         () if low.is_some_and(|low| least < low) => Change::Worse,
@@ -493,7 +494,7 @@ pub fn called([low, high]: [Option<f64>; 2], least: f64) -> Change {
     }
 }
 
-/// What became of the share of requests without a good answer.
+/// The change of the share of requests without a good answer.
 pub(crate) fn errors(found: ShareDifference) -> ErrorsChange {
     let ShareDifference { shares, difference, interval } = found;
     let interval = interval.map(|end| end.clamp(-1.0, 1.0));
@@ -552,12 +553,12 @@ mod tests {
         let least = needed(0.99);
         assert_eq!(runs_of(least - 1).noise(0.99), None);
         assert!(runs_of(least).noise(0.99).is_some_and(|noise| noise < 1.01));
-        // The slowest of a hundred would make it fifty times.
+        // With the slowest of a hundred it would be fifty times as long.
         assert_eq!(runs_of(100).noise(0.999), None);
     }
 
     #[test]
-    fn what_was_never_sent_or_failed_here_is_in_no_piece() {
+    fn unsent_and_locally_failed_requests_are_in_no_piece() {
         let interval = |at: u32, counts: IntervalCounts| IntervalPart {
             start_s: f64::from(at),
             counts,
@@ -609,7 +610,7 @@ mod tests {
             (&[Same, Undecided, Better], Better),
             (&[Same, Undecided], Undecided),
             (&[Same, Same], Same),
-            // A p99.99 that few requests don't show speaks against nothing.
+            // A p99.99 without enough requests is no objection.
             (&[Same, Unknown], Same),
             (&[Worse, Unknown], Worse),
             (&[Undecided, Unknown], Undecided),

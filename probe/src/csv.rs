@@ -1,4 +1,4 @@
-//! The runs of a series as CSV: a header, then one row a step, then one a run of each trial.
+//! The runs of a series as CSV: a header, then one row per step, then one per run of each trial.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::step::{Latency, Outcome, SHOWN, Step};
 const COLUMNS: [(&[&str], &str); 20] = [
     (&["rate"], "planned, per second"),
     (&["duration_s"], "length of the window, seconds"),
-    (&["seed"], "that of the schedule"),
+    (&["seed"], "seed of the schedule"),
     (
         &["intended", "sent", "answered"],
         "requests per second: due, sent and answered in the window, the last two whenever they \
@@ -26,7 +26,7 @@ const COLUMNS: [(&[&str], &str); 20] = [
         "the share of arrivals by which the backlog grew in the window's second half, and whether \
          that is falling behind; empty if undecided",
     ),
-    (&["silent_from_s"], "from when on there were no answers, seconds into the window, or empty"),
+    (&["silent_from_s"], "when answers stopped, seconds into the window; empty if they didn't"),
     (
         &[
             "naive_p50_us",
@@ -55,26 +55,26 @@ const COLUMNS: [(&[&str], &str); 20] = [
         ],
         "the same of corrected latency",
     ),
-    (&["verdict", "slo"], "what became of them; the objectives empty if there are none"),
+    (&["verdict", "slo"], "the step's verdict and objectives; empty without objectives"),
     (&["cpu_us_per_request"], "CPU time of the shards for each request sent, µs"),
     (&["busy"], "share of the window for which the busiest shard had work"),
     (&["in_flight"], "requests in flight on average"),
     (&["throughput"], "good answers per second in the second half of the window"),
     (&["at_target"], "requests at the target on average"),
-    (&["shards", "conns"], "how many there are, and may be open"),
+    (&["shards", "conns"], "number of shards, and the most connections"),
     (&["capped"], "requests that waited while all connections were busy"),
     (&["steal"], "share of the cores' time that the hypervisor took; empty if unknown"),
-    (&["outcome", "trial"], "what the step says of its rate, and what a run of a trial changes"),
+    (&["outcome", "trial"], "the step's result for its rate, and the change of a trial's run"),
 ];
 
-/// What each column holds, in one sentence.
+/// The description of each column, in one sentence.
 pub fn columns() -> String {
     let group = |(names, content): &(&[&str], &str)| format!("{}: {content}", names.join(", "));
     COLUMNS.iter().map(group).collect::<Vec<_>>().join(". ")
 }
 
-/// Writes the steps, then the runs of the trials, in the order given; the last column says what a
-/// trial changes. What is unknown is empty.
+/// Writes the steps, then the runs of the trials, in the given order; the last column names a
+/// trial's change. Unknown values are empty.
 ///
 /// # Errors
 /// Those of the writer.

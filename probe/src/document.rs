@@ -16,12 +16,12 @@ use crate::sweep::SweepPlan;
 /// Version of the documents.
 pub const SCHEMA: u32 = 7;
 
-/// What every series has.
+/// The common part of all series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Made {
     /// Version of the document, [`SCHEMA`].
     pub schema: u32,
-    /// Whether it ended before it was done: by a signal, or because a run failed.
+    /// True if it ended early: by a signal, or because a run failed.
     pub interrupted: bool,
     /// Why a run failed, if one did.
     pub error: Option<String>,
@@ -33,51 +33,50 @@ pub struct Made {
     pub cooldown: Nanos,
     /// Each step, in the order in which they were made.
     pub steps: Vec<Step>,
-    /// The step that was interrupted, with what was recorded until then: no part of the answer.
+    /// The interrupted step, with its results until then: not part of the answer.
     pub unfinished: Option<Step>,
 }
 
-/// What a sweep found.
+/// The result of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepDocument {
     /// Where the target stops keeping up.
     pub knee: Knee,
-    /// Whether each rate was offered, and all was done that narrows the knee.
+    /// True if each rate was offered, and everything was done to narrow the knee.
     pub complete: bool,
-    /// What was asked for.
+    /// The parameters.
     pub sweep: SweepPlan,
     /// The steps.
     #[serde(flatten)]
     pub made: Made,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchDocument {
     /// The answer.
     #[serde(flatten)]
     pub bracket: Bracket,
-    /// What ended it, by the step at `failed`; `None` if no step failed, or if it isn't known.
+    /// The bound, from the step at `failed`; `None` if no step failed, or if it is unknown.
     pub ended_by: Option<Side>,
-    /// The objectives, with what was implied.
+    /// The objectives, including the implied one.
     pub slo: String,
-    /// What was asked for.
+    /// The parameters.
     pub search: SearchPlan,
     /// The steps.
     #[serde(flatten)]
     pub made: Made,
 }
 
-/// What the search for a ceiling found.
+/// The result of the search for a ceiling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CeilingDocument {
     /// The answer, with its bound and its proof.
     #[serde(flatten)]
     pub answer: Answer,
-    /// What was asked for.
+    /// The parameters.
     pub ceiling: CeilingPlan,
-    /// Where the processor time went at the rate that passed, in a run of its own; `None` without
-    /// one.
+    /// The profile at the rate that passed, from a run of its own; `None` without one.
     pub profile: Option<Profile>,
     /// The steps of the search.
     #[serde(flatten)]

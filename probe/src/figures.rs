@@ -1,5 +1,5 @@
-//! What a run tells of its bound, beside its latencies: the time of the generator's cores, its
-//! connections, what it ran out of, and the network.
+//! A run's figures about its bound, besides its latencies: the time of the generator's cores, its
+//! connections, exhausted resources, and the network.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 /// Figures of a run. Shares are of the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Good answers per second in the second half of the window, to its requests: what the whole
-    /// path delivers, as far as the backlog that it began with has been worked off.
+    /// Good answers per second in the second half of the window, to its requests: the whole path's
+    /// throughput, as far as the initial backlog has been worked off.
     pub throughput_per_s: f64,
-    /// The shards, each with what took its core's time.
+    /// The shards, each with the use of its core's time.
     pub shards: Vec<ShardTime>,
-    /// Share of the shards' cores that the hypervisor took; `None` if unknown. Of several agents
-    /// that of the one that it took most of.
+    /// Share of the shards' cores that the hypervisor took; `None` if unknown. With several agents,
+    /// the largest.
     pub steal: Option<f64>,
-    /// Share for which a quota throttled the generator, summed over cores; `None` if unknown. Of
-    /// several agents that of the one that was throttled most.
+    /// Share for which a quota throttled the generator, summed over cores; `None` if unknown. With
+    /// several agents, the largest.
     pub throttled: Option<f64>,
     /// Connections that may be open.
     pub conns: u64,
@@ -36,22 +36,22 @@ pub struct Figures {
     pub at_target: f64,
     /// Requests without an answer, by cause.
     pub failures: BTreeMap<String, u64>,
-    /// Of these, those for which the generator's machine had no port, file or memory.
+    /// Those for which the generator's machine had no port, file or memory.
     pub local_resource: u64,
     /// Files that the process may open.
     pub open_files: Limit<u64>,
-    /// Local ports; `None` if unknown. Of several agents those of the one with the fewest left.
+    /// Local ports; `None` if unknown. With several agents, those of the one with the fewest left.
     pub ports: Option<Ports>,
-    /// The time that the interface was watched for, seconds.
+    /// The time that the interface was watched, seconds.
     pub observed_s: f64,
-    /// What passed the interface to the target; `None` if unknown. Of several agents that of the
-    /// one whose link was the fullest.
+    /// The traffic of the interface to the target; `None` if unknown. With several agents, that of
+    /// the one with the fullest link.
     pub interface: Option<InterfaceTraffic>,
-    /// What TCP did on the machine, or on those of all agents; `None` if unknown.
+    /// TCP's counters on the machine, or on those of all agents; `None` if unknown.
     pub tcp: Option<TcpCounts>,
 }
 
-/// What took the time of a shard's core.
+/// The use of a shard's core's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShardTime {
     /// The core.
@@ -64,8 +64,8 @@ pub struct ShardTime {
     pub system: f64,
     /// It polled while nothing was due.
     pub polling: f64,
-    /// It could have run, and others did: of its waits for its core, as much as others used of the
-    /// core. The rest is what waking it up and its own interrupts take.
+    /// It was runnable, but others ran: of its waits for its core, as much as others used of the
+    /// core. The rest is its wake-ups and its own interrupts.
     pub waited: f64,
     /// Its core served interrupts, by the kernel's account, soft ones included; `None` if unknown.
     pub interrupts: Option<f64>,
@@ -74,14 +74,14 @@ pub struct ShardTime {
 }
 
 impl Figures {
-    /// Of a report in which this share of the answers was good.
+    /// From a report with this share of good answers.
     pub(crate) fn new(report: &Report, good_share: f64) -> Figures {
         let counts = &report.whole.counts;
         let series = &report.series;
         let half = series.intervals.len() / 2;
         let late_s = report.config.window_s() - half as f64 * series.interval_s;
         let answers: u64 = series.intervals[half..].iter().map(|slot| slot.counts.answers).sum();
-        // The run's own account is empty where agents made it: each has its machine.
+        // The run's own account is empty if agents made it: each has its machine.
         let agents = report.per_agent.iter().map(|agent| &agent.generator);
         let generators: Vec<&Generator> =
             if report.is_joint() { agents.collect() } else { vec![&report.generator] };
@@ -117,13 +117,13 @@ impl Figures {
         }
     }
 
-    /// The busiest shard; `None` of a run without any.
+    /// The busiest shard; `None` for a run without any.
     pub(crate) fn busiest(&self) -> Option<&ShardTime> {
         self.shards.iter().max_by(|one, other| one.busy.total_cmp(&other.busy))
     }
 
-    /// Share of a core that others took of the generator, at most: the hypervisor, other processes,
-    /// or a quota.
+    /// The largest share of a core that others took from the generator: the hypervisor, other
+    /// processes, or a quota.
     pub(crate) fn taken(&self) -> f64 {
         let waited = self.shards.iter().map(|shard| shard.waited).fold(0.0, f64::max);
         // A throttled shard waits for its core too.
@@ -149,7 +149,7 @@ impl ShardTime {
     }
 }
 
-/// The machine whose interface was the fullest by its speed, or where none has one, carried most.
+/// The machine with the fullest interface by its speed, or if none has one, with the most traffic.
 fn fullest<'a>(machines: &[&'a Machine]) -> Option<&'a Machine> {
     let load = |machine: &Machine| {
         let interface = machine.interface.as_ref()?;
@@ -165,7 +165,7 @@ fn fullest<'a>(machines: &[&'a Machine]) -> Option<&'a Machine> {
     machines.iter().max_by(order).copied()
 }
 
-/// What TCP did on two machines.
+/// TCP's counters of two machines, added up.
 fn together(one: TcpCounts, other: TcpCounts) -> TcpCounts {
     TcpCounts {
         segments_sent: one.segments_sent + other.segments_sent,
@@ -175,7 +175,7 @@ fn together(one: TcpCounts, other: TcpCounts) -> TcpCounts {
     }
 }
 
-/// A part of a whole; 0 of nothing.
+/// A part of a whole; 0 if the whole is 0.
 fn share(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part / whole }
 }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_generators_own_network_takes_of_its_core_is_taken_by_nobody_else() {
+    fn the_generators_own_network_time_is_not_taken_by_others() {
         let mut shard = ShardStats {
             core: 1,
             observed_s: 10.0,

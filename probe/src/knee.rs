@@ -1,12 +1,12 @@
 //! The knee of a sweep: where the target stops keeping up with the arrivals.
 //!
-//! Below its capacity a target answers as much as is asked of it, and latency is a matter of its
-//! queue; above, each second adds to a backlog, and latency is a matter of how long the run was.
-//! That is a change in kind, unlike any threshold on latency: it doesn't depend on the shape of the
-//! curve, nor on the length of the window, as long as a response takes less than half of it. So the
-//! knee lies between the highest rate up to which every step kept up and the lowest from which on
+//! Below its capacity a target answers as much as it is asked for, and latency depends on its
+//! queue; above, each second adds to a backlog, and latency depends on the length of the run. That
+//! is a change in kind, unlike any threshold on latency: it depends neither on the shape of the
+//! curve nor on the length of the window, as long as a response takes less than half of it. So the
+//! knee is between the highest rate up to which every step kept up and the lowest from which on
 //! every step fell behind. A rate whose steps contradict each other is undecided and neither end.
-//! Rates that contradict each other lie between these two as well: that is its uncertainty.
+//! Rates that contradict each other are between these two as well: that is its uncertainty.
 //!
 //! Rejected: where p99/p50 leaves a band, since the ratio of a healthy target may be anything; the
 //! point of greatest curvature (Kneedle, Satopää et al. 2011), which moves with the scale of the
@@ -40,15 +40,15 @@ pub struct Knee {
     /// Rates that fell behind below one that kept up, that kept up above one that fell behind, or
     /// that did both: some of their steps are wrong, or the target changed.
     pub contradicting_per_s: Vec<f64>,
-    /// Rates whose windows were too short to tell.
+    /// Rates whose windows were too short to decide.
     pub undecided_per_s: Vec<f64>,
     /// The most that was answered per second in a window beyond it: a second way to the capacity.
     pub answered_beyond_per_s: Option<f64>,
-    /// What the steps at `to` were bounded by; `None` without such a rate, or if it isn't known.
+    /// The bound of the steps at `to`; `None` without such a rate, or if it is unknown.
     pub bound: Option<Side>,
 }
 
-/// The knee by these steps, in any order; one rate may have several.
+/// The knee from these steps, in any order; one rate may have several.
 pub(crate) fn knee(steps: &[Step]) -> Knee {
     let rates = rates(steps);
     let decided = |rate: &&OfRate| matches!(rate.evidence, Evidence::KeptUp | Evidence::FellBehind);
@@ -77,7 +77,7 @@ pub(crate) fn knee(steps: &[Step]) -> Knee {
     }
 }
 
-/// What the steps of one rate say together.
+/// The joint result of one rate's steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Evidence {
     KeptUp,
@@ -91,7 +91,7 @@ enum Evidence {
 /// A rate with its steps.
 pub(crate) struct OfRate {
     pub(crate) rate: f64,
-    /// How many steps it had.
+    /// The number of its steps.
     pub(crate) steps: usize,
     /// Their longest window, seconds.
     pub(crate) longest_s: f64,
@@ -99,18 +99,18 @@ pub(crate) struct OfRate {
 }
 
 impl OfRate {
-    /// Whether no window of its steps was long enough.
+    /// True if no window of its steps was long enough.
     pub(crate) fn is_open(&self) -> bool {
         self.evidence == Evidence::Nothing
     }
 
-    /// Whether its own steps contradict each other.
+    /// True if its own steps contradict each other.
     pub(crate) fn contradicts_itself(&self) -> bool {
         self.evidence == Evidence::Both
     }
 }
 
-/// Each rate with what its steps say, ascending.
+/// Each rate with the result of its steps, ascending.
 pub(crate) fn rates(steps: &[Step]) -> Vec<OfRate> {
     let of_rate = |(rate, steps): (f64, Vec<&Step>)| {
         let that = |fell_behind| steps.iter().any(|one| one.backlog.fell_behind == fell_behind);
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::queues::{Queue, asked};
 
-    /// Steps at these rates, of which those marked fell behind.
+    /// Steps at these rates; the marked ones fell behind.
     fn steps(rates: &[(f64, bool)]) -> Vec<Step> {
         let step = Queue::serial_ms().run(&asked("100", 2));
         rates
@@ -205,7 +205,7 @@ mod tests {
         ]));
         assert_eq!((found.from_per_s, found.to_per_s), (Some(400.0), Some(800.0)));
         assert_eq!(found.contradicting_per_s, [200.0]);
-        // Nor as the highest or the lowest of all, whatever most of its steps say.
+        // Nor as the highest or the lowest of all, whatever most of its steps show.
         let found = knee(&steps(&[(100.0, false), (200.0, false), (200.0, false), (200.0, true)]));
         assert_eq!((found.from_per_s, found.to_per_s), (Some(100.0), None));
         let found = knee(&steps(&[(100.0, true), (100.0, true), (100.0, false), (200.0, true)]));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_tells_nothing_is_no_end() {
+    fn an_undecided_step_is_no_end() {
         let mut steps = steps(&[(100.0, false), (200.0, false), (400.0, true), (800.0, true)]);
         steps[1].backlog.fell_behind = None;
         steps[3].backlog.fell_behind = None;
@@ -234,18 +234,18 @@ mod tests {
 
     #[test]
     fn connections_that_ran_out_are_no_knee_of_the_target() {
-        // 50 connections and 100 ms: 500 per second, whatever the target could do.
+        // 50 connections and 100 ms: 500 per second, whatever the target's capacity.
         let queue =
             Queue { base_ns: 100_000_000, conns: 50, service_ns: 1_000, ..Queue::serial_ms() };
         let steps = ["100", "300", "700", "1400"].map(|rate| queue.run(&asked(rate, 8)));
         let found = knee(&steps);
         assert_eq!((found.from_per_s, found.to_per_s), (Some(300.0), Some(700.0)));
         assert_eq!(found.bound, Some(Side::Connections));
-        // All connections are busy as well where the target is slow: then it takes longer.
+        // All connections are busy, too, if the target is slow: then it takes longer.
         let serial = Queue { conns: 50, ..Queue::serial_ms() };
         let steps = ["100", "300", "1400", "2800"].map(|rate| serial.run(&asked(rate, 8)));
         assert_eq!(knee(&steps).bound, Some(Side::Target));
-        // Without a step that had connections left, it isn't known.
+        // Without a step that had connections left, the bound is unknown.
         assert_eq!(knee(&steps[2..]).bound, None);
     }
 

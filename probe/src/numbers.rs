@@ -1,4 +1,4 @@
-//! Numbers as tables, plots and the evidence of a bound show them.
+//! Numbers as shown in tables, plots and the evidence of a bound.
 
 pub use engine::report::figures::{count, time};
 
@@ -34,7 +34,7 @@ pub fn number(number: f64) -> String {
     count(number.round() as u64)
 }
 
-/// A time that somebody chose, not measured, so without digits that say nothing: `1 ms`, `1.5 ms`.
+/// A time that was chosen, not measured, so without redundant digits: `1 ms`, `1.5 ms`.
 pub fn plain_time(us: f64) -> String {
     let (value, unit) = match us {
         us if us < 0.999_5 => (us * 1e3, "ns"),

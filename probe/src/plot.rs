@@ -13,26 +13,26 @@ use crate::sweep::KNEE_WIDTH;
 /// The colour of each percentile drawn.
 const COLOURS: [usize; SHOWN.len()] = [2, 0, 1];
 
-/// What a series found, to be marked.
+/// The mark of a series' result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// What it is: `knee`.
+    /// Its name: `knee`.
     pub name: &'static str,
     /// The rate; `None` if only the range below is known.
     pub rate: Option<f64>,
-    /// What the rate lies between.
+    /// The range of the rate.
     pub between: (f64, f64),
 }
 
 impl Mark {
-    /// The knee, if it was found; as a range, if it isn't narrow enough to be stated.
+    /// The knee, if it was found; as a range, if it isn't narrow enough to state a rate.
     pub fn of_knee(knee: &Knee) -> Option<Mark> {
         let (from, to) = knee.from_per_s.zip(knee.to_per_s)?;
         let rate = knee.rate_per_s.filter(|_| to <= KNEE_WIDTH * from);
         Some(Mark { name: "knee", rate, between: (from, to) })
     }
 
-    /// The highest rate that passed under this name, if one failed as well.
+    /// The highest rate that passed, under this name, if one failed as well.
     pub fn of_bracket(name: &'static str, bracket: &Bracket) -> Option<Mark> {
         let between = bracket.passed_per_s.zip(bracket.failed_per_s)?;
         Some(Mark { name, rate: Some(between.0), between })
@@ -51,9 +51,8 @@ impl Mark {
 }
 
 /// The plot of these steps, in any order.
-///
 /// # Errors
-/// No step has a latency, or the library draws none.
+/// No step has a latency, or the library fails.
 pub fn svg(title: &str, steps: &[Step], mark: Option<&Mark>) -> Result<String, NotDrawn> {
     let mut steps: Vec<&Step> = steps.iter().collect();
     steps.sort_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s));
@@ -73,7 +72,7 @@ pub fn svg(title: &str, steps: &[Step], mark: Option<&Mark>) -> Result<String, N
     chart.svg()
 }
 
-/// The line of a percentile, with its intervals; of the corrected latencies each run is a dot.
+/// The line of a percentile, with its intervals; for corrected latencies each run is a dot.
 fn line(
     steps: &[&Step],
     (latency, of): (Of, &str),
@@ -108,8 +107,8 @@ fn objectives(steps: &[&Step]) -> Vec<Bound> {
     bounds.map(|one| named(&one.metric, one.bound)).collect()
 }
 
-/// The line through the runs of a series, ascending by rate: where a rate had several, through
-/// their median.
+/// The line through the runs of a series, ascending by rate: through the median of a rate with
+/// several.
 fn medians(runs: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let runs: Vec<(f64, f64)> = runs.collect();
     let of_rate = |runs: &[(f64, f64)]| {
@@ -120,10 +119,10 @@ fn medians(runs: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     runs.chunk_by(|one, other| one.0 == other.0).map(of_rate).collect()
 }
 
-/// Which latency of a step.
+/// One of a step's latencies.
 type Of = fn(&Step) -> &Latency;
 
-/// What is drawn of each percentile.
+/// The lines of each percentile.
 const LATENCIES: [(Of, &str); 2] = [(corrected, "corrected"), (naive, "naive")];
 
 fn corrected(step: &Step) -> &Latency {
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_latency_is_not_drawn() {
+    fn a_plot_without_latencies_is_not_drawn() {
         assert!(svg("x", &[], None).is_err());
         let one = &steps()[..1];
         svg("x", one, None).expect("one step is a plot");

@@ -1,16 +1,15 @@
 //! What moves the ceiling: runs above it that differ in one thing from the first of them.
 //!
-//! What bounds a ceiling is tried, not only read. Busy shares and latencies of one run name a
+//! The bound of a ceiling is tested, not only read. Busy shares and latencies of one run name a
 //! suspect, but a full core in front of a full target looks like a full core. So each run changes
-//! one thing, and whatever moves the throughput was the bound.
+//! one thing, and a change that moves the throughput was the bound.
 //!
 //! - The runs are overloaded by a quarter, so that a change shows beyond the scatter of runs; a
 //!   change that couldn't show proves nothing.
-//! - Whatever had room in the unchanged run can't have been the bound, whatever chance made of the
-//!   others. If the generator woke up late, trials in which it didn't can't speak for another
-//!   bound.
+//! - A resource with room in the unchanged run can't have been the bound, whatever the others show
+//!   by chance. If the generator woke up late, trials in which it didn't can't prove another bound.
 //! - A trial's best run counts. Others on the machine only take throughput away, so a disturbed
-//!   trial is made again, and the higher of the two is what the path can do.
+//!   trial is repeated, and the higher of the two is the path's capacity.
 //! - On agents no other number of shards is tried, since cores are the agents'. The proof then
 //!   rests on the trials with other numbers of connections.
 
@@ -18,18 +17,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::step::Step;
 
-/// A change of the throughput below which nothing can be seen, as a share.
+/// The smallest change of the throughput that can be seen, as a share.
 pub const EXPECTED_MIN: f64 = 0.05;
 
-/// What a trial changes.
+/// The change of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Changed {
-    /// Nothing: what the others are held against.
+    /// None: the base of the others.
     Nothing,
     /// The number of shards.
     Shards,
-    /// How many connections may be open.
+    /// The limit of connections.
     Conns,
     /// The number of shards, and the rate with it.
     Scaled,
@@ -38,32 +37,32 @@ pub enum Changed {
 /// One trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// What it changes.
+    /// Its change.
     pub changed: Changed,
     /// Its shards.
     pub shards: usize,
-    /// Connections that may be open.
+    /// The limit of connections.
     pub conns: u64,
     /// Requests per second offered.
     pub rate_per_s: f64,
     /// Good answers per second in the second half of the window.
     pub throughput_per_s: f64,
-    /// The throughput as a multiple of that with nothing changed.
+    /// The throughput as a multiple of the base's.
     pub ratio: f64,
-    /// What that would be if nothing else were the bound; 1 with nothing changed.
+    /// The expected ratio if nothing else were the bound; 1 for the base.
     pub expected: f64,
-    /// Whether the change moved the ceiling: by half of what was to be expected, or more. `None`
-    /// with nothing changed, and where less than [`EXPECTED_MIN`] was to be expected.
+    /// True if the change moved the ceiling, by at least half of the expected change. `None` for
+    /// the base, and if less than [`EXPECTED_MIN`] was expected.
     pub moved: Option<bool>,
     /// Its runs, in the order in which they were made. The one with the highest throughput counts,
-    /// since others on the machine only take of it.
+    /// since others on the machine only take some away.
     pub steps: Vec<Step>,
 }
 
-/// What the trials show.
+/// The result of the trials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
-    /// The trials, the one with nothing changed first; empty if none was made.
+    /// The trials, the base first; empty if none was made.
     pub trials: Vec<Trial>,
     /// Whether more shards do more.
     pub scaling: Scaling,
@@ -73,7 +72,7 @@ pub struct Proof {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scaling {
-    /// Only one core can run a shard, so nothing shows it.
+    /// Only one core can run a shard, so it can't be tested.
     Unproven,
     /// It was not tried: the generator isn't the bound, the highest rate left no room, or the
     /// series ended before.
@@ -82,25 +81,25 @@ pub enum Scaling {
     Efficiency(Vec<Scaled>),
 }
 
-/// What a number of shards does.
+/// The result of a number of shards.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scaled {
     /// The shards.
     pub shards: usize,
     /// Good answers per second.
     pub throughput_per_s: f64,
-    /// The same for each shard, as a share of what the smallest number does.
+    /// The throughput per shard, as a share of the smallest number's.
     pub efficiency: f64,
 }
 
 impl Trial {
-    /// The trials of these runs, each at least one; the first are those with nothing changed.
+    /// The trials of these runs, at least one each; the first are the base's.
     pub(crate) fn of(made: &[(Changed, &[Step])]) -> Vec<Trial> {
         let Some(base) = made.first().and_then(|(_, runs)| best(runs)) else { return Vec::new() };
         made.iter().filter_map(|(changed, runs)| Trial::new(*changed, base, runs)).collect()
     }
 
-    /// The run that counts; `None` of a document that has none.
+    /// The run that counts; `None` for a document without one.
     pub(crate) fn counted(&self) -> Option<&Step> {
         best(&self.steps)
     }
@@ -119,7 +118,7 @@ impl Trial {
         };
         let (ratio, expected) = (of_base(is.throughput_per_s), of_base(step.rate_per_s).min(grown));
         let is_more = 1.0 < grown;
-        // Where little is to be expected, chance does as much.
+        // If little is expected, chance does as much.
         let visible = if is_more { expected - 1.0 } else { 1.0 - expected };
         let is_clear =
             changed != Changed::Nothing && 0.0 < was.throughput_per_s && EXPECTED_MIN <= visible;
@@ -167,7 +166,7 @@ impl Proof {
 }
 
 impl Scaling {
-    /// By these trials, where so many cores could run a shard.
+    /// From these trials, with this many cores for shards.
     pub(crate) fn new(trials: &[Trial], cores: usize) -> Scaling {
         if cores < 2 {
             return Scaling::Unproven;
@@ -200,7 +199,7 @@ mod tests {
     use crate::queues::{Queue, asked};
 
     #[test]
-    fn a_trial_tells_nothing_where_its_change_could_not_be_seen() {
+    fn a_trial_proves_nothing_if_its_change_could_not_be_seen() {
         let base = Queue { service_ns: 500_000, ..Queue::serial_ms() }.run(&asked("2500", 1));
         let with = |rate: f64, shards: usize, throughput: f64| {
             let mut step = Step { rate_per_s: rate, ..base.clone() };
@@ -212,7 +211,7 @@ mod tests {
             (with(2_500.0, 1, 2_000.0), with(2_500.0, 2, 2_000.0), Some(false)),
             (with(2_500.0, 1, 2_000.0), with(2_500.0, 2, 2_500.0), Some(true)),
             (with(2_500.0, 2, 2_000.0), with(2_500.0, 1, 1_000.0), Some(true)),
-            // A shard more of 25 is 4 %.
+            // One shard more than 25 is 4 %.
             (with(2_500.0, 25, 2_000.0), with(2_500.0, 26, 2_000.0), None),
             // The rate has no room for more, or the base has already done more than was due.
             (with(2_040.0, 1, 2_000.0), with(2_040.0, 2, 2_040.0), None),

@@ -1,5 +1,5 @@
-//! Servers that exist as arithmetic only, for tests: Poisson arrivals, shards that take their time,
-//! connections, a queue, some servers, and what may be wrong with them.
+//! Servers that exist only as arithmetic, for tests: Poisson arrivals, shards that take time,
+//! connections, a queue, some servers, and their faults.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,7 +28,7 @@ use crate::{Ask, Change};
 const WARMUP_NS: u64 = 2 * SECOND_NS;
 /// How long after the window responses are awaited, ns.
 const DRAIN_NS: u64 = 10 * SECOND_NS;
-/// When what is never answered is.
+/// The answer time of requests that are never answered.
 const NEVER_NS: u64 = u64::MAX / 4;
 /// The rest before each run, seconds.
 const REST_S: f64 = 1.0;
@@ -37,11 +37,11 @@ const INTERVALS: u64 = 8;
 /// Length of one, s.
 const EACH_S: f64 = 1.0 / INTERVALS as f64;
 
-/// Time for anything.
+/// Enough time for anything.
 pub(crate) const AMPLE: Within =
     Within { within: Nanos::from_secs(1_000_000), around: Nanos::from_secs(1) };
 
-/// A search from one rate to another by windows of this length.
+/// A search from one rate to another, with windows of this length.
 pub(crate) fn search_plan(first: &str, rate_max: &str, seconds: u64) -> SearchPlan {
     SearchPlan {
         first: first.parse().expect("a rate"),
@@ -60,29 +60,29 @@ pub(crate) fn search_plan(first: &str, rate_max: &str, seconds: u64) -> SearchPl
 pub(crate) struct Queue {
     /// Time for which a request occupies a server, ns.
     pub(crate) service_ns: u64,
-    /// Whether that time is the mean of an exponential distribution.
+    /// True if that time is the mean of an exponential distribution.
     pub(crate) exponential: bool,
     /// Servers behind one queue.
     pub(crate) servers: usize,
-    /// What each response takes besides, ns.
+    /// The additional time of each response, ns.
     pub(crate) base_ns: u64,
     /// The bound on p99, if there is one.
     pub(crate) slo_ms: Option<f64>,
-    /// Shards before it, unless a run asks for another number.
+    /// Shards in front of it, unless a run asks for another number.
     pub(crate) shards: usize,
-    /// Time of a shard that a request takes, ns.
+    /// A shard's time per request, ns.
     pub(crate) shard_ns: u64,
     /// Connections to it, unless a run asks for another number.
     pub(crate) conns: usize,
-    /// How often, and how long each time, no server works, ns.
+    /// The period and the length of stalls, in which no server works, ns.
     pub(crate) stall: Option<(u64, u64)>,
     /// Share of the answers whose status is an error.
     pub(crate) bad_status: f64,
     /// Share of the requests that fail at once.
     pub(crate) refused: f64,
-    /// When it is gone, ns since the begin of the warm-up: all that is due from then on fails.
+    /// When it disappears, ns since the start of the warm-up: later requests fail.
     pub(crate) gone_ns: Option<u64>,
-    /// From when on it takes requests and answers none, on the same clock.
+    /// When it stops answering, on the same clock.
     pub(crate) silent_ns: Option<u64>,
 }
 
@@ -112,7 +112,7 @@ impl Queue {
         }
     }
 
-    /// What a run against it gives.
+    /// The result of a run against it.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times in ns")]
     pub(crate) fn run(&self, ask: &Ask) -> Step {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(ask.seed);
@@ -275,7 +275,7 @@ impl Queue {
         }
     }
 
-    /// When a server that is free works again.
+    /// When a free server works again.
     fn works_from(&self, at_ns: u64) -> u64 {
         match self.stall {
             Some((every_ns, stall_ns)) if at_ns % every_ns < stall_ns => {
@@ -286,7 +286,7 @@ impl Queue {
     }
 }
 
-/// An objective judged by the interval of the share beyond its bound, and what that may be.
+/// An objective judged by the interval of the share beyond its bound, and the allowed share.
 fn judged(
     metric: &str,
     bound: f64,
@@ -318,7 +318,7 @@ fn judged(
 }
 
 /// The step with an objective that has this bound and figure, without doubt, and a generator that
-/// added so much to each request; times in ms.
+/// added `late_ms` to each request; times in ms.
 pub(crate) fn missed_by(step: &Step, metric: &str, bound: f64, figure: f64, late_ms: f64) -> Step {
     let us = if metric == "errors" { 1.0 } else { 1e3 };
     let (bound, figure) = (bound * us, figure * us);
@@ -356,7 +356,7 @@ fn md1_waits_at_most(t: f64, rho: f64) -> f64 {
     (1.0 - rho) * sum
 }
 
-/// The highest rate per second of M/D/1 with D = 1 ms at which this share waits at most so long.
+/// The highest rate per second of M/D/1 with D = 1 ms at which this share waits at most `wait_ms`.
 pub(crate) fn md1_rate(share: f64, wait_ms: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn the_simulation_agrees_with_the_formula() {
-        // By hand: nobody waits with probability 1 − ρ; at most D with (1 − ρ)·e^ρ.
+        // By hand: no request waits with probability 1 − ρ; at most D with (1 − ρ)·e^ρ.
         assert!((md1_waits_at_most(0.0, 0.8) - 0.2).abs() < 1e-12);
         assert!((md1_waits_at_most(0.999_999, 0.8) - 0.2 * 0.8_f64.exp()).abs() < 1e-5);
         let step = Queue::serial_ms().run(&asked("800", 1_000));

@@ -1,4 +1,4 @@
-//! The rates of a series: ranges, spacing, and numbers that a person would choose.
+//! The rates of a series: ranges, spacing, and round numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub struct RateRange {
     pub last: Rate,
 }
 
-/// A text that isn't a range of rates.
+/// Not a range of rates.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidRange {
     /// It isn't two rates with two dots between them.
@@ -62,8 +62,8 @@ pub enum Spacing {
 }
 
 impl RateRange {
-    /// So many rates from the first to the last, ascending, each to four figures but for these two.
-    /// Where they are closer than that, there are fewer.
+    /// This many rates from the first to the last, ascending, each to four digits except for these
+    /// two. If they are closer than that, there are fewer.
     ///
     /// # Panics
     /// Below two rates.
@@ -91,7 +91,7 @@ pub(crate) fn between(one: f64, other: f64) -> Rate {
     four_figures((one * other).sqrt())
 }
 
-/// The rate of a step, to offer it once more: it has the same name, whatever rounding made of it.
+/// The exact rate of a step, to repeat it: it has the same name, whatever the rounding.
 pub(crate) fn exactly(per_second: f64) -> Rate {
     format!("{per_second}").parse().expect("a rate within the range of rates")
 }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused_with_its_cure() {
+    fn an_invalid_range_is_refused_with_its_cure() {
         for (text, problem) in [
             ("1k", "invalid range `1k`: give two rates, e.g. 1k..50k"),
             ("1k-50k", "invalid range `1k-50k`: give two rates"),

@@ -1,17 +1,17 @@
-//! The two rules by which a rate holds: that of a search, by its objectives, and that of a ceiling,
-//! by its load, with what a step fails by and what it takes to pass.
+//! The two rules by which a rate holds: a search's, by its objectives, and a ceiling's, by its
+//! load, with the reasons for failure and the conditions to pass.
 //!
-//! They differ in what many excused runs of one rate mean. An objective that the generator misses
-//! each time isn't met. What others took of a ceiling's time shows nothing, however often, so that
-//! rate stays undecided. Above it, that no longer explains the shortfall, and a rate fails without
-//! an excuse; if none does, the ceiling isn't judged.
+//! They differ in the meaning of many excused runs at one rate. An objective that the generator
+//! misses each time isn't met. A ceiling's time taken by others shows nothing, however often, so
+//! that rate stays undecided. Above it, that no longer explains the shortfall, and a rate fails
+//! without an excuse; if none does, the ceiling isn't judged.
 //!
 //! The objective of a percentile is judged by the share of requests beyond the bound. The
-//! percentile's own interval rests on how often slow requests come together, even if none comes
-//! near the bound: at 740 requests per second, a target with a p99 of 8.8 ms and a p99.9 of 10.9 ms
-//! was undecided against 20 ms.
+//! percentile's own interval depends on how slow requests cluster, even if none comes near the
+//! bound: at 740 requests per second, a target with a p99 of 8.8 ms and a p99.9 of 10.9 ms was
+//! undecided against 20 ms.
 //!
-//! Errors, unexpected statuses among them, are counted by intervals of the run and judged by their
+//! Errors, including unexpected statuses, are counted by intervals of the run and judged by their
 //! spread, like percentiles: a target that fails for one second in ten gave three runs of 6 s
 //! disjoint "95 %" intervals while its errors counted as independent.
 
@@ -24,34 +24,34 @@ use crate::blame::{
 use crate::rates::four_figures;
 use crate::step::{ERRORS_MAX, Outcome, Step};
 
-/// Share of what is due in the window that a step has to send before its end.
+/// Share of the window's due requests that a step must send before its end.
 pub const SENT_MIN: f64 = 0.98;
-/// How late half of the requests may be noticed, microseconds. From there on the generator takes
-/// arrivals in batches.
+/// The longest delay until half of the requests are noticed, microseconds. Beyond it the generator
+/// takes arrivals in batches.
 pub const LATENESS_MAX_US: f64 = 1_000.0;
 
-/// Share of a core from which what others take of it is told, and may excuse a step.
+/// The share of a core from which time taken by others is reported, and may excuse a step.
 pub(crate) const TAKEN_MIN: f64 = 0.01;
 
-/// By which factor a rate shrinks until it passes.
+/// The factor by which a rate shrinks until it passes.
 pub(crate) const SHRINKING: f64 = 2.0;
-/// A window by whose load its rate is judged has so many requests, if that makes it at most
-/// [`LONGER_MAX`] times as long as asked for.
+/// The requests of a window whose rate is judged by load, if that makes it at most [`LONGER_MAX`]
+/// times as long as asked for.
 const REQUESTS_MIN: f64 = 500.0;
-/// How many times as long as asked for a window may be for its requests.
+/// The most that a window may be lengthened for its requests, as a factor.
 const LONGER_MAX: f64 = 4.0;
 
-/// What runs say of their rate, and where a search by that goes next.
+/// The meaning of runs for their rate, and the next rate of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// That of a search: whether it meets its objectives.
+    /// A search's: it meets its objectives.
     Objectives,
-    /// That of a ceiling: whether generator and target keep up.
+    /// A ceiling's: generator and target keep up.
     Load,
 }
 
 impl Rule {
-    /// What one run says, by its figures.
+    /// The outcome of one run, by its figures.
     pub fn judge(self, step: &Step) -> Outcome {
         match self {
             Rule::Objectives => by_objectives(step),
@@ -59,8 +59,8 @@ impl Rule {
         }
     }
 
-    /// What as many runs as a rate may take are believed to say together, if each said this and no
-    /// other decided anything. That others took the generator's time is never believed.
+    /// The accepted outcome of a rate with all its runs, if each had this one and no other decided
+    /// anything. It is never accepted that others took the generator's time.
     pub(crate) fn believed(self, step: &Step, outcome: Outcome) -> Option<Outcome> {
         match (self, outcome) {
             (Rule::Objectives, Outcome::Doubted) => Some(Outcome::Passed),
@@ -70,8 +70,8 @@ impl Rule {
         }
     }
 
-    /// By which factor the rate grows until it fails. By load it begins low, since a target that
-    /// was asked for far more than it can do works on that long after.
+    /// The factor by which the rate grows until it fails. By load it begins low, since a target
+    /// that was sent far more than it can handle works on its backlog for long after.
     pub(crate) fn growth(self) -> f64 {
         match self {
             Rule::Objectives => 2.0,
@@ -79,9 +79,9 @@ impl Rule {
         }
     }
 
-    /// Whether the bracket comes before what decided nothing: by load that matters only once a
-    /// higher rate has failed, and then only where it may be an end of the bracket. Objectives may
-    /// be missed at any rate.
+    /// True if the bracket comes before undecided rates: by load these matter only once a higher
+    /// rate has failed, and then only if they may be an end of the bracket. Objectives may be
+    /// missed at any rate.
     pub(crate) fn brackets_first(self) -> bool {
         match self {
             Rule::Objectives => false,
@@ -89,7 +89,7 @@ impl Rule {
         }
     }
 
-    /// Whether a lower rate may decide something where this one had too few samples: for objectives
+    /// True if a lower rate may decide something where this one had too few samples: for objectives
     /// it has even fewer.
     pub(crate) fn decides_below_few_samples(self) -> bool {
         match self {
@@ -98,8 +98,8 @@ impl Rule {
         }
     }
 
-    /// How many times as long as asked for the first window of a rate is that has so many requests.
-    /// Fewer than [`REQUESTS_MIN`] are by chance too many or too few to tell its load.
+    /// The length of a rate's first window with this many requests, as a factor. With fewer than
+    /// [`REQUESTS_MIN`], chance alone makes too many or too few to judge its load.
     pub(crate) fn first_window(self, requests: f64) -> f64 {
         match self {
             Rule::Objectives => 1.0,
@@ -107,8 +107,8 @@ impl Rule {
         }
     }
 
-    /// The rate to try below one that didn't pass, of which this is the last run: by its load, what
-    /// it delivered, or further down if it answered nothing in time.
+    /// The next rate below one that didn't pass in this last run: by its load, the delivered rate,
+    /// or further down if it answered nothing in time.
     pub(crate) fn below(self, step: &Step, tolerance: f64) -> f64 {
         let rate = step.rate_per_s;
         let is_lower = |delivered: &f64| *delivered * (1.0 + tolerance) < rate;
@@ -122,8 +122,8 @@ impl Rule {
         }
     }
 
-    /// The rate to try between two, of which this run failed at the upper, where what it delivered
-    /// says what lies between them.
+    /// The rate to try between two, if the delivered rate of this run, which failed at the upper
+    /// one, locates the limit between them.
     pub(crate) fn aim(self, failing: &Step, low: f64, high: f64, tolerance: f64) -> Option<f64> {
         match self {
             Rule::Objectives => None,
@@ -132,8 +132,8 @@ impl Rule {
     }
 }
 
-/// The rule that a step passes if it met its objectives. One that failed by the generator's doing,
-/// or by that of others on its machine, has an excuse.
+/// The rule by which a step passes if it met its objectives. A failure that the generator, or
+/// others on its machine, caused has an excuse.
 pub fn by_objectives(step: &Step) -> Outcome {
     let judgement = step.slo.as_ref().map_or(Judgement::Undecided, |slo| slo.judgement);
     let fails = match judgement {
@@ -150,7 +150,7 @@ pub fn by_objectives(step: &Step) -> Outcome {
     }
 }
 
-/// By what a step failed.
+/// The reasons for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Broke {
@@ -162,11 +162,11 @@ pub enum Broke {
     Lateness,
     /// More than [`ERRORS_MAX`] of the requests had no good answer, beyond chance.
     Errors,
-    /// From some moment on there were no answers.
+    /// At some time answers stopped.
     Silence,
 }
 
-/// What a step failed by; empty if it didn't.
+/// A step's reasons for failure; empty if it didn't fail.
 pub(crate) fn broke(step: &Step) -> Vec<Broke> {
     let End { sent, .. } = End::figures(step);
     // One request is no share, however few there are.
@@ -181,26 +181,25 @@ pub(crate) fn broke(step: &Step) -> Vec<Broke> {
     rules.into_iter().filter(|(_, breaks)| *breaks).map(|(rule, _)| rule).collect()
 }
 
-/// Whether half of the requests were noticed later than [`LATENESS_MAX_US`].
+/// True if half of the requests were noticed later than [`LATENESS_MAX_US`].
 pub(crate) fn is_late(step: &Step) -> bool {
     End::figures(step).lateness_p50_us.is_some_and(|us| LATENESS_MAX_US < us)
 }
 
-/// Whether a step shows that its rate holds, not only that nothing speaks against it: neither the
-/// backlog nor the errors can be more than twice what they may be.
+/// True if a step shows that its rate holds, not only that nothing contradicts it: neither the
+/// backlog nor the errors can be more than twice their limits.
 fn is_shown_to_hold(step: &Step) -> bool {
     let errors = step.errors_interval.is_some_and(|[_, high]| high < 2.0 * ERRORS_MAX);
     errors && step.backlog.fell_behind == Some(false)
 }
 
-/// The rule of the ceiling: a step passes if it shows that its rate holds, and fails if something
-/// broke. That requests waited for the generator is no excuse, unless others took more of its time
-/// than it fell short by. Nothing excuses errors of requests that were sent, or that there were no
-/// answers.
+/// The ceiling's rule: a step passes if it shows that its rate holds, and fails if something broke.
+/// Requests that waited for the generator are no excuse, unless others took more of its time than
+/// it fell short by. Nothing excuses errors of requests that were sent, or missing answers.
 pub fn by_load(step: &Step) -> Outcome {
     let End { sent, growth, errors, .. } = End::figures(step);
     let broke = broke(step);
-    // A shard that had no time at all noticed no request.
+    // A shard without any time noticed no request.
     let late = is_late(step) || most_is_lateness(step) || step.pacer_lateness.count == 0;
     let short = (1.0 - sent).max(growth).max(TAKEN_MIN);
     let is_the_targets = ERRORS_MAX < errors - (1.0 - sent) || broke.contains(&Broke::Silence);
@@ -213,8 +212,8 @@ pub fn by_load(step: &Step) -> Outcome {
     }
 }
 
-/// What a step delivered that was offered more than that; `None` if nothing says that it is the
-/// most that it can do.
+/// The delivered rate of a step that was offered more; `None` if nothing shows that this is its
+/// maximum.
 fn delivered(step: &Step) -> Option<f64> {
     let fell_short = broke(step).iter().any(|by| matches!(by, Broke::Sent | Broke::Backlog));
     let rate = step.figures.throughput_per_s;
@@ -222,49 +221,49 @@ fn delivered(step: &Step) -> Option<f64> {
         .then_some(rate)
 }
 
-/// How far above what it delivered a step may have been offered for that to be all that it can do:
-/// beyond, the window's answers are in part those to what was due before it.
+/// How far above the delivered rate a step may have been offered for that to be its maximum:
+/// beyond, the window's answers are partly to earlier requests.
 const DELIVERED_MAX: f64 = 1.7;
 
-/// The rate to try between two, of which this step failed at the upper: just above what it
-/// delivered, where a rate should fail, or there, where it should pass. The less sure the figure,
-/// the further off. `None` if it says nothing of what lies between them.
+/// The rate to try between two, of which this step failed at the upper: just above its delivered
+/// rate, where a rate should fail, or there, where it should pass. The less certain the figure, the
+/// further off. `None` if it doesn't locate the limit between them.
 pub(crate) fn aim(failing: &Step, low: f64, high: f64, tolerance: f64) -> Option<f64> {
     let rate = delivered(failing).filter(|rate| failing.rate_per_s <= DELIVERED_MAX * rate)?;
     let width = failing.backlog.interval.map_or(0.0, |[low, high]| high - low).min(1.0);
     let apart = 1.0 + tolerance.max(width);
     let aims = [rate * apart, rate * (1.0 + tolerance) / apart];
-    // Close to an end, that end has said it already.
+    // Close to an end, that end has already decided.
     let near = 1.0 + tolerance / 2.0;
     let is_between = |rate: &f64| low * near < *rate && *rate * near < high;
     aims.into_iter().map(|rate| four_figures(rate).per_second()).find(is_between)
 }
 
-/// One end of the bracket, and why it is one.
+/// One end of the bracket, and its reasons.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct End {
     /// Requests per second.
     pub rate_per_s: f64,
-    /// Share of what was due in the window that was sent before its end.
+    /// Share of the window's due requests that were sent before its end.
     pub sent: f64,
-    /// By which share of the arrivals the backlog grew in the window's second half.
+    /// Growth of the backlog in the window's second half, as a share of the arrivals.
     pub growth: f64,
     /// Its 95 % interval.
     pub growth_interval: Option<[f64; 2]>,
     /// Length of the window, seconds.
     pub window_s: f64,
-    /// How late half of the requests were noticed, microseconds.
+    /// The delay until half of the requests were noticed, microseconds.
     pub lateness_p50_us: Option<f64>,
     /// Share of its requests without a good answer.
     pub errors: f64,
-    /// From when on there were no answers, seconds since the start of the window.
+    /// When answers stopped, seconds since the start of the window.
     pub silent_from_s: Option<f64>,
-    /// What it failed by; empty if it passed.
+    /// Its reasons for failure; empty if it passed.
     pub broke: Vec<Broke>,
 }
 
 impl End {
-    /// The end that this step is.
+    /// The end made of this step.
     pub(crate) fn new(step: &Step) -> End {
         End { broke: broke(step), ..End::figures(step) }
     }
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_took_excuses_a_step_that_fell_short_by_less() {
+    fn time_taken_by_others_excuses_a_smaller_shortfall() {
         let mut step = generator().run(&asked("10300", 5));
         assert_eq!(by_load(&step), Outcome::Failed);
         step.figures.steal = Some(0.1);
@@ -308,7 +307,7 @@ mod tests {
         let mut step = generator().run(&asked("20k", 5));
         step.figures.steal = Some(0.1);
         assert_eq!(by_load(&step), Outcome::Failed);
-        // Lateness by itself is excused as well, if anybody took anything.
+        // Lateness by itself is excused as well, if others took any time.
         let mut step = generator().run(&asked("1k", 5));
         (step.sent_due_per_s, step.backlog.growth) = (step.intended_per_s, 0.0);
         step.pacer_lateness.percentiles.at_mut(0.5).value = Some(1_500.0);
@@ -318,7 +317,7 @@ mod tests {
         // Errors aren't, however late the generator was.
         step.errors = step.requests / 10;
         assert_eq!(by_load(&step), Outcome::Failed);
-        // Those that were never sent are, if there was as little time.
+        // Unsent requests are, if as much time was taken.
         let mut step = generator().run(&asked("1k", 5));
         (step.sent_due_per_s, step.errors, step.figures.steal) = (0.0, step.requests, Some(0.99));
         step.pacer_lateness = Latency::default();
@@ -350,7 +349,7 @@ mod tests {
         step.pacer_lateness = Latency::default();
         step.sent_due_per_s = 0.97 * step.intended_per_s;
         assert_eq!(broke(&step), [Broke::Sent]);
-        // One of ten is more than 2 %, and no share.
+        // One of ten is more than 2 %, but no share.
         step.requests = 10;
         step.sent_due_per_s = 0.9 * step.intended_per_s;
         assert_eq!(broke(&step), []);

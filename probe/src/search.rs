@@ -1,12 +1,12 @@
-//! The search for the highest rate that holds, by a rule that decides what holding means.
+//! The search for the highest rate that holds, by a rule that defines holding.
 //!
 //! The rate grows by a factor until it fails, then the bracket of the highest rate that passed and
-//! the lowest that failed is halved, as factors, until it is narrow. Where what a step delivered
-//! shows where the limit is, the next steps go there at once. A step that decides nothing is
-//! repeated, with a longer window where it had too few samples; one that failed while others used
-//! the machine is made again. The ends of the bracket are measured again, with other arrivals. Runs
-//! that contradict each other aren't averaged: the rate is undecided, and the bracket widens around
-//! it. It widens as well around a rate that passed once and then decided nothing.
+//! the lowest that failed is halved, as factors, until it is narrow. If a step's delivered rate
+//! locates the limit, the next steps go there at once. A step that decides nothing is repeated,
+//! with a longer window if it had too few samples; one that failed while others used the machine is
+//! repeated as well. The ends of the bracket are measured again, with other arrivals. Runs that
+//! contradict each other aren't averaged: the rate is undecided, and the bracket widens around it.
+//! It also widens around a rate that passed once and then decided nothing.
 
 use std::cmp::Ordering;
 
@@ -21,16 +21,16 @@ use crate::step::{Outcome, Step, by_rate};
 use crate::within::{Within, rest, windows};
 use crate::{Ask, Change, Series, SeriesProgress};
 
-/// Which part of the lowest rate that failed one is at least from which more is to be learned
-/// before lower ones: a lower rate has fewer requests.
+/// The fraction of the lowest failed rate from which a rate is repeated before lower ones are
+/// tried: a lower rate has fewer requests.
 const NEAR_FAILED: f64 = 0.25;
-/// How often a rate is measured again that nothing was decided about: with a window twice as long
-/// where there were too few samples.
+/// The most repetitions of an undecided rate: with a window twice as long if there were too few
+/// samples.
 const REPEATS_MAX: usize = 2;
 /// The lowest rate tried, per second: below, a window has hardly a request.
 const RATE_MIN: f64 = 1.0;
 
-/// A search under way.
+/// A search in progress.
 #[derive(Clone, Debug)]
 pub struct Search {
     plan: SearchPlan,
@@ -38,57 +38,57 @@ pub struct Search {
     steps: Vec<Step>,
 }
 
-/// What a search does.
+/// The parameters of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchPlan {
     /// The first rate.
     pub first: Rate,
     /// The highest rate to try.
     pub rate_max: Rate,
-    /// How much of the rate that passed the bracket may be wide, as a share.
+    /// The width of the bracket, as a share of the rate that passed.
     pub tolerance: f64,
-    /// How often the ends of the bracket are measured again.
+    /// The number of further measurements of the ends of the bracket.
     pub repeats: usize,
     /// The most steps.
     pub steps_max: usize,
-    /// Length of a window; that of an undecided step's repeats is longer.
+    /// Length of a window; those of an undecided step's repeats are longer.
     pub duration: Nanos,
-    /// The seed of the first step; each of the others has the next.
+    /// The seed of the first step; each later one has the next.
     pub seed: u64,
-    /// How long it may take.
+    /// The time limit.
     #[serde(flatten)]
     pub time: Within,
 }
 
-/// What ended a search before it was done.
+/// The limit that ended a search early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
     /// The most steps.
     Steps,
-    /// The time that it may take.
+    /// The time limit.
     Time,
 }
 
 /// The answer of a search, by either rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bracket {
-    /// The highest rate that passed, in every run; requests per second. `None` if there is none.
+    /// The highest rate that passed in every run, requests per second. `None` if there is none.
     pub passed_per_s: Option<f64>,
-    /// The lowest rate that failed, in every run.
+    /// The lowest rate that failed in every run.
     pub failed_per_s: Option<f64>,
     /// Rates between these whose runs decided nothing, or contradicted each other.
     pub undecided_per_s: Vec<f64>,
-    /// Whether the bracket is as narrow, and its ends as often measured, as was asked for. A search
-    /// that never failed is, at the highest rate.
+    /// True if the bracket is as narrow, and its ends as often measured, as asked for. A search
+    /// that never failed is complete at the highest rate.
     pub complete: bool,
-    /// What ended it before, if anything did.
+    /// The limit that ended it early, if any.
     pub stopped_by: Option<Limit>,
-    /// By which share of the rate that passed the bracket is wide; `None` without both ends.
+    /// Width of the bracket as a share of the rate that passed; `None` without both ends.
     pub resolution: Option<f64>,
 }
 
-/// What is known of one rate.
+/// The runs of one rate.
 struct OfRate<'a> {
     rate: f64,
     steps: Vec<(&'a Step, Outcome)>,
@@ -96,7 +96,7 @@ struct OfRate<'a> {
 }
 
 impl OfRate<'_> {
-    /// What its runs say together: undecided if they contradict each other, or if more of them
+    /// The joint outcome of its runs: undecided if they contradict each other, or if more of them
     /// decided nothing, in windows as long, than decided something.
     fn outcome(&self) -> Outcome {
         let decided = self.decided();
@@ -114,8 +114,8 @@ impl OfRate<'_> {
         if decided.len() < open.count() { Outcome::Undecided } else { outcome }
     }
 
-    /// What those of its runs say that decided something. What was excused or doubted counts where
-    /// there is nothing else, the runs are spent, and the rule believes them.
+    /// The outcomes of its decisive runs. Excused and doubted runs count if there are no others,
+    /// the runs are used up, and the rule accepts them.
     fn decided(&self) -> Vec<Outcome> {
         let outcomes = || self.steps.iter().map(|(_, outcome)| *outcome);
         let decided: Vec<Outcome> = outcomes()
@@ -135,13 +135,13 @@ impl OfRate<'_> {
         self.steps[self.steps.len() - 1].0
     }
 
-    /// Whether it has had the runs that a rate may take to decide something.
+    /// True if it has used up the runs that it may take to decide something.
     fn is_spent(&self) -> bool {
         REPEATS_MAX < self.steps.len()
     }
 
-    /// Whether it needs another run to decide something, and the window of that: longer than the
-    /// last if that had too few samples, and the same if others disturbed it.
+    /// The window of another run, if one is needed to decide something: longer than the last if
+    /// that had too few samples, and the same if others disturbed it.
     fn open(&self) -> Option<f64> {
         let is_open = self.decided().is_empty() && !self.is_spent();
         is_open.then(|| self.next_window())
@@ -155,8 +155,7 @@ impl OfRate<'_> {
         longer * last.duration_s
     }
 
-    /// Whether it is undecided although nothing speaks against it: it had too few samples, of which
-    /// a lower rate has fewer.
+    /// True if it is undecided only for lack of samples, of which a lower rate has even fewer.
     fn lacks_samples(&self) -> bool {
         let speaks_against = |(step, outcome): &(&Step, Outcome)| {
             let mut objectives = step.slo.iter().flat_map(|slo| &slo.objectives);
@@ -169,12 +168,12 @@ impl OfRate<'_> {
     }
 }
 
-/// What is known of the rates around the answer, ascending.
+/// The rates around the answer, ascending.
 struct Known<'a> {
     rates: Vec<OfRate<'a>>,
-    /// Place of the highest rate that passed below all that failed.
+    /// Index of the highest rate that passed below all that failed.
     passed: Option<usize>,
-    /// Place of the lowest that failed.
+    /// Index of the lowest that failed.
     failed: Option<usize>,
 }
 
@@ -192,7 +191,7 @@ impl Known<'_> {
         Known { rates, passed, failed }
     }
 
-    /// The lowest rate that may not hold: the next above what passed.
+    /// The lowest rate that may not hold: the next above the one that passed.
     fn doubtful(&self) -> Option<&OfRate<'_>> {
         self.rates.get(self.passed.map_or(0, |at| at + 1))
     }
@@ -210,7 +209,7 @@ impl Search {
     }
 
     /// The last step that passed at the lower end of the bracket, and the last that failed at its
-    /// upper end: without an excuse, unless all had one that is believed.
+    /// upper end: without an excuse, unless all had one that was accepted.
     pub(crate) fn ends(&self) -> [Option<&Step>; 2] {
         let known = Known::of(&self.steps, self.rule);
         let last = |at: Option<usize>, wanted: Outcome| {
@@ -228,13 +227,13 @@ impl Search {
         passed.min_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s))
     }
 
-    /// What ended it, by the step at the upper end of the bracket; `None` if no step failed, or if
-    /// it isn't known.
+    /// The bound, from the step at the upper end of the bracket; `None` if no step failed, or if it
+    /// is unknown.
     pub fn ended_by(&self) -> Option<Side> {
         self.ends()[1].and_then(|step| bottleneck(step, self.light()))
     }
 
-    /// The answer by the steps so far.
+    /// The answer from the steps so far.
     pub fn bracket(&self) -> Bracket {
         let known = Known::of(&self.steps, self.rule);
         let rate = |at: Option<usize>| at.map(|at| known.rates[at].rate);
@@ -261,13 +260,13 @@ impl Search {
         }
     }
 
-    /// The time that is left for it.
+    /// The remaining time.
     pub(crate) fn left(&self) -> Nanos {
         self.plan.time.left(&self.steps)
     }
 
-    /// The rates that may be measured next, and the lengths of their windows, seconds, the most
-    /// wanted first; none when done.
+    /// The candidates for the next rate, with the lengths of their windows, seconds, the most
+    /// wanted first; empty when done.
     fn wanted(&self, known: &Known<'_>) -> Vec<(f64, f64)> {
         let asked_s = self.plan.duration.as_secs_f64();
         let Some(highest) = known.rates.last() else {
@@ -277,7 +276,7 @@ impl Search {
         let failed = known.failed.map(|at| &known.rates[at]);
         let brackets_first = self.rule.brackets_first();
         if brackets_first && failed.is_none() {
-            // What a rate can't tell yet matters only once a higher one has failed.
+            // An undecided rate matters only once a higher one has failed.
             let holds = highest.outcome() == Outcome::Passed || highest.lacks_samples();
             if let Some(rate) = self.outward(known).filter(|_| holds) {
                 return vec![(rate, asked_s)];
@@ -301,7 +300,7 @@ impl Search {
         wanted
     }
 
-    /// The next rate and its window, of those that there is time for.
+    /// The next rate and its window, among those that fit into the time.
     fn next_rate(&self, known: &Known<'_>) -> Option<(f64, Nanos)> {
         if self.plan.steps_max <= self.steps.len() {
             return None;
@@ -323,7 +322,7 @@ impl Search {
         windows(self.plan.duration, window_s / self.plan.duration.as_secs_f64())
     }
 
-    /// Up until one has failed, down until one has passed; but where there were too few samples for
+    /// Up until one has failed, down until one has passed; but if there were too few samples for
     /// the objectives, never down.
     fn outward(&self, known: &Known<'_>) -> Option<f64> {
         let max = self.plan.rate_max.per_second();
@@ -343,7 +342,7 @@ impl Search {
     }
 
     /// While nothing has passed, the rate to try between the lowest that failed and the next below,
-    /// which told nothing: what the one that failed delivered, or halfway, until they are close.
+    /// which was undecided: the delivered rate of the failed one, or halfway, until they are close.
     fn downward(&self, known: &Known<'_>) -> Option<f64> {
         let failed = known.failed.filter(|at| known.passed.is_none() && 0 < *at)?;
         let (low, high) = (known.rates[failed - 1].rate, known.rates[failed].rate);
@@ -351,7 +350,8 @@ impl Search {
         aimed.or_else(|| (SHRINKING < high / low).then(|| between(low, high).per_second()))
     }
 
-    /// Halfway between what passed and what may not hold, or between that and what failed.
+    /// Halfway between the rate that passed and the one that may not hold, or between that and the
+    /// failed one.
     fn inward(&self, known: &Known<'_>) -> Option<f64> {
         let passed = known.rates[known.passed?].rate;
         let mut gaps = vec![(passed, known.doubtful()?.rate)];
@@ -366,7 +366,7 @@ impl Search {
         (low < rate && rate < high).then_some(rate)
     }
 
-    /// An end of the bracket that was not measured as often as it should be, and its last window.
+    /// An end of the bracket that was not measured often enough, and its last window.
     fn again(&self, known: &Known<'_>) -> Option<(f64, f64)> {
         let ends = [known.passed, known.failed].into_iter().flatten().map(|at| &known.rates[at]);
         // An end that stays undecided must not keep the search going.
@@ -447,7 +447,7 @@ mod tests {
         search
     }
 
-    /// A server that holds its objective up to a rate, and says so without doubt.
+    /// A server that clearly meets its objective up to a rate.
     fn step_function(limit: f64) -> impl Fn(&Ask) -> Step {
         let step = Queue::serial_ms().run(&crate::queues::asked("100", 2));
         move |ask| {
@@ -512,7 +512,7 @@ mod tests {
         assert_eq!(windows[..6], [5.0, 10.0, 20.0, 5.0, 10.0, 20.0]);
         let bracket = search.bracket();
         assert!(bracket.passed_per_s.is_some_and(|rate| rate <= 1_300.0) && bracket.complete);
-        // Where no window decides, neither does the search, and it still ends.
+        // If no window decides, neither does the search, and it still ends.
         let search = searched(plan("1k", 5), |ask| {
             let mut step = decided(ask);
             step.slo.as_mut().expect("objectives").judgement = Judgement::Undecided;
@@ -534,7 +534,7 @@ mod tests {
         let lowest = search.steps().iter().map(|step| step.rate_per_s).fold(f64::MAX, f64::min);
         assert_eq!(lowest, 20.0);
         assert!(search.bracket().passed_per_s.is_some_and(|rate| 5_000.0 < rate));
-        // The highest rate has too few of them as well: that is all there is to say.
+        // The highest rate has too few of them as well: that is all that can be known.
         let low = SearchPlan { rate_max: "8".parse().expect("a rate"), ..plan("5", 5) };
         let search = searched(low, |ask| queue.run(ask));
         let Bracket {
@@ -570,7 +570,7 @@ mod tests {
             step
         });
         let Bracket { passed_per_s: passed, failed_per_s: failed, complete, .. } = search.bracket();
-        // What one run says and three don't isn't known.
+        // If one run is against three, the rate is undecided.
         for end in [passed, failed].into_iter().flatten() {
             assert_eq!(search.steps().iter().filter(|step| step.rate_per_s == end).count(), 1);
         }
@@ -610,17 +610,17 @@ mod tests {
             step
         });
         assert_eq!(search.ended_by(), Some(Side::Generator));
-        // The failure was repeated before it was believed, and then measured again.
+        // The failure was repeated before it was accepted, and then measured again.
         let failed = search.bracket().failed_per_s.expect("some fail");
         let runs = search.steps().iter().filter(|step| step.rate_per_s == failed).count();
         assert_eq!(runs, 1 + REPEATS_MAX + 1);
     }
 
     #[test]
-    fn what_others_on_the_machine_may_have_caused_is_measured_again() {
+    fn a_failure_that_others_may_have_caused_is_measured_again() {
         let holds = step_function(1_300.0);
         // Others use the machine in the first runs, and the objective is missed. That is never
-        // believed, however many runs say so.
+        // accepted, however many runs show it.
         for (disturbed, repeats, highest) in [(2, 0, 1_300.0), (3, 0, 1_300.0), (3, 1, 1_300.0)] {
             let mut made = 0;
             let search = searched(SearchPlan { repeats, ..plan("1k", 5) }, |ask| {
@@ -641,7 +641,7 @@ mod tests {
         }
     }
 
-    /// Others take a fifth of the machine in every run: whatever they do, the objective is met.
+    /// Others take a fifth of the machine in every run: the objective is met nevertheless.
     fn contended(step: &Step) -> Step {
         let codes = vec![Reason { code: Code::CpuContended, level: Level::Invalid }];
         Step { verdict: Trust { level: Level::Invalid, codes, notes: Vec::new() }, ..step.clone() }
@@ -651,18 +651,18 @@ mod tests {
     fn a_run_that_met_its_objective_in_lost_time_passes_if_each_request_was_answered_well() {
         let step = step_function(1e9)(&crate::queues::asked("1k", 5));
         assert_eq!(by_objectives(&contended(&step)), Outcome::Passed);
-        // Requests that were never sent, or had no good answer, may be the ones that were slow.
+        // Requests that were never sent, or had no good answer, may be the slow ones.
         let missing = Step { errors: 1, ..contended(&step) };
         assert_eq!(by_objectives(&missing), Outcome::Doubted);
         let mut few_errors = contended(&missed_by(&step, "errors", 0.001, 0.0, 0.0));
         assert_eq!(by_objectives(&few_errors), Outcome::Doubted);
-        // What is wrong beside lost time makes it fail, with the excuse of the lost time.
+        // Any other problem makes it fail, with lost time as the excuse.
         few_errors.verdict.codes.push(Reason { code: Code::RateMissed, level: Level::Invalid });
         assert_eq!(by_objectives(&few_errors), Outcome::Excused);
     }
 
     #[test]
-    fn a_failure_without_an_excuse_tells_more_than_a_later_one_with_one() {
+    fn a_failure_without_an_excuse_outweighs_a_later_one_with_one() {
         let holds = step_function(1_300.0);
         let mut seen: Vec<f64> = Vec::new();
         let search = searched(plan("1k", 5), |ask| {
@@ -678,7 +678,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_that_lost_time_may_hide_are_counted_again_before_they_are_believed() {
+    fn errors_that_lost_time_may_hide_are_counted_again_before_they_are_accepted() {
         let holds = step_function(1e9);
         let top = SearchPlan { rate_max: "1k".parse().expect("a rate"), ..plan("1k", 5) };
         for (disturbed, runs) in [(0, 2), (1, 3), (usize::MAX, 4)] {
@@ -714,7 +714,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_keeps_within_its_time_and_says_that_it_is_incomplete() {
+    fn a_search_keeps_within_its_time_and_is_marked_incomplete() {
         let holds = step_function(900.0);
         let mut complete = Vec::new();
         // A window of 5 s takes 8 s in all.
@@ -732,7 +732,7 @@ mod tests {
             });
             assert_eq!(ended, Ok(ControlFlow::Continue(())));
             let took = 8 * search.steps().len() as u64;
-            // It isn't known before the first run that the target takes longer.
+            // Before the first run it is unknown that the target takes longer.
             assert!(took <= within_s.max(8), "{took} s of {within_s}");
             let bracket = search.bracket();
             complete.push(bracket.complete);
@@ -744,7 +744,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_passed_once_and_then_told_nothing_is_no_end_of_the_bracket() {
+    fn a_rate_that_passed_once_and_was_then_undecided_is_no_end_of_the_bracket() {
         let step = Queue::serial_ms().run(&crate::queues::asked("100", 2));
         let (passed, open) = (Outcome::Passed, Outcome::Undecided);
         let of = |outcomes: &[(Outcome, f64)]| {
@@ -759,10 +759,10 @@ mod tests {
         };
         assert_eq!(of(&[(passed, 5.0), (open, 5.0), (open, 5.0), (open, 5.0)]), open);
         assert_eq!(of(&[(passed, 5.0), (open, 5.0), (passed, 5.0)]), passed);
-        // Shorter windows couldn't tell.
+        // Shorter windows couldn't decide.
         assert_eq!(of(&[(open, 5.0), (open, 10.0), (passed, 20.0)]), passed);
         assert_eq!(of(&[(passed, 5.0), (Outcome::Failed, 5.0), (passed, 5.0)]), open);
-        // What was excused, or passed, because others took the time is believed by no ceiling.
+        // A ceiling accepts no run that was excused, or passed, because others took time.
         assert_eq!(of(&[(Outcome::Excused, 5.0); 4]), open);
     }
 }

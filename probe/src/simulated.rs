@@ -1,5 +1,6 @@
-//! How often a ceiling or a knee is overstated, and what load it costs to find, in simulation: one
-//! server, Poisson arrivals, the plan that `truetail ceiling` and `truetail sweep` make by default.
+//! How often a ceiling or a knee is overstated, and the load that it takes to find one, in
+//! simulation: one server, Poisson arrivals, the default plans of `truetail ceiling` and `truetail
+//! sweep`.
 //!
 //! `make ceilings` prints the table of a full-size study, which `probe/README.md` holds.
 
@@ -19,14 +20,14 @@ use crate::within::Within;
 
 /// Capacities per second.
 const CAPACITIES: [f64; 4] = [50.0, 200.0, 1_000.0, 2_000.0];
-/// By how much of the capacity a rate that passes may exceed it.
+/// The largest rate that passes, as a multiple of the capacity.
 const BEYOND: f64 = 1.02;
 /// How often that may happen.
 const BEYOND_SHARE_MAX: f64 = 0.05;
-/// How many ceilings of each target `make test` finds, and how many a study.
+/// Ceilings per target in `make test`.
 const FEW: u64 = 6;
 
-/// The number of ceilings of each target.
+/// The number of ceilings per target.
 fn size() -> u64 {
     let asked = std::env::var("TEST_CEILINGS");
     asked.map_or(FEW, |number| number.parse().expect("TEST_CEILINGS is a number"))
@@ -42,7 +43,7 @@ fn rate(per_second: f64) -> Rate {
     format!("{per_second}").parse().expect("a rate")
 }
 
-/// What a series found, as multiples of the capacity, and the time that it took.
+/// The result of a series, as multiples of the capacity, and its time.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     passed: Option<f64>,
@@ -127,7 +128,8 @@ fn at(share: f64, values: &mut [f64]) -> f64 {
     values[place]
 }
 
-/// Finds so many, prints a line of the table, and gives the share that passed beyond the capacity.
+/// Finds this many, prints a line of the table, and returns the share that passed beyond the
+/// capacity.
 fn studied(name: &str, capacity: f64, find: impl Fn(u64) -> Found) -> f64 {
     let all: Vec<Found> = (1..=size()).map(find).collect();
     let share = |count: usize| count as f64 / all.len() as f64;
@@ -162,7 +164,7 @@ fn no_more_than_one_in_twenty_ceilings_and_knees_lies_above_the_capacity() {
          | time, median | time, p90 | runs |"
     );
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
-    // Of a few, one is more than one in twenty.
+    // Among a few, one is more than one in twenty.
     let most = BEYOND_SHARE_MAX.max(1.0 / size() as f64);
     for (exponential, server_is) in [(false, "constant"), (true, "exponential")] {
         for capacity in CAPACITIES {

@@ -1,4 +1,4 @@
-//! What one run at one rate gave, as far as decisions over many runs need it.
+//! The results of one run at one rate, as far as decisions over many runs need them.
 
 use engine::record::counts::IntervalCounts;
 use engine::record::outcome::Cause;
@@ -20,8 +20,8 @@ pub struct Step {
     pub rate_per_s: f64,
     /// Length of its window, seconds.
     pub duration_s: f64,
-    /// All the time that the run took, seconds: with the rest before it, its set-up, its warm-up,
-    /// and the wait for the last responses.
+    /// The total time of the run, seconds: with the rest before it, its set-up, its warm-up, and
+    /// the wait for the last responses.
     pub took_s: f64,
     /// The seed of its schedule.
     pub seed: u64,
@@ -37,16 +37,15 @@ pub struct Step {
     pub answered_due_per_s: f64,
     /// Requests intended in the window.
     pub requests: u64,
-    /// Of these, those without a good answer.
+    /// The requests without a good answer.
     pub errors: u64,
-    /// The 95 % interval of their share, by how they are spread over the window; `None` of no
-    /// request.
+    /// The 95 % interval of their share, by their spread over the window; `None` without requests.
     pub errors_interval: Option<[f64; 2]>,
     /// Whether the answers kept up with the arrivals.
     pub backlog: Backlog,
-    /// From when on there were no answers, seconds since the start of the window: none came, and
-    /// none ever came to what was due from then on. 0 if there were none at all; `None` if they
-    /// went on, or if requests failed for lack of something on the generator's machine.
+    /// When answers stopped, seconds since the start of the window: none came since, and no request
+    /// due since was ever answered. 0 if there were none at all; `None` if they went on, or if
+    /// requests failed for lack of something on the generator's machine.
     pub silent_from_s: Option<f64>,
     /// `received − sent`, microseconds.
     pub naive: Latency,
@@ -54,38 +53,38 @@ pub struct Step {
     pub corrected: Latency,
     /// Intended → noticed by the shard, microseconds: the generator's own lateness.
     pub pacer_lateness: Latency,
-    /// What the generator added to the requests at a corrected latency; `None` if unknown.
+    /// The generator's part of the requests at a corrected latency; `None` if unknown.
     pub client_share: Option<ClientShare>,
     /// How far the numbers can be trusted.
     pub verdict: Trust,
-    /// What became of the plan's objectives; `None` if it has none.
+    /// The results of the plan's objectives; `None` if it has none.
     pub slo: Option<Slo>,
-    /// Processor time of the shards for each request sent, polling left out, microseconds; `None`
-    /// if none was sent.
+    /// Processor time of the shards per request sent, without polling, microseconds; `None` if none
+    /// was sent.
     pub cpu_us_per_request: Option<f64>,
     /// Busy share of the busiest shard.
     pub busy: f64,
     /// Mean number of requests in flight.
     pub in_flight: f64,
-    /// What else the run tells of its bound.
+    /// The run's other figures about its bound.
     pub figures: Figures,
-    /// What the run said of its rate, by the rule of the series; `None` of a sweep's.
+    /// The outcome for its rate, by the rule of the series; `None` in a sweep.
     pub outcome: Option<Outcome>,
 }
 
-/// What a run, or all runs of one rate, say of it.
+/// The outcome of a run, or of all runs of one rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It holds.
     Passed,
-    /// Nothing: there were too few samples, or the window was too short.
+    /// Undecided: there were too few samples, or the window was too short.
     Undecided,
-    /// Nothing as long as another run may say more: it failed, and the rate may be innocent. Of a
-    /// ceiling nothing at all.
+    /// It failed, but the rate may not be the cause: undecided as long as another run may decide,
+    /// and for a ceiling always.
     Excused,
-    /// Nothing as long as another run may say more: it holds, but lost time may hide that it
-    /// doesn't.
+    /// It holds, but lost time may hide that it doesn't: undecided as long as another run may
+    /// decide.
     Doubted,
     /// It doesn't hold.
     Failed,
@@ -97,7 +96,7 @@ pub const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.99
 /// A distribution of times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Of the times.
+    /// The unit of the times.
     pub unit: Microseconds,
     /// Values recorded.
     pub count: u64,
@@ -111,27 +110,27 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Of a distribution of a report.
+    /// From a distribution of a report.
     pub(crate) fn new(part: &DistributionPart) -> Latency {
         let DistributionPart { count, mean, max, .. } = *part;
         Latency { unit: part.unit, count, mean, percentiles: part.percentiles.clone(), max }
     }
 }
 
-/// A verdict without its words.
+/// A verdict without its text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trust {
     /// The level of the worst reason.
     pub level: Level,
     /// The reasons, the worst first.
     pub codes: Vec<Reason>,
-    /// The notes: causes that showed in no number, or in one that a reason is about.
+    /// The notes: causes that affected no number, or one that a reason is about.
     #[serde(default)]
     pub notes: Vec<Reason>,
 }
 
 impl Trust {
-    /// Of a report's verdict.
+    /// From a report's verdict.
     pub(crate) fn new(verdict: &Verdict) -> Trust {
         let codes = |all: &[engine::report::verdict::Reason]| {
             all.iter().map(|one| Reason { code: one.code, level: one.level }).collect()
@@ -148,7 +147,7 @@ impl Trust {
         names
     }
 
-    /// Whatever was found: the reasons, then the notes.
+    /// All findings: the reasons, then the notes.
     pub fn found(&self) -> impl Iterator<Item = &Reason> {
         self.codes.iter().chain(&self.notes)
     }
@@ -157,19 +156,19 @@ impl Trust {
 /// One reason of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// What it is about.
+    /// Its code.
     pub code: Code,
-    /// How bad it is.
+    /// Its level.
     pub level: Level,
 }
 
-/// Share of requests without a good answer up to which a rate may count as served.
+/// The largest share of requests without a good answer at which a rate may count as served.
 pub const ERRORS_MAX: f64 = 0.01;
 
-/// So many requests in a row without an answer are no chance.
+/// This many consecutive requests without an answer are no chance.
 const SILENT_MIN: u64 = 10;
 
-/// From when on a series has no answers, seconds since its start.
+/// When answers in a series stopped, seconds since its start.
 fn silent_from_s(series: &SeriesPart) -> Option<f64> {
     let SeriesPart { interval_s, intervals, .. } = series;
     let last = intervals.iter().rposition(|one| 0 < one.counts.answers + one.counts.answered);
@@ -179,8 +178,8 @@ fn silent_from_s(series: &SeriesPart) -> Option<f64> {
     (least <= sent).then_some(from as f64 * interval_s)
 }
 
-/// The 95 % interval of the share of these errors. In a window too short to tell how they are
-/// spread they count as independent.
+/// The 95 % interval of the share of these errors. In a window too short to show their spread they
+/// count as independent.
 pub(crate) fn errors_interval(
     errors: u64,
     requests: u64,
@@ -199,7 +198,7 @@ pub(crate) fn by_rate(steps: &[Step]) -> Vec<(f64, Vec<&Step>)> {
     rates.map(|steps| (steps[0].rate_per_s, steps.to_vec())).collect()
 }
 
-/// Whether steps decided something, and each of those that did has an invalid verdict.
+/// True if steps decided something, and each of those that did has an invalid verdict.
 pub fn none_is_valid(steps: &[Step]) -> bool {
     let mut deciding =
         steps.iter().filter(|step| step.outcome != Some(Outcome::Undecided)).peekable();
@@ -212,7 +211,7 @@ impl Step {
         self.errors as f64 / self.requests.max(1) as f64
     }
 
-    /// Of the report of an open run; how long it took in all isn't in there.
+    /// From the report of an open run, which doesn't have the total time.
     ///
     /// # Panics
     /// If the run had no rate.
@@ -231,7 +230,7 @@ impl Step {
         let failed_share = if in_error == 0 { 0.0 } else { counts.failed as f64 / in_error as f64 };
         let SeriesPart { interval_s, intervals, .. } = &report.series;
         let due = |counts: &IntervalCounts| {
-            // Which of the errors were failures isn't kept by interval.
+            // Intervals don't record which of the errors were failures.
             counts.intended as f64 - failed_share * counts.errors as f64
         };
         // The last may be shorter than the others.
@@ -292,8 +291,8 @@ mod tests {
     use super::*;
     use crate::queues::{Queue, asked};
 
-    /// From when on these intervals of 125 ms have no answers: requests sent, of these answered,
-    /// and answers that came.
+    /// When answers stop in these intervals of 125 ms: requests sent, answers to them, and answers
+    /// that came.
     fn silent_from(intervals: &[(u64, u64, u64)]) -> Option<f64> {
         let interval = |&(sent, answered, answers): &(u64, u64, u64)| IntervalPart {
             start_s: 0.0,
@@ -321,7 +320,7 @@ mod tests {
     fn a_target_is_silent_from_its_last_answer_on() {
         assert_eq!(silent_from(&[(1, 0, 0), (2, 0, 0)]), Some(0.0));
         assert_eq!(silent_from(&[(9, 9, 9), (9, 9, 9), (9, 0, 0), (1, 0, 0)]), Some(0.25));
-        // Too few to tell, none sent, a backlog that is worked off, and answers after the window.
+        // Too few to decide, none sent, a backlog that is worked off, and answers after the window.
         assert_eq!(silent_from(&[(9, 9, 9), (9, 0, 0)]), None);
         assert_eq!(silent_from(&[(0, 0, 0), (0, 0, 0)]), None);
         assert_eq!(silent_from(&[(90, 50, 5), (90, 0, 5)]), None);
@@ -336,7 +335,7 @@ mod tests {
         let (passed, undecided) = (Some(Outcome::Passed), Some(Outcome::Undecided));
         for (steps, expected) in [
             (&[][..], false),
-            // Those of a sweep say nothing of their rate by a rule.
+            // A sweep's steps have no outcome by a rule.
             (&[(None, Invalid), (None, Invalid)], true),
             (&[(None, Invalid), (None, Suspect)], false),
             (&[(passed, Invalid), (undecided, Valid)], true),

@@ -1,5 +1,5 @@
-//! A sweep: one run at each of many rates, then a few more around the knee. A run that the time
-//! left has no room for isn't made.
+//! A sweep: one run at each of many rates, then a few more around the knee. A run that doesn't fit
+//! into the remaining time isn't made.
 
 use engine::sys::units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
@@ -13,29 +13,29 @@ use crate::{Ask, Change, Series, SeriesProgress};
 
 /// The knee is narrow enough when its ends are this factor apart.
 pub const KNEE_WIDTH: f64 = 1.05;
-/// How often a rate is offered whose steps contradict others, or decide nothing.
+/// The most runs of a rate whose steps contradict others, or decide nothing.
 const RUNS_MAX: usize = 3;
 
-/// A sweep under way.
+/// A sweep in progress.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     plan: SweepPlan,
     steps: Vec<Step>,
 }
 
-/// What a sweep does.
+/// The parameters of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepPlan {
     /// The rates, in the order in which they are offered.
     pub rates: Vec<Rate>,
-    /// The most steps that may be added: rates that contradict others once more, those that decided
-    /// nothing with a window twice as long, then those that narrow the knee down to [`KNEE_WIDTH`].
+    /// The most steps that may be added: rates that contradict others once more, undecided ones
+    /// with a window twice as long, then those that narrow the knee down to [`KNEE_WIDTH`].
     pub refine_max: usize,
-    /// Length of each window; that of an undecided rate's repeats is longer.
+    /// Length of each window; those of an undecided rate's repeats are longer.
     pub duration: Nanos,
-    /// The seed of the first step; each of the others has the next.
+    /// The seed of the first step; each later one has the next.
     pub seed: u64,
-    /// How long it may take.
+    /// The time limit.
     #[serde(flatten)]
     pub time: Within,
 }
@@ -51,17 +51,17 @@ impl Sweep {
         &self.steps
     }
 
-    /// The knee by the steps so far.
+    /// The knee from the steps so far.
     pub fn knee(&self) -> Knee {
         knee(&self.steps)
     }
 
-    /// Whether it ended before its last rate, or with a knee that is wider than it should be.
+    /// True unless it ended before its last rate, or with a knee that is wider than it should be.
     pub fn is_complete(&self) -> bool {
         self.wanted().is_none()
     }
 
-    /// The next rate and its window, whether or not there is time for it.
+    /// The next rate and its window, even if there is no time for it.
     fn wanted(&self) -> Option<(Rate, Nanos)> {
         let made = self.steps.len();
         let new = |rate: Rate| (rate, self.plan.duration);
@@ -86,7 +86,7 @@ impl Sweep {
         Some(exactly(rate))
     }
 
-    /// A rate that may be an end of the knee, and whose windows were too short to tell, with one
+    /// A rate that may be an end of the knee, but whose windows were too short to decide, with one
     /// twice as long: the nearest to the highest that kept up.
     fn undecided(&self) -> Option<(Rate, Nanos)> {
         let Knee { from_per_s: from, to_per_s: to, .. } = self.knee();
@@ -98,7 +98,7 @@ impl Sweep {
                 && to.is_none_or(|to| known.rate < to)
                 && from.is_none_or(|from| from < known.rate)
                 && answers.into_iter().all(|step| {
-                    // What failed needs another cure than time.
+                    // A failed step needs another cure than time.
                     step.silent_from_s.is_none() && step.error_share() <= ERRORS_MAX
                 })
         });
@@ -107,7 +107,7 @@ impl Sweep {
         Some((exactly(known.rate), windows(self.plan.duration, times)))
     }
 
-    /// A rate between those that the knee lies between: in the middle of the widest gap.
+    /// A rate within the knee: in the middle of the widest gap.
     fn between(&self) -> Option<Rate> {
         let Knee { from_per_s: Some(from), to_per_s: Some(to), .. } = self.knee() else {
             return None;
@@ -126,7 +126,7 @@ impl Sweep {
         let end = self.steps.iter().rfind(|step| step.rate_per_s == high);
         let aimed = end.and_then(|step| aim(step, low, high, KNEE_WIDTH - 1.0));
         let rate = aimed.map_or_else(|| between(low, high), exactly);
-        // Rates of four figures have no other between them.
+        // Two adjacent rates of four digits have no other between them.
         (low < rate.per_second() && rate.per_second() < high).then_some(rate)
     }
 }
@@ -147,7 +147,7 @@ impl Series for Sweep {
         let steps_max = rates.len() + refine_max;
         let added = (steps_max.saturating_sub(made) as u64).saturating_sub(planned);
         let all = time.at_most(planned, *duration).0.saturating_add(
-            // Of what is undecided, a window may be twice as long twice.
+            // For an undecided rate, a window may be doubled twice.
             time.at_most(added, Nanos(duration.0.saturating_mul(4))).0,
         );
         let left = Nanos(time.left(&self.steps).0.min(all));
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!((from, to, undecided.len()), (None, None, 3));
         let Knee { from_per_s: from, to_per_s: to, .. } = swept(&queue, "10..100", 3, 400).knee();
         assert_eq!((from, to), (Some(100.0), None));
-        // A target that is slow because it is full is told apart.
+        // A target that is slow because it is full is recognised.
         let Knee { to_per_s: to, .. } =
             swept(&Queue { base_ns: 4_000_000_000, ..Queue::serial_ms() }, "2k..20k", 3, 5).knee();
         assert_eq!(to, Some(2_000.0));
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_crash_of_the_target_is_no_knee() {
-        // In the middle of the third step's window it is gone.
+        // It disappears in the middle of the third step's window.
         let queue = Queue { gone_ns: Some(4_000_000_000), ..Queue::serial_ms() };
         let range: RateRange = "100..400".parse().expect("a range");
         let mut sweep = Sweep::new(SweepPlan {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_before_a_run_fails_or_is_broken_off_is_kept() {
+    fn steps_before_a_failed_or_interrupted_run_are_kept() {
         let queue = Queue::serial_ms();
         let plan = SweepPlan {
             rates: ["100", "200", "300"].map(|rate| rate.parse().expect("a rate")).to_vec(),

@@ -1,5 +1,5 @@
-//! Verifies the document of a sweep, of a search or of a ceiling: what was found follows from its
-//! steps, and so does each step from those before it, since what decides is run again without a
+//! Verifies the document of a sweep, of a search or of a ceiling: the answer follows from its
+//! steps, and so does each step from those before it, since the decisions are repeated without a
 //! network.
 
 use engine::plan::slo::{Objective, Objectives};
@@ -20,19 +20,19 @@ use crate::step::{Latency, Step};
 use crate::sweep::Sweep;
 use crate::{Change, Series};
 
-/// What a document of many runs doesn't show.
+/// What a document of many runs doesn't contain.
 pub const UNCHECKED: &str = "the environment; and of each step, whose own report isn't kept, its \
     counts, its distributions, the reasons of its verdict, and what the generator itself did";
 
-/// What that of a ceiling doesn't show.
+/// What a ceiling's document doesn't contain.
 pub const UNCHECKED_OF_CEILING: &str = "the environment and the profile; what a run was refused \
     for, if one was; and of each step, whose own report isn't kept, its counts, its distributions, \
     the reasons of its verdict, and what the generator itself did";
 
-/// The most steps that are looked at: twice what a sweep may have.
+/// The most steps that are examined: twice the maximum of a sweep.
 const STEPS_MAX: usize = 4_000;
 
-/// Checks what a sweep's document says.
+/// Checks a sweep's document.
 pub fn sweep(document: &SweepDocument) -> Vec<Finding> {
     let made = &document.made;
     let mut findings = sound(made, &[]);
@@ -47,7 +47,7 @@ pub fn sweep(document: &SweepDocument) -> Vec<Finding> {
     findings
 }
 
-/// Checks what a search's document says.
+/// Checks a search's document.
 pub fn search(document: &SearchDocument) -> Vec<Finding> {
     let made = &document.made;
     let mut findings = sound(made, &[]);
@@ -66,7 +66,7 @@ pub fn search(document: &SearchDocument) -> Vec<Finding> {
     findings
 }
 
-/// Checks what a ceiling's document says.
+/// Checks a ceiling's document.
 pub fn ceiling(document: &CeilingDocument) -> Vec<Finding> {
     let CeilingDocument { answer, ceiling: plan, made, .. } = document;
     let trials = &answer.proof.trials;
@@ -90,7 +90,7 @@ pub fn ceiling(document: &CeilingDocument) -> Vec<Finding> {
     findings
 }
 
-/// Whether a bound is that of a run that was refused, which no step shows.
+/// True if a bound is that of a refused run, which no step shows.
 fn is_of_refusal(bound: &Bound, made: &Made) -> bool {
     bound.code.is_lack() && made.error.as_ref() == Some(&bound.evidence)
 }
@@ -103,7 +103,7 @@ fn without_steps(mut answer: Answer) -> Answer {
     answer
 }
 
-/// What must hold before anything is decided by these steps, and by the runs of the trials.
+/// The conditions for any decision from these steps and the trials' runs.
 fn sound(made: &Made, trials: &[Trial]) -> Vec<Finding> {
     let runs = || made.steps.iter().chain(trials.iter().flat_map(|trial| &trial.steps));
     let count = runs().count();
@@ -117,9 +117,9 @@ fn sound(made: &Made, trials: &[Trial]) -> Vec<Finding> {
     findings
 }
 
-/// Each step, and each run of a trial, is the one that is decided on by those before it, is told by
-/// the rule of its series, and says one thing throughout. An interrupted series may have had others
-/// to make.
+/// Each step, and each run of a trial, is the one decided on from those before it, has its outcome
+/// by the rule of its series, and agrees with itself. An interrupted series may have had more to
+/// make.
 fn steps(
     series: &mut impl Series,
     made: &Made,
@@ -166,7 +166,7 @@ fn steps(
     findings
 }
 
-/// What a run of a series may differ in from the others, beside its rate and window.
+/// The possible differences of a run from the others, besides its rate and window.
 #[derive(Debug, Serialize)]
 struct Ran {
     /// The cores of its shards.
@@ -181,7 +181,7 @@ impl Ran {
     }
 }
 
-/// With what a run is made that has this change, beside the first step.
+/// The configuration of a run with this change, given the first step.
 fn planned(change: &Change, first: &Step) -> Ran {
     let ran = Ran::of(first);
     match change {
@@ -214,12 +214,12 @@ fn one(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
     findings
 }
 
-/// By how much what was answered in the window may exceed what was sent in it: stamps of two clocks
-/// may put its end on either side of a request.
+/// The largest ratio of requests answered to requests sent in the window: stamps of two clocks may
+/// put its end on either side of a request.
 const EDGE_MAX: f64 = 1.001;
 
-/// What was sent was due, what was answered was sent, and what has a latency was a request. A
-/// request waits for its send as well, so naive latency is never the longer one.
+/// Sent requests were due, answered ones were sent, and latencies belong to requests. A request
+/// waits for its send as well, so naive latency is never the longer one.
 fn counts(step: &Step) -> Vec<Finding> {
     let mut findings = vec![
         Finding::at_most("sent_due", step.intended_per_s, step.sent_due_per_s),
@@ -247,7 +247,7 @@ fn counts(step: &Step) -> Vec<Finding> {
     findings
 }
 
-/// Shares lie between none and all, and the busiest shard is one of them.
+/// Shares are between 0 and 1, and the busiest shard is one of them.
 fn shares(step: &Step) -> Vec<Finding> {
     let busiest = step.figures.shards.iter().map(|shard| shard.busy).fold(0.0, f64::max);
     let mut findings = vec![Finding::close("busy", busiest, step.busy)];
@@ -276,7 +276,7 @@ fn planned_first(made: &Made, slo: Option<&str>) -> Vec<Finding> {
     findings
 }
 
-/// What has no answer is an error, and the silence begins within the window.
+/// Unanswered requests are errors, and the silence begins within the window.
 fn silence(step: &Step) -> Vec<Finding> {
     let Some(from_s) = step.silent_from_s else { return Vec::new() };
     let least = if from_s == 0.0 { step.requests } else { 1 };
@@ -289,7 +289,7 @@ fn silence(step: &Step) -> Vec<Finding> {
     vec![Finding::at_most("silent_from_s", step.duration_s, from_s), errors]
 }
 
-/// The interval lies around the growth, and tells whether it fell behind.
+/// The interval contains the growth, and decides whether it fell behind.
 fn backlog(found: &Backlog) -> Vec<Finding> {
     let Backlog { growth, interval, fell_behind } = *found;
     let reported = fell_behind.map_or("undecided".to_owned(), |fell| fell.to_string());
@@ -307,7 +307,7 @@ fn backlog(found: &Backlog) -> Vec<Finding> {
     vec![Finding::new("backlog.interval", format!("around {growth}"), range, within), judged]
 }
 
-/// Percentiles rise, up to the maximum, each within its interval.
+/// Percentiles rise up to the maximum, each within its interval.
 fn rises(name: &str, latency: &Latency) -> Finding {
     let known = latency.percentiles.iter().filter_map(|(_, one)| Some((one.value?, one.interval)));
     let (mut last, mut ok) = (0.0, true);
@@ -320,7 +320,7 @@ fn rises(name: &str, latency: &Latency) -> Finding {
     Finding::new(format!("{name}: percentiles"), "rising", if ok { "rising" } else { "not" }, ok)
 }
 
-/// The objectives are those of the series, of the figures that the step shows, and judged by them.
+/// The objectives are those of the series, with the step's figures, and judged by them.
 fn objectives(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
     let Some(found) = &step.slo else {
         return vec![Finding::equal("slo", slo.is_some(), false)];
@@ -350,7 +350,7 @@ fn objectives(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
     findings
 }
 
-/// The bound as a step has it.
+/// The bound in a step's unit.
 fn bound(objective: &Objective) -> f64 {
     match objective {
         Objective::Latency(_, bound) => bound.0 as f64 / 1e3,
@@ -359,7 +359,7 @@ fn bound(objective: &Objective) -> f64 {
     }
 }
 
-/// A figure that stands elsewhere in the step as well; `None` where it doesn't.
+/// A figure that the step contains elsewhere as well; `None` if it doesn't.
 fn figure(step: &Step, metric: &str) -> Option<Option<f64>> {
     match metric {
         "errors" => Some((0 < step.requests).then(|| step.errors as f64 / step.requests as f64)),
@@ -443,7 +443,7 @@ mod tests {
         }
     }
 
-    /// A ceiling of a serial target, one of whose trials others disturbed at first.
+    /// A ceiling of a serial target, with a trial that others disturbed at first.
     fn ceiled() -> CeilingDocument {
         let search =
             SearchPlan { tolerance: 0.1, steps_max: 40, seed: 3, ..search_plan("1k", "100k", 5) };
@@ -467,17 +467,17 @@ mod tests {
 
     type Tampering<T> = fn(&mut T);
 
-    /// The names of what differs.
+    /// The names of the differences.
     fn wrong(findings: Vec<Finding>) -> Vec<String> {
         findings.into_iter().filter(|finding| !finding.ok).map(|finding| finding.what).collect()
     }
 
     #[test]
-    fn what_was_found_follows_from_the_steps() {
+    fn the_answer_follows_from_the_steps() {
         assert_eq!(wrong(sweep(&swept())), [""; 0]);
         assert_eq!(wrong(search(&searched())), [""; 0]);
         assert_eq!(wrong(ceiling(&ceiled())), [""; 0]);
-        // One that was interrupted may have had more to do.
+        // An interrupted one may have had more to do.
         let mut document = searched();
         let whole = document.made.steps.len();
         document.made.steps.truncate(whole - 1);

@@ -1,8 +1,8 @@
-//! How long a series may take, and whether another run fits.
+//! The time limit of a series, and whether another run fits.
 //!
-//! Each step reports how long it took in all, so what fits is decided from the steps alone, as all
-//! else is, and `verify` decides it again. A step that the time left has no room for isn't made. A
-//! ceiling keeps a part of the time for its trials.
+//! Each step reports its total time, so the decision rests on the steps alone, like all others, and
+//! `verify` repeats it. A step that doesn't fit into the remaining time isn't made. A ceiling
+//! reserves a part of the time for its trials.
 
 use engine::record::outcome::Cause;
 use engine::sys::units::{Nanos, SECOND_NS};
@@ -10,30 +10,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::step::Step;
 
-/// How long a series may take in all: with set-ups, warm-ups, the waits for the last responses, and
-/// the rests in between.
+/// The total time of a series: with set-ups, warm-ups, the waits for the last responses, and the
+/// rests in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Within {
     /// All of it.
     pub within: Nanos,
-    /// What a run takes around its window at most, as far as that is known before the first.
+    /// The most time that a run takes besides its window, as far as known before the first.
     pub around: Nanos,
 }
 
 impl Within {
-    /// What is left after these runs.
+    /// The time left after these runs.
     pub(crate) fn left<'a>(self, made: impl IntoIterator<Item = &'a Step>) -> Nanos {
         let spent_s: f64 = made.into_iter().map(|step| step.took_s).sum();
         Nanos(self.within.0.saturating_sub(nanos(spent_s)))
     }
 
-    /// What so many runs take at most with windows of at most this length, as far as that is known
-    /// before the first.
+    /// The most time for this many runs with windows of at most this length, as far as known before
+    /// the first.
     pub(crate) fn at_most(self, runs: u64, window: Nanos) -> Nanos {
         Nanos(window.0.saturating_add(self.around.0).saturating_mul(runs))
     }
 
-    /// What a run at this rate takes around its window: as much as the last at the next higher
+    /// The time of a run at this rate besides its window: as much as the last at the next higher
     /// rate, where more is waited for, or at the highest so far.
     pub(crate) fn around<'a>(
         self,
@@ -51,8 +51,8 @@ impl Within {
         nearest.map_or(self.around, |step| Nanos(nanos(step.took_s - step.duration_s)))
     }
 
-    /// Whether another run fits, with such a window. The first does: before it, it isn't known how
-    /// long the target takes.
+    /// True if another run with such a window fits. The first always does: before it, the target's
+    /// own time is unknown.
     pub(crate) fn fits(self, made: &[&Step], rate_per_s: f64, window: Nanos) -> bool {
         let around = || self.around(rate_per_s, made.iter().copied());
         let takes = || window.0.saturating_add(around().0).saturating_add(rest(made).0);
@@ -60,11 +60,11 @@ impl Within {
     }
 }
 
-/// The longest rest for what a target hasn't answered, seconds.
+/// The longest rest for a target's unanswered requests, seconds.
 const REST_MAX_S: f64 = 20.0;
 
-/// For how long the target may still work on what the last of these runs gave up, if it serves that
-/// as well: by the most that it has answered. Otherwise the next run would be about that.
+/// How long the target may still work on requests that the last of these runs gave up, if it serves
+/// them at all: by its highest answer rate. Otherwise the next run would measure that.
 pub(crate) fn rest(made: &[&Step]) -> Nanos {
     let given_up = |step: &&Step| step.figures.failures.get(&Cause::TimedOut.name()).copied();
     let Some(given_up) = made.last().and_then(given_up).filter(|given_up| 0 < *given_up) else {
@@ -74,7 +74,7 @@ pub(crate) fn rest(made: &[&Step]) -> Nanos {
     Nanos(nanos((given_up as f64 / answered).min(REST_MAX_S)))
 }
 
-/// So many windows of this length as one, at least one.
+/// This many windows of this length in one, at least one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few")]
 pub(crate) fn windows(window: Nanos, times: f64) -> Nanos {
     Nanos(window.0.saturating_mul(times.round().max(1.0) as u64))

@@ -1,7 +1,7 @@
-//! How a profile was taken, and in what two profiles differ.
+//! How a profile was taken, and the differences between two profiles.
 //!
-//! A `.folded` file has it as JSON in a line of its own, a comment to other tools, which this file
-//! alone reads and writes.
+//! A `.folded` file has the conditions as JSON in a line of its own, a comment to other tools,
+//! which only this file reads and writes.
 
 use engine::plan::{StampSource, Wait};
 use engine::report::Report;
@@ -11,22 +11,22 @@ use serde::{Deserialize, Serialize};
 /// How a profile was taken, and of what run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// Whether figures are picoseconds per request. Of a run without answers they are microseconds
+    /// True if figures are picoseconds per request. For a run without answers they are microseconds
     /// of processor time.
     pub per_request: bool,
     /// Samples taken.
     pub samples: u64,
-    /// What took them.
+    /// The sampler.
     pub sampler: Sampler,
-    /// What they were taken by.
+    /// The sampling event.
     pub event: String,
-    /// Whether they show the kernel.
+    /// True if samples show the kernel.
     pub shows_kernel: bool,
-    /// Whether the kernel's functions have names.
+    /// True if the kernel's functions have names.
     pub names_kernel: bool,
     /// How the shards waited.
     pub wait: Wait,
-    /// Whose stamps responses had.
+    /// The source of responses' stamps.
     pub stamps: StampSource,
     /// Requests answered per second.
     pub answered_per_s: f64,
@@ -34,7 +34,7 @@ pub struct Conditions {
     pub kernel: String,
 }
 
-/// What a file's line of conditions begins with. Tools for folded stacks take it for a comment.
+/// The start of a file's line of conditions. Tools for folded stacks treat it as a comment.
 const BEGINS: &str = "# truetail ";
 
 /// Rates that differ by less are the same.
@@ -58,18 +58,18 @@ impl Conditions {
         }
     }
 
-    /// As a line of a file, which ends with no number: so no tool takes it for a stack.
+    /// As a line of a file. It doesn't end with a number, so no tool takes it for a stack.
     pub(crate) fn line(&self) -> String {
         let text = serde_json::to_string(self).expect("names and numbers have a JSON text");
         format!("{BEGINS}{text}")
     }
 
-    /// Reads such a line; `None` if it is another.
+    /// Parses such a line; `None` for any other.
     pub(crate) fn of_line(line: &str) -> Option<Conditions> {
         serde_json::from_str(line.strip_prefix(BEGINS)?).ok()
     }
 
-    /// In what a second profile was taken otherwise than this one, each as a clause.
+    /// The differences of a second profile's conditions from these, each as a clause.
     pub(crate) fn differences(&self, other: &Conditions) -> Vec<String> {
         let both = |what: &str, before: String, after: String| {
             (before != after).then(|| format!("{what}: {before}, then {after}"))
@@ -100,7 +100,7 @@ impl Conditions {
     }
 }
 
-/// A variant as files spell it.
+/// The spelling of a variant in files.
 fn word(variant: impl Serialize) -> String {
     let value = serde_json::to_value(variant).ok();
     value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
@@ -110,7 +110,7 @@ fn word(variant: impl Serialize) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    /// Of a profile with so many samples.
+    /// Those of a profile with this many samples.
     pub(crate) fn conditions(samples: u64) -> Conditions {
         Conditions {
             per_request: true,
@@ -137,7 +137,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_differs_is_named() {
+    fn differences_are_named() {
         let before = conditions(10);
         let same = Conditions { samples: 20, answered_per_s: 5_400.0, ..before.clone() };
         assert_eq!(before.differences(&same), [""; 0]);

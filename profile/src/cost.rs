@@ -1,5 +1,5 @@
-//! What a request costs, stack by stack: a profile in figures that don't depend on how long the run
-//! was or how many requests it had. Two such profiles can be compared.
+//! The cost of a request, stack by stack: a profile in figures that don't depend on the length of
+//! the run or its number of requests. Two such profiles can be compared.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ pub struct Cost {
     conditions: Conditions,
 }
 
-/// Why a file is no profile that can be compared.
+/// Why a file isn't a comparable profile.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAProfile {
     /// Its name has another ending.
@@ -32,13 +32,13 @@ pub enum NotAProfile {
         "its run had no answers, so it has no cost per request; name one of a run with answers"
     )]
     WithoutRequests,
-    /// Its contents are something else.
+    /// It has other contents.
     #[error("{0}; name a file written by `run --flamegraph`")]
     Contents(String),
 }
 
 impl NotAProfile {
-    /// A file that doesn't say how it was measured.
+    /// A file that doesn't state its measurement.
     pub(crate) fn of_others() -> NotAProfile {
         NotAProfile::Contents("it doesn't say what its figures are".to_owned())
     }
@@ -63,15 +63,15 @@ impl Cost {
         Cost { stacks: BTreeMap::new(), conditions }
     }
 
-    /// How it was measured.
+    /// The conditions of the measurement.
     pub fn conditions(&self) -> &Conditions {
         &self.conditions
     }
 
-    /// The cost that folded stacks say.
+    /// The cost in folded stacks.
     ///
     /// # Errors
-    /// Why they say none.
+    /// They have none.
     pub(crate) fn of_folded(text: &str) -> Result<Cost, NotAProfile> {
         let lines = text.lines().enumerate();
         let conditions = text.lines().find_map(Conditions::of_line);
@@ -104,19 +104,19 @@ impl Cost {
         self.stacks.iter().map(|(stack, ps)| (stack.as_str(), *ps))
     }
 
-    /// What each function costs by itself, by its name and whether it is the kernel's, of the time
-    /// that was spent on requests.
+    /// The own cost of each function, by its name and whether it is the kernel's, of the time spent
+    /// on requests.
     pub(crate) fn own(&self) -> BTreeMap<(String, bool), u64> {
         by_function(self.iter().filter(|(stack, _)| purpose(stack) == Purpose::Requests))
     }
 
-    /// All of it that was for this, ps per request.
+    /// The total cost for this purpose, ps per request.
     pub(crate) fn of(&self, part: Purpose) -> u64 {
         let stacks = self.iter().filter(|(stack, _)| purpose(stack) == part);
         stacks.fold(0, |sum, (_, ps)| sum.saturating_add(ps))
     }
 
-    /// The cost that one sample stands for, ps per request.
+    /// The cost of one sample, ps per request.
     pub(crate) fn of_one_sample(&self) -> f64 {
         self.whole() as f64 / self.conditions.samples.max(1) as f64
     }
@@ -128,7 +128,7 @@ impl Cost {
     }
 }
 
-/// A weight as the whole number that folded stacks have.
+/// A weight as the whole number of folded stacks.
 #[expect(clippy::cast_possible_truncation, reason = "a cast of a float saturates")]
 fn rounded(weight: f64) -> u64 {
     weight.round() as u64

@@ -1,4 +1,4 @@
-//! What differs between two profiles, per request.
+//! The differences between two profiles, per request.
 //!
 //! All functions are judged at once: the ten largest of hundreds of changes lie outside of most
 //! single intervals by chance alone. Samples are counts, mostly small, so their intervals are exact
@@ -16,28 +16,28 @@ use crate::cost::Cost;
 use crate::names::{KERNEL, Purpose, innermost, label, purpose};
 use crate::svg::{self, Caption};
 
-/// What a request costs in each of two profiles, and where the difference lies.
+/// The cost of a request in each of two profiles, and where they differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
     /// All processor time.
     pub whole: Change,
-    /// The part in which shards polled while nothing was due: the fewer requests, the more of it
-    /// for each.
+    /// The part in which shards polled while nothing was due: with fewer requests, there is more
+    /// per request.
     pub polling: Change,
     /// The part of other threads than the shards', which doesn't depend on the requests either.
     pub other_threads: Change,
-    /// The rest: what the shards did for requests.
+    /// The rest: the shards' work on requests.
     pub requests: Change,
-    /// In what the two profiles were taken otherwise.
+    /// The differences between the profiles' conditions.
     pub conditions: Vec<String>,
-    /// Whether only one of the two shows the kernel: then time in the kernel counts for its callers
+    /// True if only one of the two shows the kernel: then time in the kernel counts for its callers
     /// in the other, and frames can't be compared.
     pub one_without_kernel: bool,
-    /// How many functions were compared. The intervals of all of them hold together, 19 times in
-    /// 20: so those whose change is beyond chance may be picked from them.
+    /// The number of functions compared. The intervals of all of them hold together, 19 times in
+    /// 20, so any that changed beyond chance may be picked.
     pub compared: usize,
-    /// The functions whose own time changed most, of that for requests, at most [`FRAMES_MAX`]:
-    /// those that changed beyond chance come first, the largest change before others.
+    /// The functions with the largest changes of own time for requests, at most [`FRAMES_MAX`]:
+    /// first those beyond chance, the largest change first.
     pub frames: Vec<FrameChange>,
 }
 
@@ -48,7 +48,7 @@ pub struct Change {
     pub before_us: f64,
     /// In the second.
     pub after_us: f64,
-    /// How much more in the second.
+    /// The second less the first.
     pub change_us: f64,
 }
 
@@ -57,14 +57,14 @@ pub struct Change {
 pub struct FrameChange {
     /// Its name.
     pub name: String,
-    /// Whether it is a function of the kernel.
+    /// True for a function of the kernel.
     pub kernel: bool,
     /// Its time.
     #[serde(flatten)]
     pub time: Change,
-    /// Between which changes the true one lies, by where samples happened to fall, microseconds.
+    /// The interval of the change, given the chance of sampling, microseconds.
     pub interval_us: [f64; 2],
-    /// Whether that leaves out 0.
+    /// True if that excludes 0.
     pub beyond_chance: bool,
 }
 
@@ -76,15 +76,15 @@ impl Change {
     }
 }
 
-/// How often one of the intervals may leave out the truth.
+/// How often an interval may miss the true value.
 const ERROR: f64 = 0.05;
 
-/// The figures of one profile that a function is judged by.
+/// One profile's figures for judging a function.
 struct Side {
     own: BTreeMap<(String, bool), u64>,
-    /// The cost that a sample stands for, ps per request.
+    /// The cost of one sample, ps per request.
     one: f64,
-    /// Intervals of numbers of samples, as they were computed.
+    /// Computed intervals by number of samples.
     intervals: BTreeMap<u64, [f64; 2]>,
 }
 
@@ -104,7 +104,7 @@ impl Side {
 }
 
 impl Difference {
-    /// What differs from one profile to another.
+    /// The difference between two profiles.
     pub fn new(before: &Cost, after: &Cost) -> Difference {
         let mut frames = changes(before, after);
         let compared = frames.len();
@@ -144,7 +144,8 @@ impl Difference {
         let lines: Vec<String> = stacks
             .into_iter()
             .map(|(stack, ps)| {
-                // Frame by frame, since an inlined function's name depends on what it is in.
+                // Frame by frame, since an inlined function's name depends on its surrounding
+                // function.
                 let ends = stack.match_indices(';').map(|(at, _)| at).chain([stack.len()]);
                 let frames = ends.map(|end| {
                     let (name, kernel) = innermost(&stack[..end]);
@@ -165,7 +166,7 @@ impl Difference {
     }
 }
 
-/// How each function's own time for requests changed, in the order of their names.
+/// The change of each function's own time for requests, in the order of their names.
 fn changes(before: &Cost, after: &Cost) -> Vec<FrameChange> {
     let (mut first, mut second) = (Side::new(before), Side::new(after));
     let functions: BTreeSet<(String, bool)> =
@@ -204,8 +205,8 @@ fn shown(name: &str, kernel: bool, change: Option<&FrameChange>) -> String {
     }
 }
 
-/// From -1 for a function that the second profile lacks to 1 for one that only it has; 0 within
-/// chance. It is the function's own, so that no outlier fades the others.
+/// From -1 for a function missing in the second profile to 1 for one only in it; 0 within chance.
+/// It is the function's own, so that no outlier fades the others.
 fn shade(change: &FrameChange) -> f64 {
     let Change { before_us, after_us, change_us } = change.time;
     if change.beyond_chance { change_us / before_us.max(after_us) } else { 0.0 }
@@ -224,7 +225,7 @@ mod tests {
     use super::*;
     use crate::conditions::tests::conditions;
 
-    /// A profile of these numbers of samples, each of which stands for 10 ns per request.
+    /// A profile with these numbers of samples, each of 10 ns per request.
     fn sampled(stacks: &[(&str, u64)]) -> Cost {
         let mut cost = Cost::none(conditions(stacks.iter().map(|(_, samples)| samples).sum()));
         for (stack, samples) in stacks {
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_beyond_chance_comes_first_and_the_largest_change_before_others() {
+    fn changes_beyond_chance_come_first_and_the_largest_before_others() {
         let before = sampled(&[("a", 400), ("a;b_[k]", 100), ("c", 1)]);
         let after = sampled(&[("a", 430), ("x;b_[k]", 200), ("d", 2)]);
         let found = Difference::new(&before, &after);
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn polling_and_other_threads_are_told_apart_from_requests() {
+    fn polling_and_other_threads_are_separate_from_requests() {
         const POLL: &str = "turn;shard::polling::poll;clock";
         let mut before = sampled(&[(POLL, 500), ("turn;send_[k]", 100)]);
         before.add("truetail;watch;read_[k]".to_owned(), 3_000_000);
@@ -276,8 +277,8 @@ mod tests {
         assert_eq!(names, ["send"]);
     }
 
-    /// A profile of `samples` samples of 200 functions, some of which are seen often and most
-    /// seldom; the first is seen `often` times as often as in others.
+    /// A profile of `samples` samples of 200 functions, some of which are frequent and most rare;
+    /// the first is `often` times as frequent as in others.
     fn drawn(seed: u64, samples: u64, often: f64) -> Cost {
         let weight =
             |function: u64| (if function == 0 { often } else { 1.0 }) / (function + 5) as f64;
@@ -305,7 +306,7 @@ mod tests {
             let (before, after) = (drawn(2 * seed, 600, 1.0), drawn(2 * seed + 1, 600, 1.0));
             Difference::new(&before, &after).frames.iter().any(|frame| frame.beyond_chance)
         };
-        // 10 of 200 are expected at most, with a deviation of 3.
+        // At most 10 of 200 are expected, with a deviation of 3.
         let rows = (0..200).filter(|seed| differ(*seed)).count();
         assert!(rows <= 20, "{rows} of 200");
         let before = drawn(1, 3_000, 1.0);
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_without_the_kernel_is_told_apart() {
+    fn a_profile_without_the_kernel_is_recognised() {
         let with = sampled(&[("a;b_[k]", 1)]);
         let without = sampled(&[("a", 1)]);
         assert!(Difference::new(&with, &without).one_without_kernel);
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_in_the_runs_is_said() {
+    fn differences_of_the_runs_are_named() {
         let mut after = Cost::none(Conditions { wait: Wait::Spin, ..conditions(1) });
         after.add("truetail-shard;a".to_owned(), 1);
         let found = Difference::new(&sampled(&[("a", 1)]), &after);
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inlined_function_is_shown_with_what_it_is_in() {
+    fn an_inlined_function_is_shown_with_its_surrounding_one() {
         assert_eq!(shown("load in a::b::turn", false, None), "load in b::turn");
         assert_eq!(shown("send", true, None), "send_[k]");
     }

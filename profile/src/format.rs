@@ -1,4 +1,4 @@
-//! The files that a profile is written to and read from, told apart by their names.
+//! The file formats of profiles, recognised by their names.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -23,10 +23,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// The endings, as a user is told them.
+    /// The endings, for messages.
     pub const ENDINGS: &str = ".svg, .folded or .pb.gz";
 
-    /// The format that a file's name asks for.
+    /// The format of a file, by its name.
     pub fn of(path: &Path) -> Option<Format> {
         let name = path.file_name()?.to_str()?;
         [(".svg", Format::Svg), (".folded", Format::Folded), (".pb.gz", Format::Pprof)]
@@ -55,7 +55,7 @@ impl Cost {
     /// Reads a file that was written as [`Format::Folded`] or [`Format::Pprof`].
     ///
     /// # Errors
-    /// Why it isn't one.
+    /// It isn't one.
     pub fn read(path: &Path) -> Result<Cost, NotAProfile> {
         let bytes = || fs::read(path).map_err(NotAProfile::Unreadable);
         let cost = match Format::of(path) {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_what_is_wrong_with_it() {
+    fn errors_name_what_is_wrong_with_a_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let write = |name: &str, contents: &[u8]| {
             let path = folder.path().join(name);

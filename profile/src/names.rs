@@ -1,27 +1,27 @@
-//! Names of functions as a graph shows them, and the suffixes that stacks carry for them.
+//! Names of functions as shown in a graph, and their suffixes in stacks.
 
-/// The suffix of a kernel's function, as all flamegraph tools write it.
+/// The suffix of a kernel function, as in all flamegraph tools.
 pub(crate) const KERNEL: &str = "_[k]";
 /// The suffix of a function that was inlined into its caller.
 pub(crate) const INLINED: &str = "_[i]";
 
 /// The function in which a shard polls while nothing is due.
 pub const POLLING: &str = "shard::polling::poll";
-/// What the names of the shards' threads begin with.
+/// The prefix of the names of the shards' threads.
 const SHARD: &str = "truetail-shard";
 
-/// What the processor time of a stack was for.
+/// The purpose of a stack's processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Requests, on a shard's thread.
     Requests,
     /// Waiting, on a shard's thread, without giving up the core.
     Polling,
-    /// The run as a whole, on other threads: as much in a run of few requests as of many.
+    /// The run as a whole, on other threads: the same for few requests as for many.
     Run,
 }
 
-/// What the processor time of a stack was for.
+/// The purpose of a stack's processor time.
 pub(crate) fn purpose(stack: &str) -> Purpose {
     if !stack.starts_with(SHARD) {
         Purpose::Run
@@ -32,7 +32,7 @@ pub(crate) fn purpose(stack: &str) -> Purpose {
     }
 }
 
-/// A frame as a graph labels it: of a path, the last two names, so that a narrow frame shows those.
+/// A frame's label in a graph: the last two names of a path, so that a narrow frame shows those.
 pub(crate) fn label(frame: &str) -> &str {
     if frame.starts_with('<') {
         return frame;
@@ -40,8 +40,8 @@ pub(crate) fn label(frame: &str) -> &str {
     frame.rmatch_indices("::").nth(1).map_or(frame, |(at, _)| &frame[at + 2..])
 }
 
-/// The innermost function of a stack, and whether it is the kernel's. One that was inlined comes
-/// with the function whose code it is in: there are many of its name.
+/// The innermost function of a stack, and whether it is the kernel's. An inlined one comes with the
+/// function that contains its code: there are many of its name.
 pub(crate) fn innermost(stack: &str) -> (String, bool) {
     let mut frames = stack.rsplit(';');
     let frame = frames.next().unwrap_or(stack);
@@ -55,7 +55,7 @@ pub(crate) fn innermost(stack: &str) -> (String, bool) {
     }
 }
 
-/// A frame's name without its suffix, and whether it is a function of the kernel.
+/// A frame's name without its suffix; true for a kernel function.
 pub(crate) fn plain(frame: &str) -> (&str, bool) {
     match frame.strip_suffix(KERNEL) {
         Some(name) => (name, true),
@@ -64,7 +64,7 @@ pub(crate) fn plain(frame: &str) -> (&str, bool) {
 }
 
 /// A Rust name without generic arguments, which are longer than the rest of it, and without the
-/// type that an `impl` in another module is for.
+/// type of an `impl` in another module.
 pub(crate) fn simplified(name: &str) -> String {
     let mut kept = String::with_capacity(name.len());
     let mut depth = 0_usize;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn suffixes_say_what_a_frame_is() {
+    fn suffixes_show_the_kind_of_a_frame() {
         assert_eq!(plain("tcp_sendmsg_[k]"), ("tcp_sendmsg", true));
         assert_eq!(plain("reap_[i]"), ("reap", false));
         assert_eq!(plain("a::reap"), ("a::reap", false));

@@ -5,10 +5,10 @@
 //! error and writes to a file without a name, so nothing is left behind however the program ends:
 //! perf ends with the process that it watches.
 //!
-//! Stacks are unwound by the tables that every build has (`--call-graph dwarf`), so the build that
-//! is profiled is the one that is used. By frame pointers, which it doesn't keep, 1,196 of 1,390
-//! stacks ended in libc's `syscall`. 8 KiB of stack are enough for a shard's own calls; the frame
-//! that holds the shard itself is larger, so graphs begin there, all in the same function.
+//! Stacks are unwound by the tables that every build has (`--call-graph dwarf`), so the profiled
+//! build is the normal one. By frame pointers, which it doesn't keep, 1,196 of 1,390 stacks ended
+//! in libc's `syscall`. 8 KiB of stack are enough for a shard's own calls; the frame that holds the
+//! shard itself is larger, so graphs begin there, all in the same function.
 //!
 //! `perf_event_open` in the process would be no gain: the kernel takes the samples either way, but
 //! perf unwinds and names them, and it runs on another core.
@@ -26,16 +26,16 @@ use engine::sys::placement::allowed_cores;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CapabilitySet, CpuSet, capabilities, sched_setaffinity};
 
-/// How much of a stack a sample takes along, bytes, to be unwound by the tables that every build
-/// has: frame pointers would cost each request a register, and libc has none. A shard's own calls
-/// take 2 KiB, above the future that it runs in, which is larger than this: stacks begin there.
+/// Bytes of the stack in a sample, to be unwound by the tables that every build has: frame pointers
+/// would cost each request a register, and libc has none. A shard's own calls take 2 KiB, above the
+/// future that it runs in, which is larger than this: stacks begin there.
 const STACK: &str = "dwarf,8192";
-/// What perf is waited for: 0.2 s when idle.
+/// The longest wait for an answer of perf: 0.2 s when idle.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// What perf may take to unwind and name the stacks: 0.4 s for 5,000 samples.
+/// The longest time to unwind and name the stacks: 0.4 s for 5,000 samples.
 const SCRIPT_MAX: Duration = Duration::from_secs(60);
 
-/// A recording under way.
+/// A recording in progress.
 pub(crate) struct Perf {
     child: Child,
     control: ChildStdin,
@@ -44,10 +44,10 @@ pub(crate) struct Perf {
 }
 
 impl Perf {
-    /// Starts perf on this process, taking no samples yet, and off these cores where it can be.
+    /// Starts perf on this process, taking no samples yet, and off these cores if possible.
     ///
     /// # Errors
-    /// Why perf can't be used, in a clause.
+    /// Why perf can't be used, as a clause.
     pub(crate) fn start(frequency: u32, shards: &[usize]) -> Result<Perf, String> {
         if let Some(refusal) = refusal() {
             return Err(refusal);
@@ -104,7 +104,7 @@ impl Perf {
     /// Takes no more samples.
     ///
     /// # Errors
-    /// Why it didn't answer; it may have ended before.
+    /// Why it didn't answer; it may already have ended.
     pub(crate) fn disable(&mut self) -> Result<(), String> {
         self.ask("disable\n")
     }
@@ -128,7 +128,7 @@ impl Perf {
     /// Ends perf and returns its samples as `perf script` prints them.
     ///
     /// # Errors
-    /// Why they can't be had.
+    /// Why there are none.
     pub(crate) fn finish(mut self) -> Result<String, String> {
         let pid = Pid::from_child(&self.child);
         // It may have ended by itself.
@@ -195,13 +195,13 @@ fn keep_off(child: &Child, shards: &[usize]) {
     let others = allowed_cores().into_iter().filter(|core| !shards.contains(core));
     others.filter(|core| *core < CpuSet::MAX_CPU).for_each(|core| cores.set(core));
     if 0 < cores.count() {
-        // Where that is refused, its work is part of what the run shares its cores with.
+        // If that is refused, perf's work is among the other load on the run's cores.
         let _ = sched_setaffinity(Some(Pid::from_child(child)), &cores);
     }
 }
 
-/// What samples are taken by: cycles where the processor counts them, which shows code that runs
-/// with interrupts off, else the kernel's clock.
+/// The sampling event: cycles if the processor counts them, which shows code that runs with
+/// interrupts off, else the kernel's clock.
 fn event() -> &'static str {
     let devices = fs::read_dir("/sys/bus/event_source/devices");
     let counts_cycles = devices.into_iter().flatten().flatten().any(|device| {
@@ -212,7 +212,7 @@ fn event() -> &'static str {
     if counts_cycles { "cycles" } else { "cpu-clock" }
 }
 
-/// Why the kernel would not let perf see the stacks of its own functions.
+/// Why the kernel would not let perf see its own stacks.
 fn refusal() -> Option<String> {
     let Ok(text) = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid") else {
         return Some("the kernel has no perf events".to_owned());
@@ -227,7 +227,7 @@ fn refusal() -> Option<String> {
     })
 }
 
-/// Why kernel functions will have no names, if they won't.
+/// Why kernel functions will have no names, if so.
 pub(crate) fn kernel_unnamed() -> Option<String> {
     let mut first = String::new();
     let read = File::open("/proc/kallsyms")
@@ -238,7 +238,7 @@ pub(crate) fn kernel_unnamed() -> Option<String> {
     (!named).then(|| restriction(restricted.trim()))
 }
 
-/// Why nobody sees the kernel's addresses at this level of `kernel.kptr_restrict`, and the cure.
+/// Why the kernel's addresses are hidden at this level of `kernel.kptr_restrict`, and the cure.
 fn restriction(level: &str) -> String {
     match level {
         "" | "0" => "/proc/kallsyms shows no addresses to this user: run as root".to_owned(),

@@ -1,6 +1,6 @@
 //! Profiles in pprof's format: protobuf, compressed by gzip.
 //!
-//! The messages are those of github.com/google/pprof's `profile.proto`, as far as they are used.
+//! The messages are those of github.com/google/pprof's `profile.proto`, as far as used.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write};
@@ -91,7 +91,7 @@ struct Function {
     system_name: i64,
 }
 
-/// What each sample has a value of, and its unit. The last is what two profiles are compared by.
+/// Values of each sample, with their units. Two profiles are compared by the last.
 const VALUES: [(&str, &str); 3] =
     [("samples", "count"), ("cpu", "nanoseconds"), (PER_REQUEST, "picoseconds")];
 const PER_REQUEST: &str = "cpu_per_request";
@@ -176,13 +176,13 @@ fn nanoseconds(seconds: f64) -> i64 {
     (seconds * 1e9).round() as i64
 }
 
-/// More than any profile that is written here, unpacked.
+/// More than any profile written here, unpacked.
 const UNPACKED_MAX: u64 = 1 << 28;
 
-/// The cost per request that a file holds.
+/// The cost per request in a file.
 ///
 /// # Errors
-/// Why it isn't such a file.
+/// It isn't such a file.
 pub(crate) fn read(bytes: &[u8]) -> Result<Cost, String> {
     let mut unpacked = Vec::new();
     let mut reader = GzDecoder::new(bytes).take(UNPACKED_MAX);
@@ -239,13 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn a_written_file_reads_back() {
         let (cost, bytes) = written(recording().stacks);
         assert_eq!(read(&bytes).expect("a profile"), cost);
     }
 
     #[test]
-    fn the_file_is_one_that_pprof_reads() {
+    fn pprof_can_read_the_file() {
         let (_, bytes) = written(recording().stacks);
         let mut unpacked = Vec::new();
         GzDecoder::new(bytes.as_slice()).read_to_end(&mut unpacked).expect("gzip");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_is_told_and_never_trusted() {
+    fn a_broken_file_is_an_error() {
         let pack = |profile: &Profile| {
             let mut packed = GzEncoder::new(Vec::new(), Compression::default());
             packed.write_all(&profile.encode_to_vec()).expect("memory");

@@ -39,16 +39,16 @@ enum State {
     Failed(String),
 }
 
-/// How often the start of the window is looked for before it is known.
+/// How often to look for the start of the window before it is known.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Samples that are enough: of a part with 5 % of the time, 20,000 samples know the share to 0.3 %.
+/// Enough samples: for a part with 5 % of the time, 20,000 samples show the share to 0.3 %.
 const SAMPLES_ENOUGH: f64 = 20_000.0;
-/// Frequencies, per second of a core's time, no divisors of the timers' that a program may run by.
+/// Frequencies, per second of a core's time: no divisors of a program's possible timers.
 const FREQUENCIES: [u32; 6] = [999, 499, 249, 99, 49, 19];
 
 impl Profiler {
-    /// Gets ready to profile a run of this completed plan. It must be called before the run is
+    /// Prepares to profile a run of this completed plan. It must be called before the run is
     /// started.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Profiler {
     }
 
     /// Begins or ends with the run's window, which is `None` before it is known. Returns how long
-    /// the caller may sleep until it must ask again, at most `pause`.
+    /// the caller may sleep until the next call, at most `pause`.
     pub fn follow(&mut self, window: Option<Range<u64>>, pause: Duration) -> Duration {
         let left = |now_ns: u64, until_ns: u64| {
             pause.min(Duration::from_nanos(until_ns.saturating_sub(now_ns)))
@@ -114,7 +114,7 @@ impl Profiler {
         };
     }
 
-    /// Ends the profile, and reads what was sampled.
+    /// Ends the profile, and reads the samples.
     ///
     /// # Errors
     /// Why there is no profile.
@@ -161,7 +161,7 @@ fn cpu_ns() -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// The frequency that gives enough samples over so many seconds of the cores' time.
+/// The frequency that gives enough samples over this many seconds of the cores' time.
 fn frequency(cores_s: f64) -> u32 {
     let enough = FREQUENCIES.into_iter().find(|each| f64::from(*each) * cores_s <= SAMPLES_ENOUGH);
     enough.unwrap_or(FREQUENCIES[FREQUENCIES.len() - 1])

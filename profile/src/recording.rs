@@ -1,4 +1,4 @@
-//! What was sampled of a run, by whichever sampler.
+//! The samples of a run, by either sampler.
 
 use engine::report::Report;
 use engine::report::merge;
@@ -7,7 +7,7 @@ use engine::report::profile::{Profile, Sampler as Source, Sampling, Taken};
 use crate::stacks::Stacks;
 use crate::svg::{self, Caption};
 
-/// What was sampled of a run.
+/// The samples of a run.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// The stacks.
@@ -30,12 +30,12 @@ impl Recording {
         }
     }
 
-    /// The profile of a run that answered so many requests per second.
+    /// The profile of a run that answered this many requests per second.
     pub fn profile(&self, answered_per_s: f64) -> Profile {
         Profile::new(self.taken(), answered_per_s)
     }
 
-    /// What a graph of it is of.
+    /// The caption of its graph.
     pub(crate) fn caption(&self, profile: &Profile) -> Caption {
         let only = if self.sampling.user_only.is_some() { ", user space only" } else { "" };
         let (title, unit) = match profile.cpu_us_per_request {
@@ -45,7 +45,7 @@ impl Recording {
         Caption { title, subtitle: self.described(), unit }
     }
 
-    /// How the samples were taken, and what they don't show.
+    /// How the samples were taken, and their limits.
     pub(crate) fn described(&self) -> String {
         let sampling = &self.sampling;
         let by = match sampling.source {
@@ -116,7 +116,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_graph_says_what_it_is_of_and_what_it_does_not_show() {
+    fn a_graph_states_its_subject_and_its_limits() {
         let caption = |recording: &Recording, rate| {
             let caption = recording.caption(&recording.profile(rate));
             format!("{}\n{}", caption.title, caption.subtitle)

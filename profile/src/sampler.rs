@@ -1,5 +1,5 @@
-//! The sampler for where perf can't be used: a signal of the process's own timer, and a handler
-//! that walks the stack of the thread that it interrupts.
+//! The fallback sampler without perf: a signal of the process's own timer, and a handler that walks
+//! the stack of the interrupted thread.
 //!
 //! It sees user space only. A system call that the signal interrupts is repeated: by the kernel, or
 //! by the shard, whose ring treats EINTR like a wait that ended early.
@@ -18,7 +18,7 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     /// A sampler of this many samples per second of processor time, as far as the kernel's tick
-    /// allows. What it loads at its first use is loaded now.
+    /// allows. Code that it loads at its first use is loaded now.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -67,7 +67,7 @@ impl Sampler {
     }
 }
 
-/// The functions at one address, the outermost first: one, and those that were inlined into it.
+/// The functions at one address, the outermost first: one, and those inlined into it.
 fn named(symbols: &[Symbol]) -> Vec<String> {
     let name = |symbol: &Symbol| match simplified(&symbol.name()).as_str() {
         "Unknown" => "[unknown]".to_owned(),

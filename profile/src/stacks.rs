@@ -1,5 +1,5 @@
-//! Sampled stacks, folded: one line for each, from the thread to the innermost function, with the
-//! number of samples that had it.
+//! Sampled stacks, folded: one line for each, from the thread to the innermost function, with its
+//! number of samples.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,15 +15,15 @@ use crate::symbols::Symbols;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks(BTreeMap<String, u64>);
 
-/// The first address of a kernel, on every architecture of ours.
+/// The lowest kernel address, on every supported architecture.
 const KERNEL_BEGIN: u64 = 1 << 63;
 
 impl Stacks {
     /// The stacks in the output of `perf script --no-inline -F comm,tid,time,event,ip,sym,dso`,
-    /// with what this process knows of its own code.
+    /// completed with this process's knowledge of its own code.
     ///
     /// # Errors
-    /// What the parser could not read.
+    /// The parser could not read it.
     pub(crate) fn of_perf_script(text: &str, symbols: &mut Symbols) -> io::Result<Stacks> {
         let mut options = Options::default();
         options.annotate_kernel = true;
@@ -74,7 +74,7 @@ impl Stacks {
     }
 }
 
-/// What each innermost function, by its name and whether it is the kernel's, has in all stacks.
+/// A value of all stacks by their innermost function: its name, and whether it is the kernel's.
 pub(crate) fn by_function<'a>(
     stacks: impl Iterator<Item = (&'a str, u64)>,
 ) -> BTreeMap<(String, bool), u64> {
@@ -85,16 +85,15 @@ pub(crate) fn by_function<'a>(
     own
 }
 
-/// The event that samples were taken by, as perf names it.
+/// The sampling event, as perf names it.
 pub(crate) fn event(script: &str) -> Option<&str> {
     let head = script.lines().find(|line| !line.is_empty() && !line.starts_with('#'))?;
     let event = head.trim_end().trim_end_matches(':').rsplit(' ').next()?;
     (!event.is_empty()).then_some(event)
 }
 
-/// The output of perf with the functions that were inlined, with short names, without frames of
-/// which nothing is known, and with modules that tell the kernel from user space, as the brackets
-/// of `[vdso]` don't.
+/// The output of perf with inlined functions and short names, without unknown frames, and with
+/// modules that distinguish the kernel from user space, as the brackets of `[vdso]` don't.
 fn tidied(script: &str, symbols: &mut Symbols) -> String {
     let mut tidy = String::with_capacity(script.len());
     for sample in script.split("\n\n") {
@@ -111,7 +110,7 @@ fn tidied(script: &str, symbols: &mut Symbols) -> String {
     tidy
 }
 
-/// The first line of a sample with its thread's name; `None` if that isn't known better.
+/// The first line of a sample with its thread's name; `None` if no better one is known.
 fn named(head: &str, symbols: &Symbols) -> Option<String> {
     let (thread, rest) = head.split_once(": ")?;
     let mut words = thread.rsplit(' ').filter(|word| !word.is_empty());
@@ -120,7 +119,7 @@ fn named(head: &str, symbols: &Symbols) -> Option<String> {
     Some(format!("{name} {number} {time}: {rest}"))
 }
 
-/// Adds the frames that one line of a stack stands for; none if it says nothing.
+/// Adds the frames of one line of a stack; none if it is empty.
 fn frames(line: &str, symbols: &mut Symbols, tidy: &mut String) {
     let Some((address, rest)) = line.trim_start().split_once(' ') else { return };
     let (symbol, module) = rest.rsplit_once(" (").unwrap_or((rest, "[unknown]"));
@@ -145,7 +144,7 @@ fn frames(line: &str, symbols: &mut Symbols, tidy: &mut String) {
 mod tests {
     use super::*;
 
-    /// Three samples of a run as perf 6.1 prints them, and one of which nothing is known.
+    /// Three samples of a run as perf 6.1 prints them, and one unknown one.
     const SCRIPT: &str = include_str!("../tests/recorded.script");
 
     #[test]
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_functions_own_samples_are_those_it_is_innermost_in() {
+    fn a_functions_own_samples_are_those_with_it_innermost() {
         let mut stacks = Stacks::default();
         for (frames, samples) in
             [("a;b_[k]", 3), ("a;c;b_[k]", 2), ("a;b", 4), ("a;c_[i]", 2), ("e;c_[i]", 1)]
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_output_of_perf_has_no_stacks() {
+    fn other_output_has_no_stacks() {
         for text in ["", "\n\n", "# only a comment\n"] {
             assert_eq!(
                 Stacks::of_perf_script(text, &mut Symbols::default()).expect("nothing"),

@@ -9,13 +9,13 @@ use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
 use crate::cost::Cost;
 use crate::names::label;
 
-/// What a graph is of: a title and a line below it.
+/// The caption of a graph: a title and a line below it.
 pub(crate) struct Caption {
     /// The title.
     pub(crate) title: String,
     /// The line below it.
     pub(crate) subtitle: String,
-    /// What a frame's figure is: its unit, and how many of the cost's make one.
+    /// The unit of a frame's figure, and the factor from the cost's unit.
     pub(crate) unit: (&'static str, f64),
 }
 
@@ -31,7 +31,7 @@ fn options<'a>(caption: Caption) -> Options<'a> {
     // has the same shade in every graph.
     options.colors = Palette::Multi(MultiPalette::Java);
     options.hash = true;
-    // A name's beginning tells more than its end, of the kernel's functions above all.
+    // The start of a name is more informative than its end, above all for kernel functions.
     options.text_truncate_direction = TextTruncateDirection::Right;
     options
 }
@@ -70,7 +70,7 @@ const BLUE: [f64; 3] = [80.0, 120.0, 255.0];
 const GREY: [f64; 3] = [230.0, 230.0, 230.0];
 const RED: [f64; 3] = [255.0, 90.0, 80.0];
 
-/// The colour of a shade. What changed at all is at once another colour than grey.
+/// The colour of a shade. Any change at all is clearly different from grey.
 fn colour(shade: f64) -> Color {
     let full = if shade < 0.0 { BLUE } else { RED };
     let part = if shade == 0.0 { 0.0 } else { 0.2 + 0.8 * shade.abs().min(1.0) };

@@ -1,10 +1,10 @@
-//! What perf can't know of this process: the names of its threads, and which functions were inlined
-//! where.
+//! Facts about this process that perf can't know: the names of its threads, and which functions
+//! were inlined where.
 //!
 //! perf doesn't see threads that begin before it takes samples, so their names are read from
-//! `/proc` when the window ends. Inlined functions it can name, but by the binutils' `addr2line`,
+//! `/proc` when the window ends. It can name inlined functions, but with the binutils' `addr2line`,
 //! which it may not find, and which gives the innermost function the name of the one that all were
-//! inlined into. So they are looked up here, in the process that was profiled.
+//! inlined into. So they are looked up here, in the profiled process.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,28 +12,28 @@ use std::ptr;
 
 use crate::names::simplified;
 
-/// The code that this process has mapped.
+/// The code mapped by this process.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     maps: Vec<Map>,
     /// The threads' names, by their numbers.
     threads: HashMap<u32, String>,
-    /// What was looked up before, by address.
+    /// Earlier lookups, by address.
     known: HashMap<usize, Vec<String>>,
 }
 
-/// A part of a file that is mapped as code.
+/// A part of a file mapped as code.
 #[derive(Debug, PartialEq, Eq)]
 struct Map {
     start: usize,
     length: usize,
-    /// Where it begins in the file.
+    /// Its offset in the file.
     offset: usize,
     file: String,
 }
 
 impl Map {
-    /// Reads a line of `/proc/self/maps`; `None` unless it is code of a file.
+    /// Parses a line of `/proc/self/maps`; `None` unless it is code of a file.
     fn of_line(line: &str) -> Option<Map> {
         let mut words = line.splitn(6, ' ');
         let (start, end) = words.next()?.split_once('-')?;
@@ -45,7 +45,7 @@ impl Map {
         is_code.then(|| Map { start, length: end.saturating_sub(start), offset, file })
     }
 
-    /// Where this place of the file is in memory.
+    /// The address of this place of the file in memory.
     fn address(&self, file: &str, offset: usize) -> Option<usize> {
         let place = offset.checked_sub(self.offset)?;
         (self.file == file && place < self.length).then_some(self.start + place)
@@ -53,7 +53,7 @@ impl Map {
 }
 
 impl Symbols {
-    /// Those of this process as it is now: threads that have ended are unknown.
+    /// The symbols of this process now: threads that have ended are unknown.
     pub(crate) fn of_this_process() -> Symbols {
         let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
         let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
@@ -79,12 +79,12 @@ impl Symbols {
         let Some(address) = address else { return &[] };
         self.known.entry(address).or_insert_with(|| {
             let mut names = Vec::new();
-            // What is looked up is taken for a return address, which is behind the call.
+            // The lookup expects a return address, which is after the call.
             let behind = ptr::without_provenance_mut(address + 1);
             backtrace::resolve(behind, |symbol| {
                 names.extend(symbol.name().map(|name| simplified(&format!("{name:#}"))));
             });
-            // The last is the function that they were inlined into.
+            // The last is the function that contains them.
             names.pop();
             names
         })
@@ -134,7 +134,7 @@ mod tests {
         let map = symbols.maps.iter().find(|map| map.start < here && here - map.start < map.length);
         let map = map.expect("code is mapped");
         let (file, offset) = (map.file.clone(), here - map.start + map.offset);
-        // The return address is behind the call.
+        // The return address is after the call.
         let names = symbols.inlined_at(&file, offset - 1);
         assert!(names.iter().any(|name| name.ends_with("inlined")), "{names:?}");
         assert_eq!(symbols.inlined_at("/nowhere", offset), [""; 0]);

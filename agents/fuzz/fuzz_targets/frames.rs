@@ -1,4 +1,4 @@
-//! Fuzz target: any bytes, taken as what a peer sends.
+//! Fuzz target: any bytes, as a peer could send them.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! What an agent's threads share: who holds it, for which run, and whether it is to end.
+//! State shared by an agent's threads: which controller holds it, for which run, and whether it
+//! ends.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,15 +18,15 @@ use crate::listener::Stranger;
 use crate::message::{Finding, Hello, HostFacts, Prepare};
 use crate::refusal::Refusal;
 
-/// How often strangers are told of at most, ns: a thousand of them are one line.
+/// Shortest time between two reports of strangers, ns: a thousand of them make one line.
 const STRANGERS_NS: u64 = SECOND_NS;
 
-/// What an agent's threads share.
+/// State shared by an agent's threads.
 pub(super) struct Agent {
     pub(super) config: AgentConfig,
     /// The core of the control plane.
     pub(super) core: usize,
-    /// Where it listens, once it does.
+    /// Its listening address, once it listens.
     address: OnceLock<SocketAddr>,
     findings: Vec<Finding>,
     held: Mutex<Holding>,
@@ -35,14 +36,14 @@ pub(super) struct Agent {
     strangers: Mutex<Strangers>,
     jobs: Sender<Assignment>,
     events: SyncSender<Event>,
-    /// Held by each plan that is being prepared.
+    /// One clone for each plan that is being prepared.
     pub(super) preparing: Arc<()>,
 }
 
 /// A run to work on.
 pub(super) type Assignment = (Arc<Job>, Prepare);
 
-/// Who holds the agent, and for which run.
+/// Which controller holds the agent, and for which run.
 #[derive(Default)]
 struct Holding {
     lease: Lease,
@@ -54,9 +55,9 @@ struct Holding {
 /// Connections that got no session.
 #[derive(Default)]
 struct Strangers {
-    /// When the operator last heard of them, ns; 0 for never.
+    /// When they were last reported to the operator, ns; 0 for never.
     printed_ns: u64,
-    /// How many came since, and the last of these.
+    /// How many came since, and the last one.
     unprinted: u64,
     last: Option<Stranger>,
 }
@@ -89,7 +90,7 @@ impl Agent {
         self.held.lock().expect("no thread panics while it holds the lease's lock")
     }
 
-    /// It listens on this address.
+    /// Sets the address that it listens on.
     pub(super) fn listens_on(&self, address: SocketAddr) {
         self.address.set(address).expect("it listens once");
         let has_key = self.config.key.is_some();
@@ -102,12 +103,12 @@ impl Agent {
         Files::new(&self.config.state_dir, address.port())
     }
 
-    /// Tells the operator, who may be slow: then this one is dropped rather than waited for.
+    /// Reports an event to the operator; it is dropped if the operator is too slow to take it.
     pub(super) fn tell(&self, event: Event) {
         let _ = self.events.try_send(event);
     }
 
-    /// Tells the operator of a connection that got no session; of many, once in a while.
+    /// Reports a connection that got no session; many are summed up once in a while.
     pub(super) fn tell_of_stranger(&self, stranger: Stranger) {
         let mut strangers = self.strangers.lock().expect("nothing here panics");
         strangers.unprinted += 1;
@@ -128,12 +129,12 @@ impl Agent {
         self.tell(Event::Strangers { peer, why: error.to_string(), others });
     }
 
-    /// Who this agent is.
+    /// Identifies this agent.
     pub(super) fn hello(&self) -> Hello {
         Hello::here(format!("agent on {}", HostFacts::here().name), self.findings.clone())
     }
 
-    /// What `truetail doctor` finds amiss here.
+    /// The problems that `truetail doctor` finds here.
     pub(super) fn findings(&self) -> impl Iterator<Item = &str> {
         self.findings.iter().map(|finding| finding.text.as_str())
     }
@@ -151,12 +152,12 @@ impl Agent {
         }
     }
 
-    /// The peer of an ended session has been told why.
+    /// The peer of an ended session has been sent the reason.
     pub(super) fn close_session(&self) {
         self.sessions_ended.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether no session is left.
+    /// True if no session is left.
     pub(super) fn is_alone(&self) -> bool {
         self.sessions_ended.load(Ordering::Relaxed) == self.sessions_begun.load(Ordering::Relaxed)
     }
@@ -187,7 +188,7 @@ impl Agent {
     ) -> Result<Arc<Job>, Refusal> {
         let job = {
             let mut held = self.held();
-            // Under the lock: whoever ends the agent finds either no run or this one.
+            // Under the lock, so that an agent that ends finds either no run or this one.
             if self.is_ending() {
                 return Err(Refusal::Ending);
             }
@@ -202,12 +203,12 @@ impl Agent {
         Ok(job)
     }
 
-    /// A run is over, and the agent free: whoever reads of this can have it.
+    /// Frees the agent after a run, and only then reports the event: its reader may take the agent.
     pub(super) fn release(&self, job: &Job, over: Over, event: Option<Event>) {
         let mut held = self.held();
         held.lease.release();
         held.job = None;
-        // Under the lock: an agent that ends after this run has told of it.
+        // Under the lock: an agent that ends after this run has reported it.
         event.into_iter().for_each(|event| self.tell(event));
         if matches!(over, Over::Collected | Over::Kept) {
             held.last = Some(over);
@@ -215,7 +216,7 @@ impl Agent {
                 self.is_ending.store(true, Ordering::Relaxed);
             }
         }
-        // A refusal stays readable: its session has yet to tell it.
+        // A refusal stays readable: its session has yet to send it.
         job.change(|state| {
             if over != Over::Refused {
                 state.stage = Stage::Over(over);
@@ -223,7 +224,8 @@ impl Agent {
         });
     }
 
-    /// Looks whether the controller is still there, and whether there is something left to tell.
+    /// Checks whether the controller is still there, and reports strangers that weren't reported
+    /// yet.
     pub(super) fn watch(&self) {
         self.tell_of_strangers();
         let mut held = self.held();
@@ -243,7 +245,7 @@ impl Agent {
         self.is_ending.load(Ordering::Relaxed)
     }
 
-    /// Whether no run is left.
+    /// True if no run is left.
     pub(super) fn is_idle(&self) -> bool {
         self.held().job.is_none()
     }

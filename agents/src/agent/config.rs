@@ -1,4 +1,4 @@
-//! What an agent's operator decides, and why an agent doesn't start.
+//! An agent's configuration, and the errors that keep it from starting.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,22 +15,22 @@ use crate::admission::Admission;
 use crate::key::{Key, KeyError, require_key};
 use crate::listener::ListenError;
 
-/// What an agent's operator decides.
+/// The configuration of an agent, set by its operator.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
-    /// Where it listens.
+    /// Its listening address.
     pub listen: SocketAddr,
-    /// The key that its controllers have.
+    /// The key shared with its controllers.
     pub key: Option<Key>,
-    /// What it may be made to do.
+    /// The limits of its load.
     pub admission: Admission,
-    /// The cores of its shards; `None` for those that a run takes by default.
+    /// The cores of its shards; `None` for a run's default.
     pub cores: Option<CoreList>,
-    /// Where its shards connect from; empty for the kernel's choice.
+    /// The addresses that its shards connect from; empty for the kernel's choice.
     pub source_addresses: Vec<IpAddr>,
-    /// The folder of the reports that no controller collected. It is made if it isn't there.
+    /// The folder for reports that no controller collected. Created if missing.
     pub state_dir: PathBuf,
-    /// Whether it ends after one run.
+    /// True if it ends after one run.
     pub once: bool,
 }
 
@@ -43,12 +43,12 @@ pub enum AgentError {
     /// Its cores or source addresses aren't this machine's.
     #[error("{0}")]
     Placement(PlanError),
-    /// Nothing can be kept in its folder.
+    /// Its folder isn't writable.
     #[error("--state-dir {}: can't be written ({error}); name another folder", folder.display())]
     StateDir {
         /// The folder.
         folder: PathBuf,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
     /// The machine lacks what every run needs.
@@ -63,7 +63,7 @@ pub enum AgentError {
 }
 
 impl AgentConfig {
-    /// Checks what a later run would fail for.
+    /// Checks everything that a later run would fail on.
     ///
     /// # Errors
     /// The first value that can't be used here.

@@ -10,9 +10,9 @@ use engine::sys::topology::{Attachment, Topology};
 
 use crate::message::Finding;
 
-/// The core for the control plane of an agent whose shards run on these cores, or on those that a
-/// run takes by default: one that disturbs none of them, else the last of theirs; then with what
-/// controllers are told of that.
+/// The core for the control plane of an agent whose shards run on these cores, or by default on
+/// those of a run: one without a shard, or else the last of theirs, with a finding that controllers
+/// are shown.
 pub(super) fn choose(shards: Option<&[usize]>) -> (usize, Option<Finding>) {
     let allowed = placement::allowed_cores();
     let default = Topology::here().default_cores(&allowed, &Attachment::default());

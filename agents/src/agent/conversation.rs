@@ -1,7 +1,7 @@
-//! One session with a controller: what may be said when, and what follows from it.
+//! One session with a controller: which messages may come when, and how the agent responds.
 //!
-//! Pings and heartbeats come at any time. A refusal ends the session, and what ends the session
-//! ends its run.
+//! Pings and heartbeats may come at any time. A refusal ends the session, and the end of the
+//! session ends its run.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -25,16 +25,16 @@ use crate::refusal::Refusal;
 use crate::session::{Session, SessionError};
 use crate::versions::Versions;
 
-/// How often a controller is told of its run's progress, ns.
+/// Interval at which a run's progress is sent to its controller, ns.
 pub const PROGRESS_NS: u64 = 250_000_000;
-/// How long a session may say nothing at all, ns: one whose controller is gone without a word must
-/// not hold its place.
+/// The longest silence of a session, ns: a controller that is gone without a goodbye must not hold
+/// its place.
 pub const IDLE_MAX_NS: u64 = 10 * SECOND_NS;
-/// How often to look whether the run has got further.
+/// How often to check for progress of the run.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often to look whether the session has to end.
+/// How often to check whether the session must end.
 const IDLE_LOOK: Duration = Duration::from_millis(250);
-/// How often to look, and how many times, whether a run is gone whose controller leaves.
+/// How often, and how many times, to check whether the run of a leaving controller is gone.
 const PART_LOOK: Duration = Duration::from_millis(5);
 const PART_LOOKS: usize = 200;
 /// Raw samples in one message, bytes.
@@ -42,7 +42,7 @@ const SAMPLES_BYTES: usize = 192 << 10;
 /// The longest name of a controller that is shown.
 const NAME_MAX: usize = 100;
 
-/// Why a session ends before its controller says so.
+/// Why a session ends before its controller ends it.
 enum Broken {
     /// This side refuses to go on.
     Refused(Refusal),
@@ -74,7 +74,7 @@ pub(super) async fn converse(agent: Arc<Agent>, mut session: Session) {
         agent: agent.clone(),
     };
     let broken = conversation.hold(&mut session).await.err();
-    // First of all, since telling the peer may take a second.
+    // First, since sending the peer a refusal may take a second.
     agent.end_session(id);
     let peer = conversation.peer;
     match broken {
@@ -85,14 +85,14 @@ pub(super) async fn converse(agent: Arc<Agent>, mut session: Session) {
         Some(Broken::Session(error @ SessionError::Channel(_))) if !is_cut(&error) => {
             agent.tell(Event::Refused { peer, why: error.to_string() });
         }
-        // A peer that is gone is told nothing, and its run tells of itself.
+        // A peer that is gone is sent nothing, and its run reports itself.
         Some(Broken::Session(_)) => {}
         None => session.close().await,
     }
     agent.close_session();
 }
 
-/// Whether the connection just ended.
+/// True if the connection just ended.
 fn is_cut(error: &SessionError) -> bool {
     matches!(error, SessionError::Channel(ChannelError::Cut | ChannelError::Refused(_)))
 }
@@ -101,9 +101,9 @@ fn is_cut(error: &SessionError) -> bool {
 struct Conversation {
     agent: Arc<Agent>,
     id: SessionId,
-    /// The controller's name once it has said it, and its address before.
+    /// The controller's name once its hello has come, its address before.
     peer: String,
-    /// When it last said anything, ns.
+    /// When its last message came, ns.
     heard_ns: u64,
     stage: Talk,
 }
@@ -120,9 +120,9 @@ enum Talk {
     Ready(Arc<Job>),
     /// A run is under way.
     Running(Running),
-    /// What it measured is being sent.
+    /// Its results are being sent.
     Reporting { job: Arc<Job>, parts: Parts },
-    /// All of it was sent; whether it came is seen by what the controller says next.
+    /// All of it was sent; the controller's next message shows whether it arrived.
     Reported(Arc<Job>),
     /// A run is being given up, before the next one.
     Leaving { job: Arc<Job>, next: Option<Prepare> },
@@ -131,18 +131,18 @@ enum Talk {
 /// A run under way.
 struct Running {
     job: Arc<Job>,
-    /// What the controller knows of its progress.
+    /// The progress that the controller knows of.
     reported: Option<RunProgress>,
-    /// When it is told next, ns.
+    /// When the next progress is due, ns.
     next_ns: u64,
-    /// Whether it knows that the run has ended.
+    /// True if it knows that the run has ended.
     is_done: bool,
-    /// What it wants when the run has ended.
+    /// What to collect once the run has ended.
     collect: Option<Collect>,
 }
 
 impl Conversation {
-    /// Talks until the controller says goodbye.
+    /// Serves until the controller says goodbye.
     async fn hold(&mut self, session: &mut Session) -> Result<(), Broken> {
         loop {
             if let Some(message) = session.receive_within(self.pause()).await? {
@@ -159,8 +159,8 @@ impl Conversation {
         }
     }
 
-    /// The controller leaves: if it is done with its run, the agent is free once it hears the
-    /// goodbye, so that it may be back at once.
+    /// The controller leaves: if it is done with its run, the agent is free before it answers the
+    /// goodbye, so that the controller may return at once.
     async fn part(&self) {
         let job = match &self.stage {
             Talk::Reported(job) => {
@@ -194,7 +194,7 @@ impl Conversation {
         }
     }
 
-    /// Checks that the session may go on.
+    /// Checks whether the session may go on.
     fn check(&self) -> Result<(), Refusal> {
         if IDLE_MAX_NS < clock::now_ns().saturating_sub(self.heard_ns) {
             return Err(Refusal::Idle(Nanos(IDLE_MAX_NS)));
@@ -215,7 +215,7 @@ impl Conversation {
         }
     }
 
-    /// Does what a message asks for.
+    /// Acts on a message.
     async fn heed(&mut self, session: &mut Session, message: Message) -> Result<(), Broken> {
         let received_ns = self.heard_ns;
         let stage = std::mem::replace(&mut self.stage, Talk::Idle);
@@ -277,7 +277,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Does what is due without being asked.
+    /// Does what is due without a message.
     async fn go_on(&mut self, session: &mut Session) -> Result<(), Broken> {
         let stage = std::mem::replace(&mut self.stage, Talk::Idle);
         self.stage = match stage {
@@ -319,16 +319,16 @@ impl Conversation {
 }
 
 impl Running {
-    /// Tells the controller of the progress if that is due; last of all, that the run has ended.
+    /// Sends the progress if that is due; the last one shows that the run has ended.
     async fn tell(&mut self, session: &mut Session) -> Result<(), SessionError> {
         let now_ns = clock::now_ns();
         if self.is_done || now_ns < self.next_ns {
             return Ok(());
         }
-        // What was missed isn't made up for.
+        // Missed updates aren't made up for.
         self.next_ns += (now_ns - self.next_ns) / PROGRESS_NS * PROGRESS_NS + PROGRESS_NS;
         let Some(progress) = self.job.progress() else { return Ok(()) };
-        // What was done during setup is no part of the load.
+        // Requests of the setup are no part of the load.
         let same =
             |last: &&RunProgress| (last.phase == Phase::Setup) == (progress.phase == Phase::Setup);
         let last = self.reported.as_ref().filter(same);
@@ -340,7 +340,7 @@ impl Running {
     }
 }
 
-/// What a controller collects, message by message.
+/// The results that a controller collects, message by message.
 struct Parts {
     samples: Option<(File, u64)>,
     rest: std::vec::IntoIter<Message>,
@@ -353,7 +353,7 @@ impl Parts {
         let (samples, none) = match (collect.samples, brought.samples) {
             (false, _) => (None, None),
             (true, Some(file)) => (Some((file, 0)), None),
-            // What isn't there ends at once.
+            // A missing file ends at once.
             (true, None) => (None, Some(samples(0, Vec::new(), true))),
         };
         let rest: Vec<Message> = none.into_iter().chain(results).collect();
@@ -364,7 +364,7 @@ impl Parts {
         let Some((file, offset)) = &mut self.samples else { return self.rest.next() };
         let mut bytes = vec![0; SAMPLES_BYTES];
         let at = *offset;
-        // A file that can't be read any more ends here, and lacks the end that its reader expects.
+        // A file that has become unreadable ends here, without the end that its reader expects.
         let read = read_at(file, &mut bytes, at).unwrap_or(0);
         bytes.truncate(read);
         *offset += read as u64;
@@ -380,7 +380,7 @@ fn samples(offset: u64, bytes: Vec<u8>, is_last: bool) -> Message {
     Message::Samples(Samples { offset, bytes: bytes.into(), is_last })
 }
 
-/// Reads as much as there is from `offset` on, up to the length of `bytes`.
+/// Reads from `offset` as much as there is, up to the length of `bytes`.
 fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -396,7 +396,7 @@ fn out_of_turn(message: &Message) -> Refusal {
     Refusal::OutOfTurn(Kind::of_message(message).to_string())
 }
 
-/// A controller's name as the operator may see it: whoever chose it can't write to the terminal.
+/// A controller's name as the operator sees it, without control characters for the terminal.
 fn shown(hello: &Hello) -> String {
     let shown: String =
         hello.name.chars().filter(|letter| !letter.is_control()).take(NAME_MAX).collect();

@@ -1,4 +1,4 @@
-//! What an agent tells its operator, a line each.
+//! Events that an agent reports to its operator, a line each.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use engine::sys::units::CoreList;
 
-/// Something that an operator wants to know.
+/// An event of interest to the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The agent serves controllers.
@@ -40,7 +40,7 @@ pub enum Event {
     Kept {
         /// The controller's name.
         holder: String,
-        /// Why the controller hasn't got it.
+        /// Why the controller doesn't have it.
         why: String,
         /// The report.
         file: PathBuf,
@@ -49,7 +49,7 @@ pub enum Event {
     NotKept {
         /// The controller's name.
         holder: String,
-        /// Why the controller hasn't got it.
+        /// Why the controller doesn't have it.
         why: String,
         /// Why it couldn't be kept either.
         problem: String,
@@ -65,7 +65,7 @@ pub enum Event {
     Refused {
         /// Its name, or its address.
         peer: String,
-        /// What it was told.
+        /// The reason it was sent.
         why: String,
     },
     /// Connections got no session.

@@ -1,4 +1,4 @@
-//! One run, as its thread, its session and the watcher share it.
+//! One run, shared by its thread, its session and the watcher.
 
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -13,13 +13,13 @@ use crate::lease::Loss;
 use crate::message::{Ready, Results, ShardState};
 use crate::refusal::Refusal;
 
-/// How long the run's thread sleeps at most before it looks again.
+/// The longest that the run's thread sleeps before it checks again.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Why a run was called off that its controller stopped before its start.
+/// The reason for a run that its controller stopped before its start.
 pub(super) const STOPPED: &str = "its controller stopped it";
 
-/// One run. Nobody holds its lock while it waits for anything, so the watcher never waits for it.
+/// One run. Its lock is never held during a wait, so the watcher never waits for it.
 pub(super) struct Job {
     /// The controller's name.
     pub(super) holder: String,
@@ -27,23 +27,23 @@ pub(super) struct Job {
     changed: Condvar,
 }
 
-/// How far a run has got, and what its controller asked.
+/// The state of a run, and its controller's requests.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) stage: Stage,
-    /// From when its shards are started until they have ended.
+    /// Present from the start of its shards until they have ended.
     pub(super) run: Option<Run>,
     /// When its load is to begin, ns.
     pub(super) start_ns: Option<u64>,
     /// When its load ends unless a heartbeat comes before, ns.
     pub(super) held_until_ns: u64,
-    /// Whether its controller ended it.
+    /// True if its controller ended it.
     pub(super) is_stopped: bool,
-    /// Why it goes on without its controller, and so not at all.
+    /// Why it lost its controller, and therefore stops.
     pub(super) lost: Option<Why>,
-    /// Whether its controller has the report.
+    /// True if its controller has the report.
     pub(super) is_collected: bool,
-    /// What the controller collects.
+    /// The results for the controller.
     pub(super) brought: Option<Brought>,
     /// Its progress when its shards had ended.
     last: Option<RunProgress>,
@@ -52,14 +52,14 @@ pub(super) struct State {
 /// How far a run has got.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Stage {
-    /// The plan is checked, connections are opened.
+    /// The plan is checked, and connections are opened.
     #[default]
     Preparing,
     /// It waits for its start.
     Ready(Ready),
-    /// It won't be run.
+    /// It won't run.
     Refused(Refusal),
-    /// Its shards have ended, and what they measured is there.
+    /// Its shards have ended, and their results are there.
     Ended,
     /// Nothing of it is left here.
     Over(Over),
@@ -74,16 +74,16 @@ pub enum Over {
     CalledOff,
     /// Its controller has the report.
     Collected,
-    /// Nobody collected its report, which is on disk, or couldn't be put there.
+    /// No controller collected its report, which is on disk or couldn't be written.
     Kept,
 }
 
-/// Why a run has no controller any more.
+/// Why a run has lost its controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// No heartbeat came for so long, ns.
+    /// No heartbeat came for this long, ns.
     Silence(u64),
-    /// This agent read nothing for so long, ns, and so no heartbeat.
+    /// The agent read nothing for this long, ns, and so no heartbeat.
     Unread(u64),
     /// Its session ended.
     Session,
@@ -102,7 +102,7 @@ impl From<Loss> for Why {
 }
 
 impl Why {
-    /// In words, for the operator and for whoever reads the report.
+    /// In words, for the operator and for the report.
     pub(super) fn words(self) -> String {
         match self {
             Why::Silence(ns) => format!("no heartbeat came for {}", rounded(ns)),
@@ -112,7 +112,7 @@ impl Why {
         }
     }
 
-    /// What the controller is told, if it still listens.
+    /// The refusal for the controller, if it still listens.
     pub(super) fn refusal(self) -> Refusal {
         match self {
             Why::Silence(ns) => Refusal::LeaseLost(rounded(ns)),
@@ -128,7 +128,7 @@ fn rounded(ns: u64) -> Nanos {
     Nanos(ns / TENTH_NS * TENTH_NS)
 }
 
-/// What a controller collects, ready to be sent.
+/// The results for the controller, ready to be sent.
 pub(super) struct Brought {
     /// The file with the raw samples, if the controller asked for them.
     pub(super) samples: Option<std::fs::File>,
@@ -137,7 +137,7 @@ pub(super) struct Brought {
 }
 
 impl State {
-    /// Whether the run isn't to begin at all.
+    /// True if the run must not begin at all.
     pub(super) fn is_called_off(&self) -> bool {
         self.is_stopped || self.lost.is_some()
     }
@@ -153,20 +153,20 @@ impl Job {
         self.state.lock().expect("no thread panics while it holds a run's lock")
     }
 
-    /// Waits until `look` finds what it looks for, which may take as long as the run.
+    /// Waits until `look` returns something, which may take as long as the run.
     pub(super) fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
         let mut state = self.lock();
         loop {
             if let Some(found) = look(&mut state) {
                 return found;
             }
-            // The run itself tells nobody that it is ready or finished.
+            // The run itself doesn't signal that it is ready or finished.
             let waited = self.changed.wait_timeout(state, LOOK);
             state = waited.expect("no thread panics while it holds a run's lock").0;
         }
     }
 
-    /// Changes the state and tells whoever waits.
+    /// Changes the state and wakes all that wait.
     pub(super) fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.lock());
         self.changed.notify_all();
@@ -180,7 +180,7 @@ impl Job {
         self.lock().lost
     }
 
-    /// A heartbeat came: its load goes on until then.
+    /// A heartbeat came: the load may go on until `until_ns`.
     pub(super) fn hold_until(&self, until_ns: u64) {
         self.change(|state| {
             state.held_until_ns = until_ns;
@@ -196,7 +196,7 @@ impl Job {
         });
     }
 
-    /// It has no controller any more: nothing more is sent. That it was collected before stands.
+    /// It has lost its controller: nothing more is sent. If it was collected before, it stays so.
     pub(super) fn lose(&self, why: Why) {
         self.change(|state| {
             if !state.is_collected {
@@ -206,8 +206,8 @@ impl Job {
         });
     }
 
-    /// What `produce` brings, on a thread of this name; `None` if the run is called off before
-    /// that: then nobody waits for it any more.
+    /// The value of `produce`, run on a thread of this name; `None` if the run is called off first,
+    /// and then no one waits for the thread.
     ///
     /// # Errors
     /// The kernel refuses a thread.
@@ -231,7 +231,7 @@ impl Job {
         }
     }
 
-    /// Its shards have ended: their run is the caller's.
+    /// Hands over the run, whose shards have ended.
     pub(super) fn take_ended(&self) -> Run {
         let run = self.wait(|state| {
             let is_finished = state.run.as_ref().is_some_and(Run::is_finished);
@@ -242,21 +242,20 @@ impl Job {
         run
     }
 
-    /// What it has done so far; `None` before its shards are started, and for the moment in which
-    /// they end.
+    /// Its progress so far; `None` before its shards are started, and for a moment while they end.
     pub(super) fn progress(&self) -> Option<RunProgress> {
         let state = self.lock();
         state.run.as_ref().map(Run::progress).or_else(|| state.last.clone())
     }
 
-    /// What its controller collects, once it has ended.
+    /// The results for its controller, once it has ended.
     pub(super) fn take_brought(&self) -> Brought {
         self.lock().brought.take().expect("a run that has ended is collected once")
     }
 
     /// Its controller has the report.
     pub(super) fn collected(&self) {
-        // One that was lost meanwhile is kept nevertheless.
+        // A run that was lost meanwhile is kept nevertheless.
         self.change(|state| state.is_collected = state.lost.is_none());
     }
 }
@@ -266,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_server_that_is_silent_keeps_no_run_from_its_end() {
+    fn a_silent_name_server_delays_no_run_from_ending() {
         type Ends = fn(&Job);
         for end in [Job::stop as Ends, |job| job.lose(Why::Ending)] {
             let job = Job::new("ann@desk".to_owned(), u64::MAX);
@@ -276,7 +275,7 @@ mod tests {
                 let waiting = scope.spawn(|| {
                     job.unless_called_off("resolves", move || {
                         asked.send(()).expect("the test waits");
-                        // Until the test has seen that nobody waits for it.
+                        // Blocks until the test has seen that no one waits for it.
                         answered.recv()
                     })
                 });
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_in_time_is_brought() {
+    fn a_value_in_time_is_returned() {
         let job = Job::new("ann@desk".to_owned(), u64::MAX);
         assert_eq!(job.unless_called_off("adds", || 2 + 2).expect("a thread"), Some(4));
         job.stop();

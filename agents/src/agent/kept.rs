@@ -1,10 +1,9 @@
-//! Files of an agent: its raw samples while a run has them, and reports that no controller
-//! collected.
+//! An agent's files: the raw samples of the current run, and reports that no controller collected.
 //!
-//! The samples of the run at hand have one name per port, so that the next run removes what a
-//! killed agent left. Two agents of one port, in containers that share a folder, would mix theirs:
-//! a lock keeps the second out. What is kept gets a name of its own, with the time, and is never
-//! touched again.
+//! The current run's samples have one name per port, so that the next run removes what a killed
+//! agent left. Two agents with the same port, in containers that share a folder, would mix theirs,
+//! so a lock keeps the second out. A kept report gets a name of its own, with the time, and is
+//! never touched again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -28,7 +27,7 @@ pub(super) struct Files {
 /// Why a report isn't on disk.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotKept {
-    /// There is no place for it.
+    /// Its file can't be created.
     #[error("{}: {error}", file.display())]
     Place { file: PathBuf, error: WholeFileError },
     /// The disk refused it.
@@ -57,18 +56,18 @@ impl Files {
         }
     }
 
-    /// The raw samples of the run at hand.
+    /// The raw samples of the current run.
     pub(super) fn samples(&self) -> PathBuf {
         self.folder.join(format!("agent-{}.samples", self.port))
     }
 
-    /// Forgets the raw samples of a run that was collected.
+    /// Removes the raw samples of a run that was collected.
     pub(super) fn forget(&self) {
         // A run without samples has none.
         let _ = fs::remove_file(self.samples());
     }
 
-    /// Names for a report that is kept, and for its samples.
+    /// Names for a kept report and its samples.
     pub(super) fn names(&self) -> (PathBuf, PathBuf) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Milliseconds: two runs of an agent never end in the same one.
@@ -76,7 +75,7 @@ impl Files {
         (self.folder.join(format!("{stem}.json")), self.folder.join(format!("{stem}.samples")))
     }
 
-    /// Gives the raw samples of the run at hand a name that lasts.
+    /// Gives the raw samples of the current run a lasting name.
     ///
     /// # Errors
     /// The disk's refusal.
@@ -98,7 +97,7 @@ impl Files {
         whole.publish().map(drop).map_err(|error| refused(io::Error::other(error)))
     }
 
-    /// Opens the raw samples of the run at hand.
+    /// Opens the raw samples of the current run.
     ///
     /// # Errors
     /// The disk's refusal.

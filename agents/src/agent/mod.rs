@@ -1,6 +1,6 @@
 //! The agent: offers load on its machine for a controller, within what its operator permits.
 //!
-//! It lives in a few threads, so that none waits for what another does:
+//! It has a few threads, so that none waits for another's work:
 //!
 //! - the *control plane*, a glommio executor on a core without a shard where there is one: accepts
 //!   connections, answers, and sends what the others have ready (`conversation`);
@@ -10,20 +10,19 @@
 //! - the shards, which know of none of these;
 //! - the caller of [`serve()`], which receives the agent's events.
 //!
-//! What they share is the `Agent` with its lease, and the `Job`, which is one run.
+//! They share the `Agent` with its lease, and the `Job`, which is one run.
 //!
-//! **Nothing leaves an agent after its lease,** although its process may stand still at any moment
-//! and go on later. Its shards look at a fresh clock before each system call that sends, and take
-//! back what was queued for it.
+//! **Nothing leaves an agent after its lease,** although its process may stall at any moment and
+//! resume later. Its shards read a fresh clock before each system call that sends, and take back
+//! what was queued for it.
 //!
-//! **What ends an agent's load waits for nothing.** The watcher looks at the lease every 50 ms and
+//! **What ends an agent's load waits for nothing.** The watcher checks the lease every 50 ms and
 //! stops the run; the control plane, which reads and sends, the run's thread, which writes files,
-//! and the operator's terminal may all be stuck meanwhile. No lock is held while waiting for
-//! anything.
+//! and the operator's terminal may all be stuck meanwhile. No lock is held during a wait.
 //!
 //! **A run's report ends up in one place.** It is delivered when the controller confirms it, with a
-//! goodbye or the next plan: bytes that the kernel has taken may never arrive. What isn't delivered
-//! is kept on the agent's disk, and its field `uncollected` has the reason.
+//! goodbye or the next plan: bytes that the kernel has taken may never arrive. An undelivered
+//! report is kept on the agent's disk, with the reason in its field `uncollected`.
 
 mod agent;
 mod config;

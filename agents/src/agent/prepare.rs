@@ -1,9 +1,8 @@
-//! What comes before a run: checks whatever can be checked without load, and what this agent
-//! permits.
+//! Preparation of a run: all checks that need no load, and the agent's limits.
 //!
-//! It resolves the target's name and connects to it once. A name server or a target that is silent
-//! takes half a minute of it, so this has a thread of its own, which a run that is called off
-//! leaves behind: see `Job::unless_called_off`.
+//! It resolves the target's name and connects to it once. A silent name server or target can block
+//! it for half a minute, so it has a thread of its own, which a run that is called off abandons:
+//! see `Job::unless_called_off`.
 
 use engine::host;
 use engine::load::requests;
@@ -21,7 +20,7 @@ use crate::refusal::Refusal;
 /// Prepares an agent's share of a plan. Returns the target's name as well.
 ///
 /// # Errors
-/// What is wrong with the plan, isn't permitted, or isn't to be had here.
+/// The plan is wrong, isn't permitted, or needs what this machine lacks.
 pub(super) fn prepare(
     config: &AgentConfig,
     plan: Plan,

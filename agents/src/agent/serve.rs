@@ -1,4 +1,4 @@
-//! The agent's threads: starts them, and ends when asked to.
+//! The agent's threads: starts them, and ends them when asked to.
 
 use std::fs::File;
 use std::io;
@@ -26,33 +26,33 @@ use crate::listener::{ListenError, Listener};
 use crate::message::Finding;
 use crate::session::IO_MEMORY;
 
-/// How often the watcher looks at the lease: what a lost one takes effect by, with two looks of the
-/// shards, is a fraction of a second.
+/// How often the watcher checks the lease: together with two checks of the shards, a lost lease
+/// takes effect within a fraction of a second.
 const WATCH: Duration = Duration::from_millis(50);
-/// How often the control plane looks whether it is to end.
+/// How often the control plane checks whether it must end.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long sessions may take to end when the agent does.
 const GOODBYE_LOOKS: usize = 75;
-/// Lines that wait for the operator; what comes beyond them is dropped.
+/// Lines that may wait for the operator; further ones are dropped.
 const EVENTS_MAX: usize = 1_024;
 
 /// How an agent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was told to; whether that cut a run short.
+    /// It was asked to.
     Asked {
-        /// Whether a run was under way.
+        /// True if that cut a run short.
         cut_short: bool,
     },
     /// It was to serve one run, which ended like this.
     Once(Over),
 }
 
-/// Serves controllers until `is_asked` to end, or until one run is over if there is to be only one.
-/// `tell` is told what happens, on the caller's thread; nothing else waits for it.
+/// Serves controllers until `is_asked` returns true, or until the first run is over if there is to
+/// be only one. `tell` receives the events, on the caller's thread; nothing else waits for it.
 ///
 /// # Errors
-/// What the configuration or the machine lacks; then nothing was served.
+/// The configuration or the machine doesn't permit it; then nothing was served.
 pub fn serve(
     config: AgentConfig,
     is_asked: impl Fn() -> bool + Send + 'static,
@@ -81,12 +81,12 @@ pub fn serve(
             over.store(true, Ordering::Relaxed);
         })
         .map_err(|error| AgentError::Thread(error.into()))?;
-    let listening = is_bound.recv().expect("the control plane says whether it listens");
+    let listening = is_bound.recv().expect("the control plane reports whether it listens");
     if let Err(error) = listening {
         executor.join().expect("a control plane that doesn't listen ends");
         return Err(error);
     }
-    // Threads inherit their cores, so these don't come from the control plane.
+    // Threads inherit their cores, so these aren't started from the control plane.
     let threads = [
         spawn("truetail-run", &agent, &is_over, move |agent, is_over| {
             work_all(agent, is_over, &orders);
@@ -112,7 +112,7 @@ pub fn serve(
         let ended = thread.map_err(AgentError::Thread)?.join().expect("a thread of the agent ends");
         end = end.or(ended);
     }
-    Ok(end.expect("the watcher says how it ended"))
+    Ok(end.expect("the watcher returns how it ended"))
 }
 
 /// Starts a thread of the agent.
@@ -129,7 +129,7 @@ fn spawn(
 /// Works on one run after another.
 fn work_all(agent: &Agent, is_over: &AtomicBool, orders: &Receiver<Assignment>) {
     while !is_over.load(Ordering::Relaxed) {
-        // An agent that is over takes no more.
+        // An agent that is over takes no more runs.
         if let Ok((job, prepare)) = orders.recv_timeout(WATCH) {
             let (over, event) = work(agent, &job, prepare);
             agent.release(&job, over, event);
@@ -137,8 +137,8 @@ fn work_all(agent: &Agent, is_over: &AtomicBool, orders: &Receiver<Assignment>) 
     }
 }
 
-/// Ends the load when nobody holds its lease, or when the agent is asked to end. Nothing here waits
-/// for anything but the time.
+/// Ends the load when its lease is lost, or when the agent is asked to end. It waits only for the
+/// time.
 fn watch(agent: &Agent, is_over: &AtomicBool, is_asked: impl Fn() -> bool) -> End {
     let mut end = None;
     while !is_over.load(Ordering::Relaxed) {

@@ -1,10 +1,10 @@
-//! A run's thread: prepares it, holds it until its start, and brings home what it measured.
+//! A run's thread: prepares the run, holds it until its start, and delivers its results.
 //!
 //! Everything here may block, for as long as a disk takes.
 //!
-//! Shards learn of the start half a second before it: until then a run is called off as if it had
-//! never been. One that is stopped between start and epoch ends with an empty report, so that a
-//! controller that has started a run can always collect.
+//! Shards learn of the start half a second before it: until then a run can be called off without a
+//! trace. One that is stopped between start and epoch ends with an empty report, so that a
+//! controller can collect every run that it started.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -30,32 +30,32 @@ use crate::admission::AllowedTarget;
 use crate::message::{HostFacts, Prepare, Ready, Results, ShardState};
 use crate::refusal::Refusal;
 
-/// How long before its epoch a run is told of it, ns. Until then it can be called off as if it had
-/// never been; shards need a few milliseconds.
+/// How long before its epoch the shards learn of it, ns. Until then a run can be called off without
+/// a trace; shards need a few milliseconds.
 const BEGIN_AHEAD_NS: u64 = 500_000_000;
-/// The epoch of a run that is stopped before it: after the stop takes effect, so that nothing is
-/// sent, ns from now.
+/// The epoch of a run that is stopped before it, ns from now: after the stop takes effect, so that
+/// nothing is sent.
 const STOPPED_AHEAD_NS: u64 = 300_000_000;
 
-/// Plans at most that are still being prepared although they were called off: a name server that is
-/// silent holds each for half a minute.
+/// The most plans still in preparation although they were called off: a silent name server holds
+/// each for half a minute.
 const PREPARING_MAX: usize = 16;
 
-/// Does what a controller asked for, until nothing of it is left. Returns how that ended, and what
-/// the operator is told of it once the agent is free.
+/// Carries out a controller's order to its end. Returns how the run ended, and the event to report
+/// once the agent is free.
 pub(super) fn work(agent: &Agent, job: &Job, prepare: Prepare) -> (Over, Option<Event>) {
     let work = Work { agent, job, files: agent.files(), share: prepare.share.clone() };
     match work.run(prepare) {
         Ok((over, event)) => (over, Some(event)),
         Err(refusal) => {
-            // Its session tells of it.
+            // Its session reports it.
             job.change(|state| state.stage = Stage::Refused(refusal));
             (Over::Refused, None)
         }
     }
 }
 
-/// A run's thread at work.
+/// A run's thread.
 struct Work<'a> {
     agent: &'a Agent,
     job: &'a Job,
@@ -112,10 +112,9 @@ impl Work<'_> {
         Ok(self.bring(run.collect()))
     }
 
-    /// The share of the plan that is to be run, and the target's name; `None` if it is called off
-    /// meanwhile.
+    /// The share of the plan to run, and the target's name; `None` if it is called off meanwhile.
     fn prepare(&self, plan: Plan) -> Result<Option<(Prepared, AllowedTarget)>, Refusal> {
-        // The agent itself has one.
+        // The agent itself holds one.
         if PREPARING_MAX < Arc::strong_count(&self.agent.preparing) {
             return Err(Refusal::Run(format!(
                 "{PREPARING_MAX} plans that were called off still wait for a name or a target; \
@@ -132,7 +131,8 @@ impl Work<'_> {
         prepared.transpose()
     }
 
-    /// Tells the shards when to begin, and returns that; `None` if the run was called off before.
+    /// Tells the shards when to begin, and returns that time; `None` if the run was called off
+    /// before.
     fn begin(&self, start_ns: u64) -> Result<Option<u64>, Refusal> {
         let epoch_ns = self.job.wait(|state| {
             let now_ns = clock::now_ns();
@@ -176,7 +176,7 @@ impl Work<'_> {
         }
     }
 
-    /// Offers what was measured to the controller until that has it, or else keeps it.
+    /// Offers the results to the controller until it has them, or else keeps them.
     fn bring(&self, mut collected: Collected) -> (Over, Event) {
         let job = self.job;
         let environment = &mut collected.head.environment;
@@ -206,7 +206,7 @@ impl Work<'_> {
             return (Over::Collected, Event::Collected { holder, answered });
         };
         if collected.head.until_ns == 0 {
-            // It was stopped before its epoch: there is nothing to be kept.
+            // It was stopped before its epoch: there is nothing to keep.
             self.files.forget();
             return self.called_off();
         }
@@ -218,7 +218,7 @@ impl Work<'_> {
         (Over::Kept, event)
     }
 
-    /// The file of raw samples that is sent, and of this agent's folder what became of them.
+    /// The file of raw samples to send; `part` then describes its state in this agent's folder.
     fn samples(&self, part: &mut Samples) -> Option<File> {
         if part.file.is_some() {
             match self.files.open_samples() {
@@ -234,10 +234,10 @@ impl Work<'_> {
         None
     }
 
-    /// Keeps what was measured on disk, and returns the report's path.
+    /// Writes the results to disk, and returns the report's path.
     fn keep(&self, mut collected: Collected, why: &str) -> Result<PathBuf, NotKept> {
         let (report_file, samples_file) = self.files.names();
-        // Samples that were lost were wanted, too.
+        // The user also wanted samples that were lost.
         let raw = collected.head.samples.is_some().then(|| samples_file.clone());
         if let Some(part) = collected.head.samples.as_mut().filter(|part| part.file.is_some()) {
             match self.files.keep_samples(&samples_file) {
@@ -260,7 +260,7 @@ impl Work<'_> {
     }
 }
 
-/// The samples that were written can't be had: why, in words.
+/// Marks the samples as lost, with the reason.
 fn lose(part: &mut Samples, text: String) {
     let (kind, folder) = (FileErrorKind::Place, SampleFolder::StateDir);
     let lost = part.written + part.lost;

@@ -5,13 +5,13 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
-/// An agent's address as its user wrote it, in lower case, which is also the agent's name.
+/// An agent's address as the user wrote it, in lower case, which is also the agent's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AgentAddress {
     text: String,
 }
 
-/// A text that isn't an agent's address.
+/// Not an agent's address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid address `{0}`: give HOST:PORT, e.g. 10.0.0.7:7070 or agent-1.test:7070")]
 pub struct InvalidAddress(String);
@@ -29,7 +29,7 @@ impl FromStr for AgentAddress {
         let is_host = is_name(host) || text.parse::<SocketAddr>().is_ok();
         let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
         match port.parse::<u16>() {
-            // One agent has one name, however it is written.
+            // One agent has one name, however its address is written.
             Ok(port) if port != 0 && is_number && is_host => {
                 Ok(AgentAddress { text: format!("{}:{port}", host.to_ascii_lowercase()) })
             }
@@ -45,7 +45,7 @@ impl fmt::Display for AgentAddress {
 }
 
 impl AgentAddress {
-    /// The addresses that its name stands for. It may take seconds.
+    /// Resolves its name, which may take seconds.
     ///
     /// # Errors
     /// The resolver's.
@@ -53,7 +53,8 @@ impl AgentAddress {
         Ok(self.text.to_socket_addrs()?.collect())
     }
 
-    /// The agents behind this name: one for each of its addresses, in order. It may take seconds.
+    /// The agents behind this name, one for each of its addresses, in order. Resolving may take
+    /// seconds.
     ///
     /// # Errors
     /// The resolver's.

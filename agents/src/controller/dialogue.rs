@@ -1,4 +1,4 @@
-//! What a controller sends to one agent, and what it makes of the answers.
+//! What a controller sends to one agent, and how it handles the answers.
 //!
 //! A state machine: goals, messages and times go in, messages come out. All times are ns of the
 //! controller's CLOCK_MONOTONIC.
@@ -23,29 +23,29 @@ use crate::message::{
 use crate::refusal::Refusal;
 use crate::versions::Versions;
 
-/// How long an agent may take above what a plan says, ns: for its work, not for its load.
+/// How long an agent may take beyond the plan's own times, ns: for its work, not for its load.
 const LEEWAY_NS: u64 = 60 * SECOND_NS;
-/// How long it may take to say who it is, ns.
+/// How long its hello may take, ns.
 const GREETING_MAX_NS: u64 = 10 * SECOND_NS;
-/// A look that comes so late, ns, is that of a controller that stood still itself.
+/// A look that is this late, ns, means that the controller itself stalled.
 const LATE_MAX_NS: u64 = SECOND_NS;
-/// How long a goodbye is waited for, ns.
+/// How long to wait for a goodbye, ns.
 const PARTING_MAX_NS: u64 = SECOND_NS;
 /// The most shards of an agent: more cores than a machine has.
 const SHARDS_MAX: usize = 4_096;
 
-/// What one agent is to do in a run.
+/// An agent's part of a run.
 #[derive(Clone)]
 pub(super) struct Task {
-    /// The plan of all agents, as its user gave it.
+    /// The plan of all agents, as the user gave it.
     pub(super) plan: Rc<Plan>,
-    /// What of its load the agent offers.
+    /// The agent's share of its load.
     pub(super) share: Share,
     /// Whether its raw samples are wanted.
     pub(super) samples: bool,
-    /// Who asks.
+    /// This controller's hello.
     pub(super) hello: Rc<Hello>,
-    /// How long each part of the run may take.
+    /// Time limits of the run's parts.
     pub(super) limits: Limits,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Those of a completed plan.
+    /// The limits of a completed plan.
     pub(super) fn new(plan: &Plan) -> Limits {
         let run_ns = plan.end_ns().saturating_add(plan.timeout.0);
         Limits {
@@ -67,46 +67,46 @@ impl Limits {
     }
 }
 
-/// What follows from a message.
+/// The action for a message.
 #[derive(Debug, PartialEq)]
 pub(super) enum Deed {
-    /// This is said.
+    /// Send this.
     Say(Message),
-    /// This is kept.
+    /// Store this.
     Keep(Samples),
     /// Both sides have said goodbye.
     End,
 }
 
-/// What is said to one agent.
+/// The exchange with one agent.
 pub(super) struct Dialogue {
     task: Task,
     goal: Goal,
     step: Step,
-    /// Whether the agent has a run that lives by heartbeats.
+    /// True if the agent has a run that lives by heartbeats.
     holds: bool,
-    /// The agent, once it has said who it is.
+    /// The agent's hello, once it has come.
     hello: Option<Hello>,
     /// When the unanswered ping was sent.
     pinged_ns: Option<u64>,
     /// Pings from which the offset is taken.
     burst: Vec<RoundTrip>,
     clock: Option<ClockWatch>,
-    /// Where the next part of the raw samples belongs; `None` if there is none.
+    /// Offset of the next part of the raw samples; `None` if there is none.
     samples_at: Option<u64>,
     shards: Vec<ShardState>,
     head: Option<Box<CollectedHead>>,
-    /// When something came last.
+    /// When the last message came.
     heard_ns: u64,
-    /// When it got on last.
+    /// When its last step was reached.
     advanced_ns: u64,
-    /// Until when it was not listened to.
+    /// Until when the agent was not listened to.
     excused_ns: u64,
     tick_ns: u64,
 }
 
 impl Dialogue {
-    /// With an agent that a session has just been opened to.
+    /// Starts the exchange with an agent on a new session.
     pub(super) fn new(task: Task, now_ns: u64) -> Dialogue {
         Dialogue {
             samples_at: task.samples.then_some(0),
@@ -127,7 +127,7 @@ impl Dialogue {
         }
     }
 
-    /// What is said first.
+    /// The first message.
     pub(super) fn greeting(&self) -> Message {
         Message::Hello(Hello::clone(&self.task.hello))
     }
@@ -142,10 +142,10 @@ impl Dialogue {
         self.burst.iter().map(RoundTrip::length_ns).min().unwrap_or(0)
     }
 
-    /// What is said for a new goal.
+    /// The messages for a new goal.
     ///
     /// # Errors
-    /// The goal is a start that the agent's clock hasn't.
+    /// The goal is a start before the agent's clock began.
     pub(super) fn pursue(&mut self, goal: Goal, now_ns: u64) -> Result<Vec<Message>, Fault> {
         self.goal = goal;
         self.advanced_ns = now_ns;
@@ -180,7 +180,7 @@ impl Dialogue {
         })
     }
 
-    /// A run that isn't over is ended.
+    /// Ends a run that isn't over.
     fn stopping(&self) -> Vec<Message> {
         if self.holds && self.step < Step::Over { vec![Message::Stop] } else { vec![] }
     }
@@ -190,7 +190,7 @@ impl Dialogue {
         Message::Ping(Ping { sent_ns: now_ns })
     }
 
-    /// When to look next, ns.
+    /// When to call `look` next, ns.
     pub(super) fn due_ns(&self) -> u64 {
         match self.goal {
             Goal::Leave => self.advanced_ns + PARTING_MAX_NS,
@@ -198,13 +198,13 @@ impl Dialogue {
         }
     }
 
-    /// What is said because time has passed.
+    /// The messages that are due by now.
     ///
     /// # Errors
     /// The agent is silent, or too slow.
     pub(super) fn look(&mut self, now_ns: u64) -> Result<Vec<Message>, Fault> {
         if self.due_ns() + LATE_MAX_NS < now_ns {
-            // This side stood still, and what agents said meanwhile is still to be read.
+            // This side stalled, and the agents' messages of that time are still unread.
             self.excused_ns = now_ns;
         }
         let heard_ns = self.heard_ns.max(self.excused_ns);
@@ -218,7 +218,7 @@ impl Dialogue {
         if now_ns < self.tick_ns {
             return Ok(vec![]);
         }
-        // A beat that comes late is not made up for.
+        // A late beat is not made up for.
         self.tick_ns = (self.tick_ns + HEARTBEAT_NS).max(now_ns + HEARTBEAT_NS / 2);
         let mut said = Vec::new();
         if self.holds {
@@ -230,7 +230,7 @@ impl Dialogue {
         Ok(said)
     }
 
-    /// How long the agent may take for what it does now, ns.
+    /// How long the agent may take for its current step, ns.
     fn limit(&self) -> (&'static str, u64) {
         let Limits { setup_ns, run_ns } = self.task.limits;
         match (self.goal, self.step) {
@@ -241,17 +241,17 @@ impl Dialogue {
             (Goal::Stop, Step::Begun) => ("the drain", DRAIN_INTERRUPTED_NS + LEEWAY_NS),
             (Goal::Collect, Step::Over) => ("its report", LEEWAY_NS),
             (Goal::Leave, _) => ("parting", PARTING_MAX_NS),
-            // It waits for the others, as it should.
+            // It rightly waits for the others.
             _ => ("waiting", u64::MAX),
         }
     }
 
-    /// The agent was not listened to until now, so its silence means nothing.
+    /// The agent was not listened to until now, so its silence proves nothing.
     pub(super) fn excuse(&mut self, now_ns: u64) {
         self.excused_ns = now_ns;
     }
 
-    /// When something came last, ns.
+    /// When the last message came, ns.
     pub(super) fn heard_ns(&self) -> u64 {
         self.heard_ns
     }
@@ -260,10 +260,10 @@ impl Dialogue {
         (self.step, self.advanced_ns) = (step, now_ns);
     }
 
-    /// What follows from a message; what is to be seen of it meanwhile is for [`super::live`].
+    /// Handles a message; its visible progress goes to [`super::live`].
     ///
     /// # Errors
-    /// The agent refuses, or says what isn't its to say now.
+    /// The agent refuses, or the message isn't allowed now.
     pub(super) fn hear(&mut self, message: Message, now_ns: u64) -> Result<Option<Deed>, Fault> {
         self.heard_ns = now_ns;
         match message {
@@ -326,7 +326,7 @@ impl Dialogue {
             Message::Refused(refusal) => Err(Fault::Refused(refusal)),
             Message::Bye if self.goal == Goal::Leave => Ok(Some(Deed::End)),
             Message::Bye => Err(Fault::Left),
-            // What was on its way when the session was to end.
+            // These messages were on their way when the session was to end.
             _ if self.goal == Goal::Leave => Ok(None),
             other => Err(Fault::OutOfTurn(Kind::of_message(&other))),
         }
@@ -336,7 +336,7 @@ impl Dialogue {
         self.goal == Goal::Collect && self.step == Step::Over
     }
 
-    /// What the answer to a ping says of the agent's clock.
+    /// Reads the agent's clock from the answer to a ping.
     fn read_clock(&mut self, pong: &Pong, now_ns: u64) -> Result<Option<Deed>, Fault> {
         let round_trip = RoundTrip::new(pong, now_ns)?;
         match &mut self.clock {
@@ -349,13 +349,13 @@ impl Dialogue {
                 self.clock = Some(ClockWatch::new(Offset::new(&self.burst)?));
                 self.reach(Step::Synchronized, now_ns);
             }
-            // Before all agents are set up, an offset would only grow old.
+            // Before all agents are set up, an offset would only grow stale.
             None => {}
         }
         Ok(None)
     }
 
-    /// What the agent measured, and who it is; `None` if its report isn't here.
+    /// The agent's results and hello; `None` if its report hasn't come.
     pub(super) fn results(
         self,
     ) -> Option<(Hello, CollectedHead, Vec<ShardState>, Synchronization)> {
@@ -395,7 +395,7 @@ mod tests {
         Dialogue::new(task, NOW_NS)
     }
 
-    /// What an agent answers when all is well.
+    /// The answers of a healthy agent.
     fn honest(said: &Message, now_ns: u64) -> Option<Message> {
         Some(match said {
             Message::Hello(_) => Message::Hello(Hello::here("agent".to_owned(), Vec::new())),
@@ -407,7 +407,7 @@ mod tests {
         })
     }
 
-    /// An agent that has come to this goal; times stand still.
+    /// A dialogue that has reached the last of these goals; time stands still.
     fn arrived(goals: &[Goal]) -> Dialogue {
         let mut dialogue = dialogue();
         let mut said = vec![dialogue.greeting()];
@@ -440,7 +440,7 @@ mod tests {
     const BEGIN: Goal = Goal::Begin { at_ns: NOW_NS + 2 * SECOND_NS };
     const TO_BEGIN: [Goal; 3] = [Goal::Prepare, Goal::Synchronize, BEGIN];
 
-    /// An agent whose run is over and that is asked to report.
+    /// An agent whose run is over and that was asked to report.
     fn collecting() -> Dialogue {
         let mut dialogue = arrived(&TO_BEGIN);
         dialogue.hear(progress(Phase::Done), NOW_NS).expect("it is over");
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_pings_in_a_row_give_the_start() {
+    fn sixteen_pings_in_a_row_set_the_start() {
         let dialogue = arrived(&TO_BEGIN);
         assert_eq!((dialogue.step(), dialogue.burst.len()), (Step::Begun, PINGS_MIN));
         let clock = dialogue.clock.as_ref().expect("a clock").start();
@@ -467,7 +467,7 @@ mod tests {
         let ping = |at_ns| Message::Ping(Ping { sent_ns: at_ns });
         let mut now_ns = NOW_NS + SECOND_NS;
         assert_eq!(dialogue.look(now_ns - 1).expect("nothing"), []);
-        assert_eq!(dialogue.look(now_ns).expect("a ping"), [ping(now_ns)], "nobody holds it yet");
+        assert_eq!(dialogue.look(now_ns).expect("a ping"), [ping(now_ns)], "it isn't held yet");
         let answer = honest(&ping(now_ns), now_ns).expect("an answer");
         dialogue.hear(answer, now_ns).expect("a pong");
         dialogue.pursue(Goal::Prepare, now_ns).expect("a goal");
@@ -485,7 +485,7 @@ mod tests {
         dialogue.look(now_ns).expect("a beat");
         now_ns = dialogue.due_ns();
         assert_eq!(dialogue.look(now_ns).expect("a beat"), [Message::Heartbeat]);
-        // One that comes late isn't made up for.
+        // A late one isn't made up for.
         now_ns = dialogue.due_ns() + SECOND_NS * 9 / 10;
         dialogue.excuse(now_ns);
         assert_eq!(dialogue.look(now_ns).expect("a beat"), [Message::Heartbeat]);
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_dawdling_end_it() {
+    fn silence_or_slowness_ends_it() {
         let mut silent = arrived(&TO_BEGIN);
         let end_ns = NOW_NS + SILENCE_MAX_NS;
         while silent.due_ns() < end_ns {
@@ -504,7 +504,7 @@ mod tests {
         }
         assert!(matches!(silent.look(end_ns), Err(Fault::Silent)));
         assert_eq!(silent.heard_ns(), NOW_NS);
-        // A controller that stood still listens first.
+        // A controller that stalled listens first.
         let mut unheard = arrived(&TO_BEGIN);
         let late_ns = NOW_NS + 10 * SECOND_NS;
         assert_eq!(unheard.look(late_ns).expect("a beat")[0], Message::Heartbeat);
@@ -535,14 +535,14 @@ mod tests {
         assert_eq!(slow(&TO_BEGIN, Nanos::from_secs(100)), "the run took longer than 1m40s");
         let stopped = [TO_BEGIN.as_slice(), &[Goal::Stop]].concat();
         assert_eq!(slow(&stopped, Nanos::from_secs(62)), "the drain took longer than 1m2s");
-        // Who has done its part waits for the others as long as it takes.
+        // An agent that has done its part waits for the others as long as it takes.
         let mut waiting = arrived(&[Goal::Prepare]);
         waiting.heard_ns = NOW_NS + 10_000 * SECOND_NS;
         assert!(waiting.look(waiting.heard_ns).is_ok());
     }
 
     #[test]
-    fn an_agent_that_this_controller_holds_was_named_twice() {
+    fn an_agent_held_by_this_controller_was_named_twice() {
         let fault = |holder: &str| {
             let (holder, length) = (holder.to_owned(), Nanos(0));
             let refused = Message::Refused(Refusal::Held(HeldBy { holder, length }));
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_at_the_wrong_time_ends_it() {
+    fn a_message_out_of_turn_ends_it() {
         let ready = Message::Ready(Ready { settled: None });
         let pong = Message::Pong(Pong { sent_ns: 1, received_ns: 2, answered_ns: 3 });
         let shard = Message::Shard(ShardState::of_bytes(vec![]));
@@ -601,7 +601,7 @@ mod tests {
         for _ in 0..SHARDS_MAX {
             dialogue.hear(shard(), NOW_NS).expect("a shard");
         }
-        assert!(dialogue.hear(shard(), NOW_NS).is_err(), "so many no machine has");
+        assert!(dialogue.hear(shard(), NOW_NS).is_err(), "no machine has so many");
         assert!(dialogue.results().is_none(), "its report isn't here");
     }
 }

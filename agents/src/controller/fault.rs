@@ -1,4 +1,4 @@
-//! Why an agent can't be used, or can't be any longer.
+//! Why an agent can't be used, or no longer.
 
 use std::io;
 
@@ -11,22 +11,22 @@ use crate::lease::SILENCE_MAX_NS;
 use crate::refusal::Refusal;
 use crate::session::SessionError;
 
-/// Why an agent can't be used: cause and cure, for its user.
+/// Why an agent can't be used: cause and cure, for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// Its name has no address.
     #[error("its name doesn't resolve ({0}); check --agents and the name server")]
     Unresolved(io::Error),
-    /// Nobody takes the connection.
+    /// The connection is not accepted.
     #[error("can't be reached ({0}); check that `truetail agent` listens there")]
     Unreachable(io::Error),
-    /// There is no session, or no longer.
+    /// There is no session, or it has ended.
     #[error("the session ended ({0})")]
     Session(SessionError),
     /// It refuses, or this side refuses its version.
     #[error("refused: {0}")]
     Refused(Refusal),
-    /// This controller holds it already.
+    /// This controller already holds it.
     #[error(
         "it is an agent of this run already, by another address; name each agent once, and its \
          addresses of one IP version alone behind --agents-dns"
@@ -38,10 +38,10 @@ pub enum Fault {
         Nanos(SILENCE_MAX_NS)
     )]
     Silent,
-    /// It is alive, and doesn't get on.
+    /// It is alive, but doesn't progress.
     #[error("{what} took longer than {limit}")]
     Slow {
-        /// What it was to do.
+        /// The step that it was at.
         what: &'static str,
         /// How long it may take.
         limit: Nanos,
@@ -52,16 +52,16 @@ pub enum Fault {
     /// It has ended the session.
     #[error("it closed the connection before the run was over; see what it printed")]
     Left,
-    /// It said what isn't its to say, or not now.
+    /// A message that isn't allowed, or not now.
     #[error("protocol: {0} is out of turn")]
     OutOfTurn(Kind),
     /// Its clock can't be read.
     #[error("its clock can't be read: {0}")]
     Clock(#[from] ClockError),
-    /// Its clock hasn't the moment of the start.
+    /// The start is before its clock began.
     #[error("its clock can't be read: {0}")]
     Start(#[from] NoSuchMoment),
-    /// Its results aren't any, or not those of the run.
+    /// Its results are malformed, or not those of the run.
     #[error("its results can't be used: {0}")]
     Results(String),
 }

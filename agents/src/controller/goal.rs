@@ -1,12 +1,12 @@
-//! What all agents should do next, decided from how far each has come.
+//! The next goal of all agents, decided from how far each has come.
 //!
-//! Each goal is reached by all agents before the next one is set: no load before all are set up,
-//! and no results before all have stopped. It reads no clock and no socket.
+//! All agents reach a goal before the next one is set: no load before all are set up, and no
+//! results before all have stopped. It reads no clock and no socket.
 
 use super::order::OnLoss;
 use crate::clock::START_AHEAD_MIN_NS;
 
-/// What all agents should do, in the order of a run.
+/// The goal of all agents, in the order of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// Have a session, and the same versions.
@@ -47,7 +47,7 @@ pub enum Step {
     Collected,
 }
 
-/// What is known of an agent.
+/// The state of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// How far it has come.
@@ -58,7 +58,7 @@ pub struct Standing {
     pub round_trip_ns: u64,
 }
 
-/// What is wanted of the run as a whole.
+/// The user's intent for the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Will {
     /// Whether the user wants it to stop.
@@ -79,7 +79,7 @@ impl Goal {
             Goal::Begin { at_ns } => at_ns <= now_ns,
             Goal::Stop | Goal::Collect | Goal::Leave => true,
         };
-        // All who can't be reached are named together.
+        // All unreachable agents are named together.
         let names_all = self == Goal::Greet && !reached(Step::Greeted);
         if all_lost || (!has_begun && (will.stops || (lost && !names_all))) {
             return Goal::Leave;
@@ -88,7 +88,7 @@ impl Goal {
             Goal::Greet if reached(Step::Greeted) => Goal::Prepare,
             Goal::Prepare if reached(Step::Ready) => Goal::Synchronize,
             Goal::Synchronize if reached(Step::Synchronized) => {
-                // What is said to the farthest agent is on its way meanwhile.
+                // A message to the farthest agent takes this long.
                 let farthest_ns = agents.iter().map(|agent| agent.round_trip_ns).max();
                 Goal::Begin { at_ns: now_ns + START_AHEAD_MIN_NS + farthest_ns.unwrap_or(0) }
             }
@@ -137,7 +137,7 @@ mod tests {
                 assert_eq!(goal.next(&at(waits), GOES_ON, NOW_NS), goal, "{waits:?}");
             }
             assert_eq!(goal.next(&at(&[after, after]), GOES_ON, NOW_NS), next);
-            // Those who are lost are waited for no longer.
+            // Lost agents are waited for no longer.
             if !matches!(goal, Goal::Greet | Goal::Prepare | Goal::Synchronize) {
                 let agents = lost(at(&[after, before]), 1);
                 assert_eq!(goal.next(&agents, GOES_ON, NOW_NS), next);
@@ -157,7 +157,7 @@ mod tests {
             let stops = Will { stops: true, ..GOES_ON };
             assert_eq!(goal.next(&at(&[Step::Connecting]), stops, NOW_NS), Goal::Leave);
         }
-        // One can't be reached, and another may still be found to be so as well.
+        // One can't be reached, and neither may another.
         let agents = lost(at(&[Step::Connecting; 2]), 0);
         assert_eq!(Goal::Greet.next(&agents, GOES_ON, NOW_NS), Goal::Greet);
     }
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(BEGUN.next(&agents, goes_on, NOW_NS), BEGUN);
         let stops = Will { stops: true, ..goes_on };
         assert_eq!(BEGUN.next(&agents, stops, NOW_NS), Goal::Stop);
-        // Nobody is left to wait for.
+        // None is left to wait for.
         let agents = lost(lost(lost(agents, 0), 1), 2);
         for goal in [BEGUN, Goal::Stop, Goal::Collect] {
             assert_eq!(goal.next(&agents, goes_on, NOW_NS), Goal::Leave);

@@ -1,4 +1,4 @@
-//! What is known of a run on agents while it lasts: links write it, and others look.
+//! State of a run on agents while it lasts, written by links and read by others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use super::goal::{Standing, Step};
 use super::live::AgentLive;
 use crate::message::Ready;
 
-/// What the control plane and its user know of a run.
+/// State of a run, shared by the control plane and the caller.
 pub(super) struct Shared {
     agents: Mutex<Vec<Known>>,
     stops: AtomicBool,
 }
 
-/// What is known of an agent.
+/// The state of one agent.
 struct Known {
     live: AgentLive,
     standing: Standing,
@@ -34,7 +34,7 @@ impl Shared {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An agent has come so far.
+    /// An agent has reached this step.
     pub(super) fn stands(&self, agent: usize, standing: Standing) {
         self.agents()[agent].standing = standing;
     }
@@ -44,7 +44,7 @@ impl Shared {
         self.agents()[agent].live.ready = Some(ready);
     }
 
-    /// An agent has done this since its last frame.
+    /// An agent has sent progress since its last frame.
     pub(super) fn progress(&self, agent: usize, since: &RunProgress) {
         self.agents()[agent].live.add(since);
     }
@@ -56,7 +56,7 @@ impl Shared {
         known.live.lost = Some(fault.to_string());
     }
 
-    /// What an agent has reported of its run so far.
+    /// An agent's reported progress of its run.
     pub(super) fn reported(&self, agent: usize) -> Option<AgentReported> {
         self.agents()[agent].live.reported()
     }
@@ -65,7 +65,7 @@ impl Shared {
         self.agents().iter().map(|known| known.standing).collect()
     }
 
-    /// How far the agents are, to be shown.
+    /// The agents' progress, for display.
     pub(super) fn live(&self) -> Vec<AgentLive> {
         self.agents().iter().map(|known| known.live.clone()).collect()
     }
@@ -75,7 +75,7 @@ impl Shared {
         self.stops.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the user ends it early.
+    /// True if the user ends it early.
     pub(super) fn stops(&self) -> bool {
         self.stops.load(Ordering::Relaxed)
     }

@@ -23,17 +23,17 @@ use crate::key::Key;
 use crate::message::Message;
 use crate::session::{Session, SessionError};
 
-/// How often the disk is asked whether it has caught up.
+/// How often to check whether the disk has caught up.
 const DISK_PAUSE: Duration = Duration::from_millis(2);
 
-/// The goal of all links, each of which is woken when it changes.
+/// The current goal of all links, which wakes each of them when it changes.
 pub(super) struct Goals {
     goal: Cell<Goal>,
     waiting: RefCell<Vec<Option<Waker>>>,
 }
 
 impl Goals {
-    /// The first goal of so many links.
+    /// The first goal, for this many links.
     pub(super) fn new(links: usize) -> Goals {
         Goals { goal: Cell::new(Goal::Greet), waiting: RefCell::new(vec![None; links]) }
     }
@@ -51,7 +51,7 @@ impl Goals {
         }
     }
 
-    /// Another goal than this one, for this link.
+    /// A goal other than this one, for this link.
     fn poll_other(&self, than: Goal, link: usize, context: &Context<'_>) -> Poll<Goal> {
         if self.goal.get() != than {
             return Poll::Ready(self.goal.get());
@@ -69,25 +69,25 @@ pub(super) struct Link {
     pub(super) addresses: io::Result<Vec<SocketAddr>>,
     /// The key that it has.
     pub(super) key: Option<Key>,
-    /// What it is to do.
+    /// Its part of the run.
     pub(super) task: Task,
-    /// What all agents should do.
+    /// The goal of all agents.
     pub(super) goals: Rc<Goals>,
     /// Where its raw samples go.
     pub(super) inlet: SampleInlet,
-    /// What is known of it elsewhere.
+    /// The state that others see.
     pub(super) shared: Arc<Shared>,
 }
 
-/// What a link brings home.
+/// The end of a link.
 pub(super) struct LinkEnd {
-    /// What was said.
+    /// The exchange with the agent.
     pub(super) dialogue: Option<Dialogue>,
     /// Why the agent was lost, and when, ns.
     pub(super) lost: Option<(Fault, u64)>,
 }
 
-/// What happens to a link.
+/// The next event of a link.
 enum Next {
     Said(Message),
     Goal(Goal),
@@ -99,7 +99,7 @@ impl Link {
     pub(super) async fn serve(mut self) -> LinkEnd {
         let mut dialogue = None;
         let lost = self.converse(&mut dialogue).await.err().map(|fault| {
-            // Of one that fell silent, nothing is known since then.
+            // For an agent that fell silent, nothing is known since then.
             let heard_ns = dialogue.as_ref().map(Dialogue::heard_ns);
             let silent_ns = heard_ns.filter(|_| matches!(fault, Fault::Silent));
             (fault, silent_ns.unwrap_or_else(now_ns))
@@ -119,7 +119,7 @@ impl Link {
             match self.turn(&mut session, &mut goal, dialogue).await {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => return Ok(()),
-                // However it ends, that is what was wanted.
+                // The end was wanted, however it came.
                 Err(_) if goal == Goal::Leave => return Ok(()),
                 Err(Fault::Session(SessionError::Closed | SessionError::Connection(_))) => {
                     return Err(Fault::Left);
@@ -131,7 +131,7 @@ impl Link {
         }
     }
 
-    /// Does what follows from what happens next.
+    /// Handles the next event.
     async fn turn(
         &mut self,
         session: &mut Session,
@@ -169,15 +169,15 @@ impl Link {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// A session with the agent, at the first of its addresses where one is to be had; `None` if
-    /// the run is given up meanwhile.
+    /// A session with the agent, at the first of its addresses that accepts one; `None` if the run
+    /// is given up meanwhile.
     async fn connect(&mut self) -> Result<Option<Session>, Fault> {
         let none = || io::Error::other("it has no address");
         let addresses = std::mem::replace(&mut self.addresses, Err(none()));
         let mut fault = Fault::Unresolved(none());
         for address in addresses.map_err(Fault::Unresolved)? {
             let mut connecting = pin!(Session::connect(address, self.key.clone()));
-            // No agent is told to do anything before all have a session.
+            // No agent is given work before all have a session.
             let session = poll_fn(|context| {
                 if self.goals.poll_other(Goal::Greet, self.number, context).is_ready() {
                     return Poll::Ready(None);
@@ -194,14 +194,14 @@ impl Link {
         Err(fault)
     }
 
-    /// What happens next.
+    /// Waits for the next event.
     async fn event(
         &self,
         session: &mut Session,
         goal: Goal,
         dialogue: &mut Dialogue,
     ) -> Result<Next, SessionError> {
-        // What an agent sends is left on its way while the disk is behind.
+        // While the disk is behind, nothing more is read from the agent.
         let is_full = self.inlet.is_full();
         let mut wait = Duration::from_nanos(dialogue.due_ns().saturating_sub(now_ns()));
         if is_full {
@@ -210,7 +210,7 @@ impl Link {
         }
         let mut timer = pin!(Timer::new(wait));
         let mut receive = pin!(session.receive());
-        // Heartbeats come first: what an agent sends without end mustn't delay them.
+        // Heartbeats come first: an agent's endless stream mustn't delay them.
         poll_fn(|context| {
             if timer.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Ok(Next::Due));

@@ -1,9 +1,9 @@
-//! How far the agents are, to be shown while they run.
+//! The agents' progress, to be shown while they run.
 //!
 //! Progress comes as differences of what the local progress line shows, except for the generator's
-//! health, which is judged for each agent at the end. Of each agent there is one total, to which
-//! each of its frames adds, and the last second. So neither memory nor work grows with the length
-//! of the run or its rate. Of a lost agent, that total is all that is left: the report has it in
+//! health, which is judged for each agent at the end. Each agent has one total, to which its frames
+//! are added, and the frames of the last second. So neither memory nor work grows with the length
+//! of the run or its rate. For a lost agent, only that total is left: the report has it in
 //! `agent_lost[].reported`, and in no other number.
 
 use std::collections::VecDeque;
@@ -14,19 +14,19 @@ use engine::sys::units::SECOND_NS;
 
 use crate::message::Ready;
 
-/// The stretch over which a rate is shown, ns.
+/// The window of a displayed rate, ns.
 const RATE_OVER_NS: u64 = SECOND_NS;
-/// The most frames that are kept for that: an agent that sends them faster shows a shorter stretch.
+/// The most frames kept for that: an agent that sends them faster shows a shorter window.
 const RECENT_MAX: usize = 16;
 
-/// How far one agent is.
+/// The progress of one agent.
 #[derive(Clone, Debug)]
 pub struct AgentLive {
     /// Its name.
     pub name: String,
     /// How it was set up; `None` until it is.
     pub ready: Option<Ready>,
-    /// What it has done so far, of the load once that has begun; `None` before its first frame.
+    /// Its progress so far, only of the load once that has begun; `None` before its first frame.
     pub total: Option<RunProgress>,
     /// Why it can't be used any longer.
     pub lost: Option<String>,
@@ -40,14 +40,14 @@ impl AgentLive {
         AgentLive { name, ready: None, total: None, lost: None, recent: VecDeque::new() }
     }
 
-    /// Adds what it did since its last frame.
+    /// Adds its progress since its last frame.
     pub fn add(&mut self, since: &RunProgress) {
         let total = match self.total.take() {
             Some(mut total) if (total.phase == Phase::Setup) == (since.phase == Phase::Setup) => {
                 total.follow(since);
                 total
             }
-            // It is the first, or setup is over and time begins again.
+            // This is the first frame, or setup is over and time begins again.
             _ => {
                 self.recent.clear();
                 since.clone()
@@ -56,14 +56,14 @@ impl AgentLive {
         let RunProgress { elapsed_ns, answered, .. } = total;
         self.total = Some(total);
         let is_old = |(at_ns, _): &(u64, u64)| at_ns + RATE_OVER_NS < elapsed_ns;
-        // The last one before the stretch is where it begins.
+        // The last frame before the window is where it begins.
         while self.recent.get(1).is_some_and(is_old) || RECENT_MAX <= self.recent.len() {
             self.recent.pop_front();
         }
         self.recent.push_back((elapsed_ns, answered));
     }
 
-    /// Responses per second of the last second or so.
+    /// Responses per second over the last second or so.
     pub fn answered_per_s(&self) -> f64 {
         match (self.recent.front(), self.recent.back()) {
             (Some((from_ns, before)), Some((to_ns, after)))
@@ -75,8 +75,8 @@ impl AgentLive {
         }
     }
 
-    /// What it has reported of its load; `None` if that hasn't begun. It is all that is left of an
-    /// agent that is lost.
+    /// Its reported progress in the load; `None` if that hasn't begun. It is all that is left of a
+    /// lost agent.
     pub(super) fn reported(&self) -> Option<AgentReported> {
         let total = self.total.as_ref().filter(|total| total.phase != Phase::Setup)?;
         let us = |quantile| total.latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e3);
@@ -92,14 +92,14 @@ impl AgentLive {
         })
     }
 
-    /// Requests awaiting their response; nobody knows of those of an agent that was lost.
+    /// Requests awaiting their response; unknown for a lost agent.
     pub fn in_flight(&self) -> u64 {
         let total = self.total.as_ref().filter(|_| self.lost.is_none());
         total.map_or(0, |total| total.in_flight)
     }
 }
 
-/// What all agents have done together; `None` before the first frame of those that aren't lost.
+/// The progress of all agents; `None` before the first frame of one that isn't lost.
 pub fn total(agents: &[AgentLive]) -> Option<RunProgress> {
     let (lost, used): (Vec<&AgentLive>, Vec<&AgentLive>) =
         agents.iter().filter(|agent| agent.total.is_some()).partition(|agent| agent.lost.is_some());
@@ -107,7 +107,7 @@ pub fn total(agents: &[AgentLive]) -> Option<RunProgress> {
     let mut total = totals.next()?.clone();
     totals.for_each(|other| total.add(other));
     for lost in lost.iter().filter_map(|agent| agent.total.as_ref()) {
-        // What it did counts, and not how far it came.
+        // A lost agent's work counts, but not its phase.
         let RunProgress { phase, elapsed_ns, .. } = total;
         total.add(&RunProgress { phase, elapsed_ns, in_flight: 0, ..lost.clone() });
     }
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(live.answered_per_s(), 100.0);
         assert!(live.recent.len() <= 6, "{:?}", live.recent);
         assert_eq!(live.total.as_ref().map(|total| total.answered), Some(1_999 * 10 + 2_001 * 25));
-        // Frames without end take no memory.
+        // Endless frames take no more memory.
         for _ in 0..100 {
             live.add(&frame(Phase::Steady, 1_000_000, 1));
         }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_reported_is_of_its_load_alone() {
+    fn only_the_load_counts_as_reported() {
         let mut live = AgentLive::new("a".to_owned());
         live.add(&frame(Phase::Setup, 900, 50));
         assert_eq!(live.reported(), None, "no load yet");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_total_is_of_all_and_the_last_decides_how_far_the_run_is() {
+    fn the_total_covers_all_and_the_slowest_decides_the_phase() {
         let mut agents: Vec<AgentLive> =
             ["a", "b", "c"].map(|name| AgentLive::new(name.to_owned())).to_vec();
         agents[0].add(&frame(Phase::Steady, 1_000, 10));

@@ -1,25 +1,25 @@
 //! The controller: one plan, many agents, one result.
 //!
-//! - [`address`] is where agents are, and [`weights`] which share of the load each takes;
-//! - [`order`] is what a run takes, and [`fault`] why an agent can't be used;
-//! - [`goal`] decides what all agents should do next, from how far each has come;
-//! - `dialogue` is the exchange with one agent, and `link` carries that over its session;
-//! - [`sample_file`] keeps the raw samples that agents send, on a thread of its own;
-//! - [`live`] is how far the agents are, to be shown, and `known` all that is known meanwhile;
-//! - [`run`] starts all this and brings the results home.
+//! - [`address`] is where agents are, and [`weights`] the share of the load that each takes;
+//! - [`order`] is a run's input, and [`fault`] why an agent can't be used;
+//! - [`goal`] decides the next goal of all agents, from how far each has come;
+//! - `dialogue` is the exchange with one agent, and `link` carries it over its session;
+//! - [`sample_file`] writes the raw samples that agents send, on a thread of its own;
+//! - [`live`] is the progress of the agents, for display, and `known` all state meanwhile;
+//! - [`run`] starts all this and collects the results.
 //!
 //! **All agents reach a goal before the next is set:** no load before all are set up, no results
-//! before all have stopped. What follows a goal is a function of how far each agent has come, and
-//! the exchange with one is a state machine, so losses at every step are tests without a network.
+//! before all have stopped. The next goal is a function of how far each agent has come, and the
+//! exchange with one is a state machine, so losses at every step are tests without a network.
 //!
 //! **Nothing delays a heartbeat.** All sessions of a command are served by one glommio executor on
-//! a thread of its own. Nothing blocks it and nothing long is computed there: shards' results are
-//! decoded after the goodbye, and raw samples are written on a thread of their own. While a disk is
-//! behind, nothing more is read from agents, and heartbeats go on.
+//! a thread of its own. Nothing there blocks or computes for long: shards' results are decoded
+//! after the goodbye, and raw samples are written on a thread of their own. While a disk is behind,
+//! nothing more is read from agents, and heartbeats go on.
 //!
 //! **A session lasts one run.** The steps of a series connect anew: an agent is free between them,
-//! and each step reads the clocks afresh. A step in which an agent is lost ends the series, since
-//! with fewer agents the next would be a different load.
+//! and each step reads the clocks afresh. A step that loses an agent ends the series, since with
+//! fewer agents the next would be a different load.
 
 pub mod address;
 mod dialogue;

@@ -1,4 +1,4 @@
-//! What a controlled run takes.
+//! The input of a run on agents.
 
 use engine::load::share::Share;
 use engine::plan::Plan;
@@ -38,8 +38,8 @@ pub struct Order {
 pub struct Placed {
     /// Where it is.
     pub address: AgentAddress,
-    /// What of the load it offers.
+    /// Its share of the load.
     pub share: Share,
-    /// Where its raw samples go; `None` if it keeps none.
+    /// The file for its raw samples; `None` if none are wanted.
     pub samples: Option<SampleSink>,
 }

@@ -1,4 +1,4 @@
-//! A run on agents: starts the control plane, says how far the agents are, brings their results.
+//! A run on agents: starts the control plane, shows the agents' progress, collects their results.
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ use crate::frame::CONTROL_MAX;
 use crate::message::{Hello, MalformedShard, Message, Prepare, ShardState};
 use crate::session::IO_MEMORY;
 
-/// How often it is decided what all agents do next.
+/// How often the goal of all agents is decided.
 const DECISION_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The thread on which runs on agents are controlled, one after the other. Its executor leaves a
@@ -68,7 +68,7 @@ impl ControlPlane {
             }
         };
         thread::Builder::new().name("truetail-agents".to_owned()).spawn(control)?;
-        is_started.recv().expect("the control plane says whether it started")?;
+        is_started.recv().expect("the control plane reports whether it started")?;
         Ok(ControlPlane { runs })
     }
 }
@@ -88,7 +88,7 @@ pub struct Ended {
     pub agents: Vec<AgentResults>,
     /// Those that were lost.
     pub lost: Vec<Lost>,
-    /// The plan that all were given, as their reports have it but for what is their own.
+    /// The plan that all were given, as their reports show it, without what is each agent's own.
     pub plan: Redacted,
     /// When the load began, ns of this machine's CLOCK_MONOTONIC; `None` if it never did.
     pub began_ns: Option<u64>,
@@ -100,28 +100,28 @@ pub struct Ended {
 pub struct AgentResults {
     /// Its name.
     pub name: String,
-    /// What of the load it offered.
+    /// Its share of the load.
     pub share: Share,
-    /// What it said of itself.
+    /// Its hello.
     pub hello: Hello,
-    /// Its results, but for its shards'.
+    /// Its results, without its shards'.
     pub head: CollectedHead,
-    /// Those of its shards.
+    /// The results of its shards.
     pub shards: Vec<ShardState>,
-    /// How its clock was read.
+    /// Its clock readings.
     pub synchronization: Synchronization,
-    /// What came of its raw samples; `None` if they weren't wanted.
+    /// Its raw samples or why there are none; `None` if they weren't wanted.
     pub samples: Option<Kept>,
-    /// What it had reported during the run.
+    /// Its progress as reported during the run.
     pub reported: Option<AgentReported>,
 }
 
 impl AgentResults {
-    /// The agent's run of this plan, as a report is made from it, with what became of its raw
-    /// samples. Its shards' results are decoded one after the other.
+    /// The agent's run of this plan, ready for a report, with the state of its raw samples. Its
+    /// shards' results are decoded one by one.
     ///
     /// # Errors
-    /// They aren't results, or not those of the plan.
+    /// The results are malformed, or not those of the plan.
     pub fn run(self, plan: &Redacted) -> Result<AgentRun, Unreadable> {
         let AgentResults { name, share, hello, mut head, shards, synchronization, samples, .. } =
             self;
@@ -141,13 +141,13 @@ impl AgentResults {
     }
 }
 
-/// Why nothing can be made of what an agent brought home.
+/// Why an agent's results can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// A shard's results can't be decoded.
     #[error(transparent)]
     Shard(#[from] MalformedShard),
-    /// They are of something else.
+    /// They are of another plan.
     #[error(transparent)]
     Other(#[from] NotOfPlan),
     /// The agent ran another plan.
@@ -160,17 +160,17 @@ pub enum Unreadable {
 pub struct Lost {
     /// Its name.
     pub name: String,
-    /// What of the load it was to offer.
+    /// Its intended share of the load.
     pub share: Share,
     /// When it was lost, ns of this machine's CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Why.
     pub fault: Fault,
-    /// What it had reported of its run; `None` if it was lost before.
+    /// Its reported progress; `None` if it was lost before.
     pub reported: Option<AgentReported>,
 }
 
-/// Checks that each agent of a completed plan has a connection, and that the plan gets there.
+/// Checks that each agent of a completed plan has a connection, and that the plan fits a message.
 fn check(plan: &Plan, order: &Order) -> Result<(), PlanError> {
     for Placed { share, samples, .. } in &order.agents {
         connections(plan, share)?;
@@ -181,7 +181,7 @@ fn check(plan: &Plan, order: &Order) -> Result<(), PlanError> {
             let problem =
                 format!("the plan takes {length} bytes, and an agent takes {CONTROL_MAX}");
             let cure = "send less, or use `truetail run`";
-            // As the user gave them: of the completed plan, only digests are left.
+            // As the user gave them: the completed plan has only digests.
             let (flag, value) = match &order.plan.body {
                 Some(body) => ("--body", format!("of {} bytes", body.len())),
                 None => ("--header", format!("given {} times", order.plan.headers.len())),
@@ -193,12 +193,12 @@ fn check(plan: &Plan, order: &Order) -> Result<(), PlanError> {
 }
 
 impl Controlled {
-    /// Starts a run. It goes to its end by itself.
+    /// Starts a run, which proceeds by itself.
     ///
     /// # Errors
     /// The plan is wrong.
     pub fn start(plane: &ControlPlane, order: Order) -> Result<Controlled, PlanError> {
-        // The agents have cores of their own, and complete the plan for them.
+        // The agents have cores of their own, and add them to the plan.
         let plan = common(order.plan.clone())?;
         check(plan.plan(), &order)?;
         let limits = Limits::new(plan.plan());
@@ -210,19 +210,19 @@ impl Controlled {
         let under_way = Arc::downgrade(&guard);
         let run = move |executor: &LocalExecutor| {
             let _guard = guard;
-            // Nobody waits for a run that its caller has given up.
+            // The caller may have dropped the run.
             let _ = bring.send(control(executor, order, of_all, limits, &known));
         };
         plane.runs.send(Box::new(run)).expect("the control plane doesn't panic");
         Ok(Controlled { plan, shared, ended, under_way })
     }
 
-    /// The plan of all agents, completed but for what is their own.
+    /// The plan of all agents, completed except for what is each agent's own.
     pub fn plan(&self) -> &Plan {
         self.plan.plan()
     }
 
-    /// How far the agents are.
+    /// The agents' progress.
     pub fn live(&self) -> Vec<AgentLive> {
         self.shared.live()
     }
@@ -232,7 +232,7 @@ impl Controlled {
         self.shared.stop();
     }
 
-    /// Whether all results are here, or none will come.
+    /// True once all results are here, or none will come.
     pub fn is_finished(&self) -> bool {
         self.under_way.strong_count() == 0
     }
@@ -240,7 +240,7 @@ impl Controlled {
     /// Waits for the end.
     ///
     /// # Errors
-    /// The kernel refuses a thread; then no agent was asked for anything.
+    /// The kernel refuses a thread; then no agent was contacted.
     pub fn wait(self) -> io::Result<Ended> {
         self.ended.recv().expect("the control plane doesn't panic")
     }
@@ -335,7 +335,7 @@ async fn conduct(goals: &Goals, shared: &Shared, on_loss: OnLoss) -> Option<u64>
 }
 
 impl Ended {
-    /// Adds what one agent's link brought.
+    /// Adds the results of one agent's link.
     fn add(
         &mut self,
         (address, share, _): (AgentAddress, Share, bool),

@@ -1,7 +1,7 @@
-//! The raw samples that agents send: one file an agent, written on a thread of its own.
+//! The raw samples that agents send: one file per agent, written on a thread of its own.
 //!
-//! A disk may take its time, and sessions must not wait for it. What isn't written yet is counted,
-//! so that no more is taken from an agent than the disk keeps up with.
+//! A disk may be slow, and sessions must not wait for it. The backlog is counted, and nothing more
+//! is read from an agent than the disk can keep up with.
 
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
@@ -18,7 +18,7 @@ use engine::sys::whole_file::{PublishError, WholeFile, WholeFileError};
 
 use crate::message;
 
-/// What may be unwritten before no more is taken from agents, bytes.
+/// The largest backlog before reading from agents pauses, bytes.
 pub(super) const BACKLOG_MAX: usize = 16 << 20;
 
 /// Where one agent's raw samples go: a file that appears under its name when it is whole.
@@ -39,17 +39,17 @@ impl SampleSink {
         Ok(SampleSink { file: WholeFile::create(&path)?, path })
     }
 
-    /// Its temporary name, to remove it by when the program ends at once.
+    /// Its temporary name, for removal when the program must end at once.
     pub fn temporary(&self) -> &Path {
         self.file.temporary()
     }
 }
 
-/// What came of an agent's samples: all that it sent, not under its name yet, or why not.
+/// An agent's samples: a whole file, not yet under its name, or why there is none.
 pub type Kept = Result<SampleSink, FileError>;
 
-/// What became of an agent's raw samples, by what it reported of them and what came here: there is
-/// a file with the samples of both, or none and all of them are lost.
+/// The fate of an agent's raw samples, from its own report and from what arrived here: one file
+/// with the samples of both, or none and all of them are lost.
 pub(super) fn settled(there: Samples, kept: Kept) -> Samples {
     let published = match (there.error, there.file) {
         (Some(error), _) => Err(error),
@@ -78,7 +78,7 @@ pub(super) struct SampleKeeper {
     thread: JoinHandle<Vec<Option<Kept>>>,
 }
 
-/// Where one link puts the samples that come.
+/// Where one link puts its samples.
 #[derive(Clone)]
 pub(super) struct SampleInlet {
     parts: Sender<(usize, message::Samples)>,
@@ -100,13 +100,13 @@ impl SampleKeeper {
         Ok(SampleKeeper { parts, backlog, thread })
     }
 
-    /// Where parts are put.
+    /// An inlet for parts.
     pub(super) fn inlet(&self) -> SampleInlet {
         SampleInlet { parts: self.parts.clone(), backlog: Arc::clone(&self.backlog) }
     }
 
-    /// Waits until all is written; no inlet may be left. What became of each agent's file; `None`
-    /// of agents without one.
+    /// Waits until all is written; no inlet may be left. Returns each agent's file or error; `None`
+    /// for agents without one.
     pub(super) fn finish(self) -> Vec<Option<Kept>> {
         drop(self.parts);
         self.thread.join().expect("writing samples doesn't panic")
@@ -114,7 +114,7 @@ impl SampleKeeper {
 }
 
 impl SampleInlet {
-    /// Whether the disk is so far behind that agents have to wait.
+    /// True if the disk is so far behind that agents must wait.
     pub(super) fn is_full(&self) -> bool {
         BACKLOG_MAX <= self.backlog.load(Ordering::Relaxed)
     }
@@ -150,7 +150,7 @@ fn fill(
                 Err(error) => Some(Err(file_error(&sink.path, error.kind(), &error))),
             };
             if let Some(ended) = ended {
-                // What still comes of it has no place.
+                // There is no place for later parts.
                 sinks[agent] = None;
                 kept[agent] = Some(ended);
             }
@@ -160,7 +160,7 @@ fn fill(
     kept
 }
 
-/// The agent has no samples, and says why.
+/// The error of an agent that reports no samples.
 fn nothing(path: &Path) -> FileError {
     let text = format!("{}: the agent has no file of samples", path.display());
     FileError { kind: FileErrorKind::Place, text, folder: SampleFolder::StateDir }
@@ -193,7 +193,7 @@ mod tests {
         message::Samples { offset, bytes: bytes.to_vec().into(), is_last }
     }
 
-    /// What an agent reports of its samples.
+    /// An agent's report of its samples.
     fn reported(error: Option<FileError>) -> Samples {
         match error {
             None => Samples { file: Some("there".to_owned()), written: 5, lost: 2, error },
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_in_a_file_of_that_name_or_lost() {
+    fn samples_are_in_their_file_or_lost() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.bin");
         let sink = || Ok(SampleSink::create(folder.path(), "a.bin").expect("a sink"));
@@ -215,13 +215,13 @@ mod tests {
         for (reported, kept, expected) in [
             (reported(Some(there.clone())), sink(), lost(there.clone())),
             (reported(None), Err(here.clone()), lost(here.clone())),
-            // What was wrong first is named.
+            // The first error is named.
             (reported(Some(there.clone())), Err(here), lost(there)),
         ] {
             assert_eq!(settled(reported, kept), expected);
             assert!(!path.exists(), "{expected:?}");
         }
-        // A file that nobody wrote isn't one of no samples.
+        // A missing file isn't a file without samples.
         let nothing = settled(Samples { file: None, ..reported(None) }, sink());
         assert_eq!((nothing.lost, nothing.file, path.exists()), (7, None, false));
         let all = settled(reported(None), sink());
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_when_it_is_settled_and_another_never() {
+    fn a_file_appears_only_once_it_is_settled() {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("raw");
         let sink = |name: &str| Some(SampleSink::create(&folder, name).expect("a sink"));
@@ -254,7 +254,7 @@ mod tests {
         let problem = nothing.as_ref().expect_err("a problem").text.clone();
         assert!(problem.ends_with("d.bin: the agent has no file of samples"), "{problem}");
         let path = folder.join("a.bin");
-        assert!(!path.exists(), "the agent may say yet that it isn't all");
+        assert!(!path.exists(), "the agent may still report it incomplete");
         let file = Some(path.display().to_string());
         assert_eq!(settled(reported(None), whole), Samples { file, ..reported(None) });
         assert_eq!(fs::read(path).expect("written"), b"one two");
@@ -262,14 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unwritten_is_bounded() {
+    fn the_backlog_is_bounded() {
         let keeper = SampleKeeper::start(vec![None]).expect("a thread");
         let inlet = keeper.inlet();
         inlet.backlog.store(BACKLOG_MAX - 1, Ordering::Relaxed);
         assert!(!inlet.is_full());
         inlet.backlog.store(BACKLOG_MAX, Ordering::Relaxed);
         assert!(inlet.is_full());
-        // Samples of an agent without a file have no place.
+        // Samples of an agent without a file are dropped.
         inlet.put(0, part(0, &[0; 10], true));
         drop(inlet);
         assert!(matches!(keeper.finish()[..], [None]));

@@ -1,7 +1,7 @@
 //! Shares by weights: unequal agents take unequal parts of the load, which add up to all of it.
 //!
-//! Weights are divided by whatever divides all of them, because what is dealt in turn goes to an
-//! agent in runs as long as its weight.
+//! Weights are divided by their greatest common divisor: arrivals are dealt to each agent in runs
+//! as long as its weight, and the runs should be short.
 
 use engine::load::share::Share;
 
@@ -9,9 +9,6 @@ use engine::load::share::Share;
 pub const WEIGHT_MAX: u32 = 1_000_000;
 
 /// The shares of agents with these weights, each from 1 to [`WEIGHT_MAX`], in their order.
-///
-/// What is dealt in turn goes to an agent in runs as long as its weight, so weights are divided by
-/// what divides all of them: the runs are as short as they can be.
 pub fn shares(weights: &[u32]) -> Vec<Share> {
     assert!(weights.iter().all(|weight| (1..=WEIGHT_MAX).contains(weight)), "{weights:?}");
     let divisor = weights.iter().copied().fold(0, greatest_common_divisor);

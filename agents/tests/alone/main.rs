@@ -1,4 +1,4 @@
-//! What a peer can make this side hold: counted by an allocator, in a process of its own.
+//! The memory that a peer can make this side hold, counted by an allocator in a process of its own.
 #![allow(unsafe_code, reason = "a global allocator can't be written without it")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -8,7 +8,7 @@ use agents::frame::{FrameReader, Kind};
 
 struct Counting;
 
-/// Bytes that are allocated, and the most that were.
+/// Bytes allocated now, and the most so far.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
@@ -21,21 +21,21 @@ fn grown(by: usize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grown(layout.size());
-        // SAFETY: the caller's promises are passed on.
+        // The caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
+        // The caller's guarantees are passed on.
         unsafe { System.dealloc(address, layout) }
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // While the bytes are moved, both are there.
+        // Both blocks exist while the bytes are moved.
         grown(size);
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
+        // The caller's guarantees are passed on.
         unsafe { System.realloc(address, layout, size) }
     }
 }
@@ -46,7 +46,7 @@ static ALLOCATOR: Counting = Counting;
 /// The most memory for a stream, per byte of it: an empty text in a list is three bytes of JSON,
 /// and 24 in memory, twice while the list grows.
 const PER_BYTE_MAX: usize = 32;
-/// The most on top of that: what one list of cores takes that names all there may be.
+/// The most on top of that: a list with all possible cores.
 const ANY_MAX: usize = 1 << 20;
 
 /// A frame with this payload, which claims to have `length` bytes.
@@ -64,13 +64,13 @@ fn whole(kind: Kind, payload: &[u8]) -> Vec<u8> {
     frame(kind, payload.len(), payload)
 }
 
-/// Bytes as they lie in a payload, behind their length.
+/// Bytes as a payload has them, after their length.
 fn counted(bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).expect("32 bits");
     [&[0xFC][..], &length.to_le_bytes(), bytes].concat()
 }
 
-/// The most that is held while a stream is read and understood, and whether it was.
+/// The most memory held while a stream is read and decoded, and whether it could be.
 fn most_held(stream: &[u8]) -> (usize, bool) {
     let before = HELD.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);

@@ -34,10 +34,10 @@ use crate::examples::{head, key};
 
 /// How long a test waits for anything before it gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the load takes that agents claim to offer.
+/// How long the agents' pretended load takes.
 const RUN: Duration = Duration::from_millis(1_500);
 
-/// What an agent does that isn't as it should be.
+/// A fault of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     None,
@@ -49,13 +49,13 @@ enum Trouble {
     NeverReady,
     /// It ends the connection amid the run.
     Dies,
-    /// It says nothing more amid the run.
+    /// It falls silent amid the run.
     FallsSilent,
-    /// It leaves a shard out.
+    /// It omits a shard.
     LosesAShard,
 }
 
-/// What an agent has heard, and when by its clock.
+/// The messages an agent has received, and when by its clock.
 type Heard = Arc<Mutex<Vec<(Message, u64)>>>;
 
 /// An agent that follows its script until it is dropped.
@@ -96,7 +96,7 @@ impl Agent {
         Agent { address, heard, stopped, executor: Some(executor) }
     }
 
-    /// When it heard a message of this kind first.
+    /// When it first received a message of this kind.
     fn heard_at(&self, is_it: impl Fn(&Message) -> bool) -> Option<u64> {
         let heard = self.heard.lock().expect("a list");
         heard.iter().find(|(message, _)| is_it(message)).map(|(_, at_ns)| *at_ns)
@@ -106,14 +106,14 @@ impl Agent {
         self.heard.lock().expect("a list").iter().filter(|(message, _)| is_it(message)).count()
     }
 
-    /// When it was told to begin, by its clock.
+    /// The start that it was given, by its clock.
     fn start_ns(&self) -> u64 {
         let heard = self.heard.lock().expect("a list");
         let start = heard.iter().find_map(|(message, _)| match message {
             Message::Start(Start { at_ns }) => Some(*at_ns),
             _ => None,
         });
-        start.expect("it was told to begin")
+        start.expect("it was given a start")
     }
 }
 
@@ -200,7 +200,7 @@ impl Script {
                 vec![]
             }
             Message::Stop => {
-                // What it claims to offer ends at once.
+                // Its pretended load ends at once.
                 self.began_ns = self.began_ns.map(|_| 1);
                 vec![]
             }
@@ -224,7 +224,7 @@ impl Script {
     }
 }
 
-/// What an agent reports of its raw samples, if they are wanted.
+/// An agent's report of its raw samples, if they are wanted.
 fn raw_samples(wanted: bool) -> Option<RawSamples> {
     let file = Some("there".to_owned());
     wanted.then_some(RawSamples { file, written: 0, lost: 0, error: None })
@@ -243,7 +243,7 @@ async fn next(session: &mut Session, limit: Duration) -> Option<Option<Message>>
     .await
 }
 
-/// Keeps the connection, reads nothing and says nothing.
+/// Keeps the connection, but neither reads nor sends.
 async fn silence(session: Session) {
     Timer::new(Duration::from_nanos(2 * SILENCE_MAX_NS)).await;
     drop(session);
@@ -270,7 +270,7 @@ fn plan() -> Plan {
     }
 }
 
-/// A run on these agents, with their samples in a folder.
+/// Starts a run on these agents, with their samples in a folder.
 fn start(agents: &[Agent], on_loss: OnLoss, raw: Option<&std::path::Path>) -> Controlled {
     let shares = shares(&vec![1; agents.len()]);
     let placed = agents.iter().zip(shares).enumerate().map(|(number, (agent, share))| Placed {
@@ -287,7 +287,7 @@ fn control(order: Order) -> Result<Controlled, PlanError> {
     Controlled::start(&ControlPlane::start().expect("a thread"), order)
 }
 
-/// How a run ends; it must.
+/// Waits for the end of a run, which must come.
 fn end(controlled: Controlled) -> Ended {
     let begun = Instant::now();
     while !controlled.is_finished() {
@@ -340,8 +340,8 @@ fn agents_are_set_up_begin_together_and_report() {
         let head = CollectedHead { samples: raw_samples(true), ..head() };
         assert_eq!((collected.name.clone(), &collected.head), (agent.address.to_string(), &head));
         assert_eq!(collected.shards, [0, 1].map(|n| ShardState::of_bytes(vec![n; 9])));
-        // No agent begins before all are set up, and its start is ahead when it hears of it,
-        // however long a busy machine took to bring it the word.
+        // No agent begins before all are set up, and its start is ahead when it learns of it,
+        // however long a busy machine took to deliver it.
         let heard_ns = agent.heard_at(is_start).expect("it began");
         assert!(last_prepared_ns < heard_ns);
         assert!(heard_ns + START_AHEAD_MIN_NS / 2 < agent.start_ns());
@@ -358,7 +358,7 @@ fn agents_are_set_up_begin_together_and_report() {
         let sink = collected.samples.as_ref().expect("wanted").as_ref().expect("whole");
         assert_eq!(std::fs::read(sink.temporary()).expect("written"), b"raw samples");
     }
-    // What these agents report is made up, and of another plan than the one they were given.
+    // These agents' reports are made up, and of another plan than the one they were given.
     let mut agents = ended.agents.into_iter();
     let theirs = agents.next().expect("three").head.plan;
     for (plan, is_theirs) in [(&ended.plan, false), (&theirs, true)] {
@@ -386,7 +386,7 @@ fn one_that_cannot_be_used_is_named_and_no_load_begins() {
 }
 
 #[test]
-fn all_that_cannot_be_reached_are_named_together() {
+fn all_unreachable_agents_are_named_together() {
     let mut agents = agents(&[Trouble::None; 3]);
     let gone = [0, 2].map(|number: usize| agents[number].address.to_string());
     for number in [0, 2] {
@@ -431,13 +431,13 @@ fn one_that_falls_silent_is_lost() {
     let ended = end(start(&agents, OnLoss::Continue, None));
     let [lost] = ended.lost.as_slice() else { panic!("one is lost: {:?}", ended.lost) };
     assert!(matches!(lost.fault, Fault::Silent), "{:?}", lost.fault);
-    // It was lost when it was last heard, which was long before it was given up.
+    // It was lost when it was last heard from, long before it was given up.
     assert!(agents[0].start_ns() <= lost.at_ns && lost.at_ns + SILENCE_MAX_NS <= now_ns());
     assert_eq!(ended.agents.len(), 1);
 }
 
 #[test]
-fn results_that_are_not_whole_are_none() {
+fn incomplete_results_are_not_used() {
     let agents = agents(&[Trouble::None, Trouble::LosesAShard]);
     let ended = end(start(&agents, OnLoss::Abort, None));
     let [lost] = ended.lost.as_slice() else { panic!("one is lost: {:?}", ended.lost) };
@@ -446,7 +446,7 @@ fn results_that_are_not_whole_are_none() {
 }
 
 #[test]
-fn a_user_stops_a_run_and_has_what_was_measured() {
+fn a_run_that_the_user_stops_has_results() {
     let agents = agents(&[Trouble::None; 2]);
     let controlled = start(&agents, OnLoss::Abort, None);
     wait_until(|| controlled.live().iter().all(|agent| agent.total.is_some()));
@@ -466,7 +466,7 @@ fn a_user_stops_a_run_before_it_begins() {
     let ended = end(controlled);
     assert_eq!((ended.began_ns, ended.agents.len(), ended.lost.len()), (None, 0, 0));
     assert!(agents.iter().all(|agent| agent.heard_at(is_start).is_none()));
-    // What was set up is ended.
+    // Agents that were set up are stopped.
     wait_until(|| agents.iter().all(|agent| agent.heard_at(is_stop).is_some()));
 }
 

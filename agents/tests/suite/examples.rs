@@ -46,7 +46,7 @@ pub fn hello() -> Hello {
     Hello { versions, build, name, host, findings }
 }
 
-/// What each side may say to an authenticated peer: every type but those of the handshake.
+/// All messages that a side may send to an authenticated peer: every type except the handshake's.
 pub fn conversation() -> &'static [(Side, Message)] {
     static CONVERSATION: LazyLock<Vec<(Side, Message)>> = LazyLock::new(made);
     &CONVERSATION
@@ -63,7 +63,7 @@ fn plan() -> Plan {
     }
 }
 
-/// A run of it, but for its shards.
+/// A run of it, without its shards.
 pub fn head() -> CollectedHead {
     let plan = plan().complete(&[0]).expect("a plan");
     let address = "127.0.0.1:8080".parse().expect("an address");
@@ -127,7 +127,7 @@ fn made() -> Vec<(Side, Message)> {
 pub struct Pair {
     pub controller: Channel,
     pub agent: Channel,
-    /// What each has sent.
+    /// The bytes that each has sent.
     pub to_agent: Vec<u8>,
     pub to_controller: Vec<u8>,
 }
@@ -150,8 +150,8 @@ impl Pair {
         pair
     }
 
-    /// Passes on what each side says until both are silent; returns what the controller and the
-    /// agent made of it.
+    /// Passes messages on until both sides are silent; returns what the controller and the agent
+    /// received.
     pub fn exchange(&mut self) -> (Received, Received) {
         let (mut controller, mut agent) = (Ok(vec![]), Ok(vec![]));
         loop {
@@ -178,7 +178,7 @@ impl Pair {
     }
 }
 
-/// What a side made of bytes.
+/// The result of receiving bytes.
 pub type Received = Result<Vec<Message>, ChannelError>;
 
 fn join(before: Received, after: Received) -> Received {
@@ -187,7 +187,7 @@ fn join(before: Received, after: Received) -> Received {
     Ok(messages)
 }
 
-/// What this side makes of these bytes.
+/// Feeds these bytes to a side.
 pub fn received(channel: &mut Channel, mut bytes: &[u8]) -> Received {
     let mut messages = Vec::new();
     while let Some(message) = channel.receive(&mut bytes)? {
@@ -196,7 +196,7 @@ pub fn received(channel: &mut Channel, mut bytes: &[u8]) -> Received {
     Ok(messages)
 }
 
-/// The frames of a stream that is in the clear.
+/// The frames of an unencrypted stream.
 pub fn frames(mut stream: &[u8]) -> Vec<Frame> {
     let mut reader = FrameReader::default();
     reader.authenticate();

@@ -1,4 +1,4 @@
-//! The bytes of every message: what an agent of today says to a controller of next year.
+//! The bytes of every message: an agent of today must understand a controller of next year.
 
 use agents::frame::HEADER_BYTES;
 use agents::message::{Message, Side};
@@ -36,7 +36,7 @@ fn parts(frame: &[u8]) -> String {
     format!("{} {}", hexadecimal(header), hexadecimal(payload))
 }
 
-/// [`session`] as it was when the protocol got its version: one frame a line.
+/// [`session`] when the protocol got its version: one frame a line.
 const GOLDEN: &str = include_str!("golden.txt");
 
 #[test]
@@ -50,7 +50,7 @@ fn the_bytes_of_every_message_are_those_of_this_version_of_the_protocol() {
 }
 
 #[test]
-fn a_handshake_has_48_bytes_each_way_and_16_that_confirm_it() {
+fn a_handshake_has_48_bytes_each_way_and_16_to_confirm() {
     let pair = Pair::open(key());
     let both = [pair.to_agent.clone(), pair.to_controller.clone()].concat();
     let payloads: Vec<Vec<u8>> =

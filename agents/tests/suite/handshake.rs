@@ -1,4 +1,4 @@
-//! Authentication: who gets in, who doesn't and is told why, and what ends a session.
+//! Authentication: which peers get in, which are refused with a reason, and what ends a session.
 
 use agents::channel::{Channel, ChannelError};
 use agents::frame::{FrameError, Kind, OPENING_MAX};
@@ -51,7 +51,7 @@ fn an_agent_gives_nothing_to_try_keys_on_before_the_controller_has_shown_its_own
 
 #[test]
 fn a_fake_agent_without_the_key_is_found_out() {
-    // What it heard in another session, what it made up, and the claim that it needs no key.
+    // It replays another session's answer, makes one up, and claims that it needs no key.
     let recorded = Pair::open(key()).to_controller;
     let mut made_up = recorded.clone();
     made_up.iter_mut().skip(14).for_each(|byte| *byte = byte.wrapping_mul(31));
@@ -64,7 +64,7 @@ fn a_fake_agent_without_the_key_is_found_out() {
         let mut pair = Pair::new(key(), key());
         let opening = pair.controller.take_outgoing();
         assert_eq!(received(&mut pair.controller, &answer), Err(error));
-        // An honest agent whose answer was exchanged on its way learns of it.
+        // An honest agent whose answer was replaced on its way finds out.
         received(&mut pair.agent, &opening).expect("an opening");
         let refusal = pair.controller.take_outgoing();
         let refused = received(&mut pair.agent, &refusal);
@@ -84,7 +84,7 @@ fn versions_of_the_protocol_that_differ_are_named_on_both_sides() {
         "the peer speaks version 3 of the protocol, this side 2; install the same version of \
          truetail on both"
     );
-    // What the agent says to that is in its own version, by which the controller knows as well.
+    // The agent answers in its own version, from which the controller knows.
     let answer = pair.agent.take_outgoing();
     assert_eq!(frames(&answer)[0].kind(), Kind::Refused);
     let mut older = answer;
@@ -137,7 +137,7 @@ fn a_session_that_is_replayed_gets_no_further_than_its_confirmation() {
 }
 
 #[test]
-fn an_agent_serves_nobody_before_the_controller_has_confirmed() {
+fn an_agent_serves_no_controller_before_it_has_confirmed() {
     let mut pair = Pair::new(key(), key());
     received(&mut pair.agent, &pair.controller.take_outgoing()).expect("an opening");
     assert!(!pair.agent.is_open());
@@ -145,7 +145,7 @@ fn an_agent_serves_nobody_before_the_controller_has_confirmed() {
     let mut confirmation = pair.controller.take_outgoing();
     *confirmation.last_mut().expect("a tag") ^= 1;
     assert_eq!(received(&mut pair.agent, &confirmation), Err(ChannelError::WrongKey));
-    // The controller can read why.
+    // The controller can read the reason.
     let answer = pair.agent.take_outgoing();
     let refused = Message::Refused(Refusal::WrongKey);
     assert_eq!(received(&mut pair.controller, &answer), Ok(vec![refused]));
@@ -170,7 +170,7 @@ fn records_that_are_repeated_reordered_or_left_out_end_the_session() {
 }
 
 #[test]
-fn a_tag_that_is_cut_short_is_none() {
+fn a_truncated_tag_is_invalid() {
     let mut pair = Pair::open(key());
     let mut cut = pair.sent(Side::Controller, &Message::Stop);
     cut.pop();
@@ -200,7 +200,7 @@ fn a_tag_that_is_cut_short_is_none() {
 }
 
 #[test]
-fn an_authenticated_peer_says_nothing_longer_than_its_type_allows() {
+fn an_authenticated_peers_message_is_bounded_by_its_type() {
     let heartbeat = Kind::ALL.iter().position(|kind| *kind == Kind::Heartbeat).expect("a type");
     let mut header = b"TTAG\x02\x00".to_vec();
     header.push(u8::try_from(heartbeat).expect("few"));
@@ -216,13 +216,13 @@ fn an_authenticated_peer_says_nothing_longer_than_its_type_allows() {
 }
 
 #[test]
-fn a_stranger_says_nothing_but_openings_and_nothing_long() {
+fn a_stranger_may_only_send_short_openings() {
     let early = Pair::open(None).sent(Side::Controller, &Message::Heartbeat);
     let mut agent = Channel::agent(key().as_ref());
     let error = received(&mut agent, &early);
     assert_eq!(error, Err(FrameError::Early(Kind::Heartbeat).into()));
 
-    // Each type that may come, and a length that only an authenticated peer may name.
+    // Each type that is allowed, with a length that only an authenticated peer may claim.
     for kind in [Kind::Open, Kind::Accept, Kind::Confirm, Kind::Refused] {
         for (length, is_refused) in [(OPENING_MAX, false), (OPENING_MAX + 1, true), (1 << 30, true)]
         {
@@ -244,7 +244,7 @@ fn a_stranger_says_nothing_but_openings_and_nothing_long() {
 }
 
 #[test]
-fn a_stranger_that_speaks_another_language_is_told_nothing() {
+fn a_stranger_of_another_protocol_gets_no_answer() {
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64], b"TTAx", b"\x16\x03\x01"] {
         let mut agent = Channel::agent(key().as_ref());
         assert_eq!(received(&mut agent, bytes), Err(FrameError::Foreign.into()));
@@ -254,7 +254,7 @@ fn a_stranger_that_speaks_another_language_is_told_nothing() {
 
 #[test]
 #[should_panic(expected = "isn't for this side to send")]
-fn a_controller_never_sends_what_is_an_agents_to_say() {
+fn a_controller_never_sends_an_agents_message() {
     let mut pair = Pair::open(key());
     let samples = Samples { offset: 0, bytes: vec![].into(), is_last: true };
     let _ = pair.controller.send(&Message::Samples(samples));
@@ -273,7 +273,7 @@ fn a_message_that_fits_into_no_frame_is_not_sent_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_side_that_refuses_says_so_and_hears_no_more() {
+fn a_side_that_refuses_gives_the_reason_and_reads_no_more() {
     let mut pair = Pair::new(key(), key());
     pair.agent.refuse(Refusal::Crowded(64));
     let (controller, agent) = pair.exchange();

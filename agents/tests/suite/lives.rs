@@ -1,4 +1,4 @@
-//! Runs that go as their controller wants.
+//! Runs that go as their controllers want.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -70,7 +70,7 @@ fn one_session_may_have_many_runs() {
     }
     controller.leave();
     assert!(agent.files().is_empty());
-    // Whoever has heard the goodbye may be back at once.
+    // A controller may return as soon as it has the goodbye.
     for _ in 0..5 {
         let mut controller = Controller::connect(&agent, "ann@desk");
         controller.prepare(&plan(&target, SECOND), true);
@@ -87,7 +87,7 @@ fn a_controller_stops_its_run_and_collects_what_there_is() {
     controller.begin(&plan(&target, MINUTE), true);
     let before = controller.follow(20).answered;
     controller.say(&Message::Stop);
-    // It may be said again, and collected before the run has ended.
+    // A stop may be repeated, and the run collected before it has ended.
     controller.say(&Message::Stop);
     let (results, shards, _) = controller.collect(true);
     assert!(results.head.interrupted && results.head.until_ns < MINUTE.0);
@@ -116,7 +116,7 @@ fn a_run_that_is_stopped_between_start_and_epoch_sends_nothing_and_is_collected(
         let (results, shards, _) = controller.collect(false);
         assert!(results.head.interrupted, "{ahead_ns} {conns:?}");
         let counts = &shards[0].recorder.counts;
-        // What is told less than the shards' notice before the epoch stops them right after it.
+        // A stop that comes after the shards' notice of the epoch takes effect right after it.
         let most = if ahead_ns < 1_000_000_000 { 40 } else { 0 };
         assert!(counts.sent <= most, "{counts:?}");
     }
@@ -145,7 +145,7 @@ fn a_run_is_called_off_before_its_start_by_a_stop_and_the_next_one_is_served() {
 }
 
 #[test]
-fn samples_that_were_never_taken_end_at_once() {
+fn samples_of_a_run_without_them_end_at_once() {
     let (agent, target) = (Agent::start(), target());
     let mut controller = Controller::connect(&agent, "ann@desk");
     controller.begin(&plan(&target, Nanos(200_000_000)), false);

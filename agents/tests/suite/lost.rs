@@ -1,4 +1,4 @@
-//! Controllers that go away: the load ends, what was measured is kept, the next one is served.
+//! Controllers that go away: the load ends, the results are kept, the next controller is served.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -14,11 +14,10 @@ use crate::support::{Agent, Controller, key, last_arrival_ns, plan, target, wait
 
 const SECOND: Nanos = Nanos::from_secs(1);
 const MINUTE: Nanos = Nanos::from_secs(60);
-/// A controller that says nothing has lost its agent after three seconds; the load is over a second
-/// later.
+/// A silent controller loses its agent after three seconds; the load is over a second later.
 const SILENT_MAX_NS: u64 = 4 * SECOND_NS;
 
-/// Runs a little, for whoever comes next.
+/// Runs briefly for another controller.
 fn serves_another(agent: &Agent, target: &target::Target) {
     let before = target.ledger().expect("a ledger").received;
     let mut next = Controller::connect(agent, "ben@lap");
@@ -34,12 +33,12 @@ fn a_controller_that_falls_silent_has_lost_its_run_and_the_report_is_kept() {
     let (agent, target) = (Agent::start(), target());
     let mut controller = Controller::connect(&agent, "ann@desk");
     let at_ns = controller.begin(&plan(&target, MINUTE), true);
-    // Longer than it may be silent.
+    // Longer than the longest silence.
     while clock::now_ns() < at_ns + SILENT_MAX_NS {
         assert_eq!(controller.hear_progress().phase, Phase::Steady);
     }
     let silent_ns = controller.fall_silent();
-    // It may say anything else.
+    // Other messages don't count.
     for _ in 0..5 {
         controller.ping();
         thread::sleep(Duration::from_millis(200));
@@ -74,7 +73,7 @@ fn a_controller_whose_session_ends_has_lost_its_run_at_once() {
     assert!(last_ns < gone_ns + SECOND_NS, "{} ns later", last_ns - gone_ns);
     let (_, report) = agent.kept();
     assert_eq!(report["interrupted"], true);
-    assert_eq!(agent.files().len(), 1, "nobody asked for samples");
+    assert_eq!(agent.files().len(), 1, "samples weren't wanted");
     serves_another(&agent, &target);
 }
 
@@ -149,7 +148,7 @@ fn the_load_ends_though_its_controller_stops_reading() {
     let mut controller = Controller::connect(&agent, "ann@desk");
     controller.begin(&plan(&target, MINUTE), true);
     controller.follow(10);
-    // The samples of a minute would come, and nobody takes them.
+    // A minute's samples would follow, which no one reads.
     controller.say(&Message::Stop);
     controller.say(&Message::Collect(Collect { samples: true }));
     let silent_ns = controller.fall_silent();
@@ -183,8 +182,8 @@ fn a_thousand_strangers_neither_end_nor_change_a_run() {
     let counts = &shards[0].recorder.counts;
     assert_eq!((counts.intended, counts.answered), (600, 600), "{counts:?}");
     controller.leave();
-    // A line on many gives the last one's reason, and of a thousand that may be that all places
-    // were taken.
+    // A summary line has only the last one's reason, and among a thousand that may be that all
+    // places were taken.
     send_garbage(1_000);
     agent.said("the peer doesn't speak truetail's protocol");
 }

@@ -1,6 +1,6 @@
 //! The wire as a peer sees it: bytes in, bytes out. And an agent as a controller sees it, over
-//! loopback: it takes one run at a time, does what it is told in its turn, and stops by itself when
-//! nobody tells it anything.
+//! loopback: it takes one run at a time, obeys messages in their turn, and stops by itself when
+//! none come.
 
 #![forbid(unsafe_code)]
 

@@ -31,7 +31,7 @@ fn made(side: Side) -> Vec<u8> {
     [opening, said(&mut pair, side)].concat()
 }
 
-/// All that a side says to an authenticated peer.
+/// All messages of a side to an authenticated peer, as bytes.
 fn said(pair: &mut Pair, side: Side) -> Vec<u8> {
     let of_side = conversation().iter().filter(|(sender, _)| *sender == side);
     of_side.flat_map(|(_, message)| pair.sent(side, message)).collect()
@@ -42,7 +42,7 @@ fn messages(side: Side) -> Vec<Message> {
     of_side.map(|(_, message)| message.clone()).collect()
 }
 
-/// An open session, and who hears what this side says.
+/// An open session, and the receiver of this side's messages.
 fn open(key: Option<Key>, side: Side) -> (Pair, fn(&mut Pair) -> &mut Channel) {
     let hears: fn(&mut Pair) -> &mut Channel = match side {
         Side::Controller => |pair| &mut pair.agent,
@@ -51,7 +51,7 @@ fn open(key: Option<Key>, side: Side) -> (Pair, fn(&mut Pair) -> &mut Channel) {
     (Pair::open(key), hears)
 }
 
-/// Bytes that are likely to be taken for a frame.
+/// Bytes that look like a frame.
 fn likely() -> impl Strategy<Value = Vec<u8>> {
     let header =
         (0_u8..20, prop_oneof![0_u32..80, any::<u32>()]).prop_map(|(kind, length): (u8, u32)| {
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn a_session_of_which_some_bytes_are_others_is_an_error_or_messages(
+    fn a_session_with_changed_bytes_is_an_error_or_messages(
         choice in any::<u8>(),
         side in prop_oneof![Just(Side::Controller), Just(Side::Agent)],
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
@@ -92,14 +92,14 @@ proptest! {
     }
 
     #[test]
-    fn a_session_ends_with_the_first_bit_that_was_changed(
+    fn a_session_ends_at_the_first_changed_bit(
         at in any::<prop::sample::Index>(),
         bit in 0_u32..8,
     ) {
         let mut pair = Pair::new(key(), key());
         let mut altered = pair.controller.take_outgoing();
         let opening = altered.len();
-        // A whole session has as many bytes as any other.
+        // Every whole session has the same number of bytes.
         static BYTES: LazyLock<usize> = LazyLock::new(|| {
             let mut pair = Pair::open(key());
             pair.to_agent.len() + said(&mut pair, Side::Controller).len()
@@ -123,12 +123,12 @@ proptest! {
         let error = loop {
             match pair.agent.receive(&mut rest) {
                 Ok(Some(_)) => taken = altered.len() - rest.len(),
-                // A frame or record that now claims to be longer waits for bytes that never come.
+                // A frame or record with an increased length waits for bytes that never come.
                 Ok(None) => break pair.agent.finish().expect_err("cut"),
                 Err(error) => break error,
             }
         };
-        prop_assert!(taken <= at, "nothing of an altered record is believed: {error}");
+        prop_assert!(taken <= at, "no part of an altered record is accepted: {error}");
         prop_assert!(!pair.agent.is_open());
     }
 }
@@ -160,7 +160,7 @@ fn a_whole_session_is_understood_in_every_split() {
 }
 
 #[test]
-fn a_session_that_is_cut_anywhere_has_said_only_whole_messages() {
+fn a_session_cut_anywhere_yields_only_whole_messages() {
     for key in [None, key()] {
         let (mut pair, _) = open(key.clone(), Side::Controller);
         let stream = said(&mut pair, Side::Controller);

@@ -1,4 +1,4 @@
-//! What an agent refuses, in which words, and that it serves the next controller afterwards.
+//! An agent's refusals and their texts; it serves the next controller afterwards.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::support::{Agent, Controller, PATIENCE, hello, key, plan, target};
 
 const MINUTE: Nanos = Nanos::from_secs(60);
 
-/// How the agent refuses this plan.
+/// The agent's refusal of this plan.
 fn refused(agent: &Agent, plan: &Plan) -> String {
     refused_share(agent, plan, Share::whole())
 }
@@ -31,7 +31,7 @@ fn refused_share(agent: &Agent, plan: &Plan, share: Share) -> String {
     refusal
 }
 
-/// A controller is served now, or once the last one's run is gone.
+/// Checks that a controller is served, now or once the last one's run is gone.
 fn serves(agent: &Agent, plan: &Plan) {
     let began = Instant::now();
     loop {
@@ -52,7 +52,7 @@ fn serves(agent: &Agent, plan: &Plan) {
 }
 
 #[test]
-fn each_plan_that_is_not_permitted_is_refused_in_its_own_words() {
+fn each_forbidden_plan_is_refused_with_its_reason() {
     let target = target();
     let named = target.local_addr().to_string().parse().expect("a target");
     let agent = Agent::start_with(|config| {
@@ -126,7 +126,7 @@ fn each_plan_that_is_not_permitted_is_refused_in_its_own_words() {
 }
 
 #[test]
-fn a_second_controller_is_told_who_holds_the_agent_and_changes_nothing() {
+fn a_second_controller_learns_the_holder_and_changes_nothing() {
     let (agent, target) = (Agent::start(), target());
     let plan = plan(&target, Nanos::from_secs(2));
     let mut first = Controller::connect(&agent, "ann@desk, process 4711");
@@ -182,7 +182,7 @@ fn a_start_that_has_passed_or_is_far_ahead_is_refused() {
     assert_eq!(target.stop().expect("a ledger").received, 0);
 }
 
-/// How far a session is brought before something is said out of turn.
+/// The state of a session when a message out of turn is sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum At {
     Greeting,
@@ -193,7 +193,7 @@ enum At {
 }
 
 #[test]
-fn what_is_out_of_turn_ends_the_session_and_its_run() {
+fn a_message_out_of_turn_ends_the_session_and_its_run() {
     let (agent, target) = (Agent::start(), target());
     let short = plan(&target, Nanos(200_000_000));
     let prepare = || {
@@ -260,7 +260,7 @@ fn versions_that_differ_are_named_on_both_sides() {
 }
 
 #[test]
-fn keys_that_differ_are_refused_and_the_operator_is_told() {
+fn keys_that_differ_are_refused_and_reported_to_the_operator() {
     let target = target();
     let agent = Agent::start_with(|config| config.key = key());
     let error = Controller::authenticate(&agent, None).err();
@@ -277,7 +277,7 @@ fn keys_that_differ_are_refused_and_the_operator_is_told() {
 }
 
 #[test]
-fn a_session_that_says_nothing_loses_its_place() {
+fn a_silent_session_loses_its_place() {
     let agent = Agent::start();
     let mut controller = Controller::connect(&agent, "ann\u{1b}[2J@desk");
     let refusal = controller.hear_refusal().to_string();

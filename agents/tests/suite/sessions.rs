@@ -64,7 +64,7 @@ impl Agent {
         Agent { address, stopped, executor: Some(executor), refused }
     }
 
-    /// A connection to it, from whoever.
+    /// A connection to it without authentication.
     fn stranger(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -115,7 +115,7 @@ impl Controller {
         Ok(controller)
     }
 
-    /// Sends what there is to send, and takes what comes next.
+    /// Sends pending bytes, and takes the next message.
     fn turn(&mut self) -> Result<Option<Message>, ChannelError> {
         // The agent may have closed the connection already, which the read shows.
         let _ = self.stream.write_all(&self.channel.take_outgoing());
@@ -137,8 +137,7 @@ impl Controller {
     }
 }
 
-/// What a stranger is answered after it has sent these bytes; `None` if the connection ends without
-/// a word.
+/// The answer to a stranger that sent these bytes; `None` if the connection ends without one.
 fn answered(agent: &Agent, bytes: &[u8]) -> Option<Refusal> {
     let mut stream = agent.stranger();
     stream.write_all(bytes).expect("sent");
@@ -255,14 +254,14 @@ fn a_thousand_strangers_change_nothing_for_a_session() {
 }
 
 #[test]
-fn strangers_who_wait_keep_no_controller_out() {
+fn waiting_strangers_keep_no_controller_out() {
     let agent = Agent::start(key());
     let mut silent: Vec<TcpStream> = (0..5 * STRANGERS_MAX).map(|_| agent.stranger()).collect();
     for number in 0..10 {
         Controller::connect(&agent, key()).expect("it is served").ping(number);
         silent.push(agent.stranger());
     }
-    // The first had to go for another, and the last has all the time that anybody has.
+    // The first was displaced, and the last has its full time.
     assert_eq!(answer(&mut silent[0]), Some(Refusal::Crowded(STRANGERS_MAX)));
     let limit = Nanos::from_secs(AUTHENTICATION_MAX.as_secs());
     let last = silent.last_mut().expect("strangers");
@@ -293,7 +292,7 @@ fn silent_strangers_displace_no_controller_that_is_slow_to_prove_its_key() {
     let agent = Agent::start(key());
     let mut controller =
         Controller { stream: agent.stranger(), channel: Channel::controller(key().as_ref()) };
-    // Its part of the handshake is here, and the confirmation of it isn't sent yet.
+    // Its part of the handshake has arrived, but not yet its confirmation.
     assert_eq!(controller.turn().expect("the agent's answer"), None);
     // From the same machine as the controller.
     let silent: Vec<TcpStream> = (0..5 * STRANGERS_MAX).map(|_| agent.stranger()).collect();

@@ -1,4 +1,4 @@
-//! An agent under test, its target, and a controller that says what a test wants it to say.
+//! An agent under test, its target, and a controller that a test drives.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -35,7 +35,7 @@ pub fn key() -> Option<Key> {
     Key::find(None, Some("0123456789abcdef0123456789abcdef".as_ref())).expect("a key")
 }
 
-/// A server whose ledger says what reached it.
+/// A server whose ledger shows what reached it.
 pub fn target() -> Target {
     let any = "127.0.0.1:0".parse().expect("an address");
     let latency = Duration::from_millis(2);
@@ -134,7 +134,7 @@ impl Agent {
         }
     }
 
-    /// What is in its folder, beside its lock.
+    /// The files in its folder, except its lock.
     pub fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.folder.path()).expect("its folder");
         let mut files: Vec<PathBuf> =
@@ -144,7 +144,7 @@ impl Agent {
         files
     }
 
-    /// The one report that it has kept.
+    /// The one report that it kept.
     pub fn kept(&self) -> (PathBuf, serde_json::Value) {
         let files = self.files();
         let is_report = |file: &&PathBuf| file.extension().is_some_and(|ending| ending == "json");
@@ -192,7 +192,7 @@ pub struct Controller {
     unread: Vec<u8>,
 }
 
-/// What sends: frames have to leave in the order of their numbers.
+/// The sending side: frames must leave in the order of their numbers.
 struct Wire {
     channel: Channel,
     stream: TcpStream,
@@ -246,11 +246,11 @@ impl Controller {
         self.wire.lock().expect("nothing panics with it")
     }
 
-    /// Says that it is alive twice a second from now on.
+    /// Sends heartbeats twice a second from now on.
     pub fn beat(&self) {
         self.beating.store(true, Ordering::Relaxed);
         let (wire, beating) = (Arc::downgrade(&self.wire), Arc::downgrade(&self.beating));
-        // Between two heartbeats it holds nothing, so that a controller that is dropped is gone.
+        // It holds nothing between two heartbeats, so that a dropped controller is gone.
         let say = move || {
             let (Some(wire), Some(beating)) = (wire.upgrade(), beating.upgrade()) else {
                 return false;
@@ -269,14 +269,14 @@ impl Controller {
         });
     }
 
-    /// Says nothing more by itself; returns when that began, ns.
+    /// Sends no more heartbeats; returns when that began, ns.
     pub fn fall_silent(&self) -> u64 {
         let _wire = self.wire();
         self.beating.store(false, Ordering::Relaxed);
         clock::now_ns()
     }
 
-    /// Says something.
+    /// Sends a message.
     pub fn say(&self, message: &Message) {
         self.wire().say(message);
     }
@@ -294,7 +294,7 @@ impl Controller {
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Err(ChannelError::Cut),
-            Err(error) => panic!("the agent says nothing: {error}"),
+            Err(error) => panic!("the agent doesn't answer: {error}"),
         }
     }
 
@@ -324,7 +324,7 @@ impl Controller {
         self.listen().expect("a session")
     }
 
-    /// Why the agent ends the session; what it says before that isn't heeded.
+    /// The refusal that ends the session; earlier messages are skipped.
     pub fn hear_refusal(&mut self) -> Refusal {
         loop {
             match self.listen() {
@@ -335,7 +335,7 @@ impl Controller {
         }
     }
 
-    /// A round trip: all that was said before has been heeded.
+    /// A round trip: all earlier messages have been handled.
     pub fn ping(&mut self) {
         let sent_ns = clock::now_ns();
         self.say(&Message::Ping(Ping { sent_ns }));
@@ -363,7 +363,7 @@ impl Controller {
         }
     }
 
-    /// Has the run begin so far from now; returns when that is, ns.
+    /// Starts the run this far from now; returns its start, ns.
     pub fn start(&self, ahead_ns: u64) -> u64 {
         let at_ns = clock::now_ns() + ahead_ns;
         self.say(&Message::Start(Start { at_ns }));
@@ -385,7 +385,7 @@ impl Controller {
         }
     }
 
-    /// Adds up the progress until the run has answered so many, or has ended.
+    /// Adds up the progress until this many requests were answered, or the run has ended.
     pub fn follow(&mut self, answered: u64) -> RunProgress {
         let mut sum = self.hear_progress();
         while sum.phase != Phase::Done && sum.answered < answered {
@@ -394,7 +394,7 @@ impl Controller {
         sum
     }
 
-    /// What the run brought, when it has ended; and its raw samples.
+    /// The results of a run that has ended, and its raw samples.
     pub fn collect(&mut self, samples: bool) -> (Results, Vec<ShardReport>, Vec<u8>) {
         self.say(&Message::Collect(Collect { samples }));
         let (mut shards, mut file) = (Vec::new(), Vec::new());

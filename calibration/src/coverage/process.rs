@@ -1,4 +1,4 @@
-//! Services whose latencies are drawn: independent ones, queues, correlation, stalls.
+//! Services with simulated latencies: independent ones, queues, correlation, stalls.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Requests per second, Poisson, of all services but queues.
 const RATE: f64 = 200.0;
-/// How long a queue's server takes for a request, s.
+/// Service time of a queue's server, s.
 const SERVICE_S: f64 = 0.003;
-/// The most pieces of a run, and the length of one where they aren't as many, s: those of a series.
+/// The most pieces of a run, and the length of a piece where there are fewer, s: those of a series.
 const PIECES_MAX: u64 = 512;
 const PIECE_S: f64 = 0.125;
 /// Significant digits of a piece's latencies, as those of a series.
 const DIGITS: u8 = 2;
-/// Share of the requests that fail, where nothing else says which do.
+/// Share of the requests that fail, unless the service decides it.
 const FAILED: f64 = 0.01;
 
 /// A service.
@@ -38,7 +38,7 @@ pub enum Process {
     },
     /// The logarithm is noise of 0.3 and a first-order autoregression.
     Correlated {
-        /// After which time the correlation has fallen to 1/e, s.
+        /// Time in which the correlation falls to 1/e, s.
         over_s: f64,
         /// The autoregression's standard deviation.
         by: f64,
@@ -48,7 +48,7 @@ pub enum Process {
     Stalls {
         /// The mean time between them, s.
         every_s: f64,
-        /// How long they last, s.
+        /// Their length, s.
         long_s: f64,
     },
 }
@@ -80,7 +80,7 @@ pub struct Run {
     pub errors: Pieces<(u64, u64)>,
 }
 
-/// A run while it is drawn.
+/// A run while it is simulated.
 struct Recorder {
     each_s: f64,
     whole: Distribution,
@@ -94,7 +94,7 @@ impl Recorder {
         let ns = (latency_s * 1e9) as u64;
         self.whole.record(ns);
         let piece = (at_s / self.each_s) as usize;
-        // What lies beyond the range is in the whole.
+        // Latencies beyond the range are only in `whole`.
         let _ = self.latencies[piece].record(ns);
         let errors = &mut self.errors[piece];
         *errors = (errors.0 + u64::from(fails), errors.1 + 1);
@@ -106,7 +106,7 @@ fn piece() -> Histogram<u64> {
 }
 
 impl Process {
-    /// The mean, µs, where it is known better than by drawing.
+    /// The mean, µs, where a formula gives it exactly.
     pub fn mean_us(self) -> Option<f64> {
         match self {
             Process::Independent => Some(1e3),
@@ -117,7 +117,7 @@ impl Process {
         }
     }
 
-    /// A run of this length, another for each seed.
+    /// A run of this length; each seed gives another.
     pub fn run(self, window_s: u64, seed: u64) -> Run {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ (window_s << 40));
         let mut each_s = PIECE_S;
@@ -184,7 +184,7 @@ impl Process {
                     level = level * kept + normal(random) * (1.0 - kept * kept).sqrt();
                     level_s = at_s;
                     let latency_s = 5e-3 * (by * level + 0.3 * normal(random)).exp();
-                    // One in 44 moments is so slow that requests fail.
+                    // One in 44 requests falls in so slow a time that it fails.
                     run.record(at_s, latency_s, 2.0 < level);
                 }
                 Process::Stalls { every_s, long_s } => {

@@ -1,5 +1,5 @@
-//! Coordinated omission: what naive and corrected latency show of a target that stalls, against
-//! arithmetic and the target's ledger; a published pair; and what pauses omit.
+//! Coordinated omission: naive and corrected latency of a target that stalls, against arithmetic
+//! and the target's ledger; a published pair; and the requests that pauses omit.
 
 use engine::sys::units::us_to_ns;
 use serde::Serialize;
@@ -11,13 +11,12 @@ use crate::lab::{Computed, Lab, LabError, Observed, Plot};
 use crate::observed::PATH_MS;
 use crate::truth::{BUCKET, Sample, Truth};
 
-/// Upper edges of the counts of latencies of the published pair, ms; the last count is of those
-/// that took the pause. By arithmetic each lies between two latencies that there are, not at one.
+/// Upper edges of the latency counts of the published pair, ms; the last count is of requests that
+/// took the pause. By arithmetic each edge lies between two latencies, not at one.
 const EDGES_MS: [f64; 5] = [5.0, 41.0, 91.0, 141.0, 200.0];
-/// Phases of the stalls against the arrivals for which a run's percentile is computed.
+/// Phases of the stalls relative to the arrivals for which a run's percentile is computed.
 const PHASES: u32 = 32;
-/// From one of them to the next, as a share of a period: the golden ratio spreads any number
-/// evenly.
+/// From one phase to the next, as a share of a period: the golden ratio spreads any number evenly.
 const PHASE_STEP: f64 = 0.618_033_988_75;
 
 #[derive(Serialize)]
@@ -25,7 +24,7 @@ struct Figures {
     open: Run,
     capped: Run,
     paced: Run,
-    /// What back-filling makes of the paced users' naive p99.
+    /// The paced users' naive p99 after back-filling.
     paced_backfilled_p99_ms: f64,
     published: Published,
     ten: Ten,
@@ -38,9 +37,9 @@ struct Figures {
 struct Run {
     naive: Latencies,
     corrected: Latencies,
-    /// How long the target held its requests, by its ledger: p99.
+    /// How long the target held the requests, by its ledger: p99.
     held_p99_ms: Option<f64>,
-    /// How long a request takes outside of stalls, in the closed form: as configured if it holds up
+    /// The service time outside of stalls in the closed form: as configured if a request holds up
     /// no other, as measured if it does.
     service_ms: f64,
     /// Corrected p99 by the closed form.
@@ -75,7 +74,7 @@ pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
         paced(&stalls.grid(&observed[2], phase), paced_period_ms, whole(paced_conns), service_ms)
     });
     let [of_open, of_capped, of_paced] = &observed;
-    // At equal gaps each connection gets every so many-th request.
+    // At equal gaps each connection gets every `capped_conns`th request.
     let capped_every_ms = capped_conns * 1e3 / stalls.rate_per_s;
     let in_turn = |of: &Of, every_ms| {
         let service_ms = stalls.base_ms.max(of.cycle_ms);
@@ -119,8 +118,8 @@ struct Of {
     requests: Requests,
     /// How late requests were noticed, p99, and how late sends were beyond that.
     late_ms: f64,
-    /// How long a connection was taken by a request outside of stalls: at the target, on the path
-    /// and by the generator.
+    /// How long a request outside of stalls occupied its connection: at the target, on the path and
+    /// in the generator.
     cycle_ms: f64,
 }
 
@@ -162,16 +161,16 @@ impl Stalls {
         Grid { first_ms: phase * period_ms, period_ms, stall_ms, window_ms }
     }
 
-    /// Of users whom nothing but the stall holds up: `d + S − P(1 − q)` while that is above d.
+    /// For users held up only by the stall: `d + S − P(1 − q)` while that is above d.
     fn uncapped_ms(&self, q: f64) -> f64 {
         let height_ms = self.stall_ms - self.period_ms * (1.0 - q);
         self.base_ms + height_ms.max(0.0)
     }
 
-    /// Where a connection has a request every T: the first that is due in a stall is due at any
-    /// moment u of its first T and waits until its end, S − u; each later one waits T − d less. So
-    /// `P(1 − q) = Σ min(max(y − k(T − d), 0), T)` over k from 0, where y is how far the latency
-    /// lies below d + S.
+    /// Where a connection has a request every T: the first one due in a stall is due at any moment
+    /// u of its first T and waits until its end, S − u; each later one waits T − d less. So `P(1 −
+    /// q) = Σ min(max(y − k(T − d), 0), T)` over k from 0, where y is how far the latency lies
+    /// below d + S.
     fn in_turn_ms(&self, q: f64, every_ms: f64, service_ms: f64) -> f64 {
         let beyond_ms = self.period_ms * (1.0 - q);
         let gains_ms = every_ms - service_ms;
@@ -182,7 +181,7 @@ impl Stalls {
             let later = (0..).map(|k| y_ms - f64::from(k) * gains_ms);
             later.take_while(|ms| 0.0 < *ms).map(|ms| ms.min(every_ms)).sum()
         };
-        // The sum grows with y, so halving an interval finds it.
+        // The sum grows with y, so bisection finds it.
         let (mut low_ms, mut high_ms) = (0.0, self.stall_ms);
         for _ in 0..64 {
             let middle_ms = f64::midpoint(low_ms, high_ms);
@@ -202,7 +201,7 @@ fn whole(number: f64) -> usize {
     number as usize
 }
 
-/// The p99 of users who come at the plan's rate and are never held up by each other.
+/// The p99 of users who come at the plan's rate and never hold each other up.
 fn users(stalls: &Stalls, of: &Of) -> Band {
     let report = &of.both.report;
     let truth = Truth::hold(stalls.base_ms, &of.both.ledger.stalls, of.requests.window);
@@ -210,13 +209,14 @@ fn users(stalls: &Stalls, of: &Of) -> Band {
     let sample = Sample { count: report.whole.counts.intended, arrivals };
     let wait_us = report.whole.connection_wait.quantile_us(0.99).unwrap_or(0.0);
     let band = truth.quantile_band(0.99, sample, of.late_ms + wait_us / 1e3);
-    // After a stall the target has all that waited to answer at once: its ledger says how long.
+    // After a stall the target has the whole backlog to answer at once; its ledger shows how long
+    // that takes.
     let held_ms = of.both.ledger.held.p99.unwrap_or(0.0) / 1e3 + of.late_ms;
     Band { low_ms: band.low_ms, expected_ms: band.expected_ms, high_ms: band.high_ms.max(held_ms) }
 }
 
-/// The p99 of users who wait for each other, over the phases that the stalls can have: the least if
-/// a request takes just the base latency, and the most if it takes as long as it did.
+/// The p99 of users who wait for each other, over all possible phases of the stalls: the least if a
+/// request takes just the base latency, and the most if it takes its measured time.
 fn band(of: &Of, base_ms: f64, serve: impl Fn(f64, f64) -> Vec<Served>) -> Band {
     let p99s = |service_ms: f64| {
         let phases = (0..PHASES).map(|phase| (f64::from(phase) * PHASE_STEP).fract());
@@ -231,7 +231,7 @@ fn band(of: &Of, base_ms: f64, serve: impl Fn(f64, f64) -> Vec<Served>) -> Band 
     }
 }
 
-/// `closed_form` is how long a request takes in it, and the corrected p99 that it gives, ms.
+/// `closed_form` is the service time in it, and the corrected p99 that it gives, ms.
 fn run(of: &Of, closed_form: (f64, f64), band: Band, users: Band) -> Result<Run, LabError> {
     let (service_ms, closed_form_ms) = closed_form;
     let whole = &of.both.report.whole;
@@ -285,7 +285,7 @@ struct Open {
     p99_high_ms: f64,
     counts: Vec<u64>,
     counts_by_arithmetic: Vec<u64>,
-    /// By how much the worst of the counts lies beyond what arithmetic allows.
+    /// How far the worst count lies beyond the arithmetic's bounds.
     counts_beyond: f64,
 }
 
@@ -310,7 +310,7 @@ fn published(lab: &Lab) -> Result<(Published, Plot), LabError> {
     }
     let service_ms = lab.setting("published_service_ms")?;
     let pause_ms = lab.setting("published_pause_ms")?;
-    // What a service took here, path included: the closed loop's median.
+    // The actual service time, path included: the closed loop's median.
     let slower_ms = quantile(&of_closed, 0.5).max(service_ms);
     let (as_configured, slower) = (server(service_ms)?, server(slower_ms)?);
     let p = |q| quantile(&of_open, q);
@@ -374,18 +374,18 @@ fn sorted(latencies_ns: impl Iterator<Item = u64>) -> Vec<f64> {
     latencies
 }
 
-/// How many latencies lie up to each edge, and how many beyond the last.
+/// Counts of the latencies up to each edge, and beyond the last.
 fn counts(latencies_ms: impl Iterator<Item = f64>) -> Vec<u64> {
     let mut counts = vec![0; EDGES_MS.len() + 1];
     for latency_ms in latencies_ms {
-        // A sum of fractions may be a little less than it is.
+        // Rounding may leave a sum of fractions slightly too small.
         let beyond = |edge: &&f64| **edge <= latency_ms + 1e-9;
         counts[EDGES_MS.iter().filter(beyond).count()] += 1;
     }
     counts
 }
 
-/// By how much the worst count lies outside of what the two arithmetics span, where each pause may
+/// How far the worst count lies outside the bounds of the two arithmetics, where each pause may
 /// move one request over each edge.
 fn beyond(counts: &[u64], bounds: &[Vec<u64>; 2], pauses: u64) -> f64 {
     let each = counts.iter().zip(&bounds[0]).zip(&bounds[1]).map(|((count, one), other)| {
@@ -406,7 +406,7 @@ struct Ten {
     naive_high_ms: f64,
     corrected_mean_ms: f64,
     corrected_expected_ms: f64,
-    /// How long those that follow a slow one wait, by hand.
+    /// The waits of those behind a slow one, by hand.
     waits_ms: Vec<f64>,
     corrected_low_ms: f64,
     corrected_high_ms: f64,
@@ -419,7 +419,7 @@ fn ten(lab: &Lab) -> Result<Ten, LabError> {
     let slow_ms = lab.setting("ten_slow_ms")?;
     let period_ms = lab.setting("ten_period_ms")?;
     let served = pausing(1e3 / period_ms, every * 2, lab.setting("ten_fast_ms")?, (every, slow_ms));
-    // The second ten begin with what the first left to wait.
+    // The second ten begin with the backlog of the first.
     let ten = &served[every..];
     let mean = |of: fn(&Served) -> f64| ten.iter().map(of).sum::<f64>() / ten.len() as f64;
     let (naive_ms, corrected_ms) = (mean(|one| one.naive_ms), mean(|one| one.corrected_ms));
@@ -445,7 +445,7 @@ fn ten(lab: &Lab) -> Result<Ten, LabError> {
     })
 }
 
-/// The requests that were due in one pause.
+/// Requests due in one pause.
 #[derive(Serialize)]
 struct Pause {
     pause_s: f64,
@@ -494,7 +494,7 @@ mod tests {
         let served = pausing(450.0, 13_500, 1.0, (500, 200.0));
         let p = |q| quantile_ms(&served, q, |one| one.corrected_ms);
         let rounded = [0.5, 0.9, 0.99, 0.999].map(|q| (p(q) * 100.0).round() / 100.0);
-        // As published but for what a service took beyond its millisecond there.
+        // As published, except for the service time beyond a millisecond there.
         assert_eq!(rounded, [1.0, 137.67, 193.89, 200.0]);
         let naive = counts(served.iter().map(|one| one.naive_ms));
         assert_eq!((naive[0], naive[5]), (13_473, 27));
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closed_form_of_users_who_wait_for_nobody() {
+    fn the_closed_form_of_independent_users() {
         let stalls = Stalls { base_ms: 5.0, stall_ms: 50.0, period_ms: 1e3, rate_per_s: 1e3 };
         assert!((stalls.uncapped_ms(0.99) - 45.0).abs() < 1e-9);
         assert!((stalls.uncapped_ms(0.5) - 5.0).abs() < 1e-9);
@@ -528,7 +528,7 @@ mod tests {
     #[test]
     fn the_closed_form_of_users_in_turn_counts_their_requests() {
         let stalls = Stalls { base_ms: 5.0, stall_ms: 50.0, period_ms: 1e3, rate_per_s: 1e3 };
-        // Three of a user's requests reach so far: y + (y − 2) + (y − 4) = 10.
+        // Three of a user's requests are affected: y + (y − 2) + (y − 4) = 10.
         assert!((stalls.in_turn_ms(0.99, 7.0, 5.0) - (55.0 - 16.0 / 3.0)).abs() < 1e-9);
         // Slower ones gain less: y + (y − 1.5) + (y − 3) + (y − 4.5) = 10.
         assert!((stalls.in_turn_ms(0.99, 7.0, 5.5) - (55.5 - 19.0 / 4.0)).abs() < 1e-9);

@@ -1,5 +1,5 @@
-//! Open against closed: what users of a target that stalls wait, and the requests of its stalls
-//! that a closed loop omits.
+//! Open against closed: the waits of users of a target that stalls, and the requests that a closed
+//! loop omits in its stalls.
 
 use serde::Serialize;
 
@@ -66,8 +66,8 @@ pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
     Ok(Computed::new(&figures, Vec::new()))
 }
 
-/// The users' p99 from what arithmetic says to what the ledger explains: after a stall the target
-/// has all that waited to answer at once.
+/// The users' p99, from the arithmetic's to the one that the ledger explains: after a stall the
+/// target has the whole backlog to answer at once.
 fn band(truth: &Truth, open: Observed, requests: &Requests) -> Band {
     let arrivals = open.report.config.plan.arrivals;
     let sample = Sample { count: open.report.whole.counts.intended, arrivals };
@@ -81,7 +81,7 @@ fn band(truth: &Truth, open: Observed, requests: &Requests) -> Band {
     }
 }
 
-/// What the estimate of the omitted requests rests on.
+/// The basis of the estimate of omitted requests.
 struct Model {
     rate_per_s: f64,
     conns: f64,
@@ -89,11 +89,11 @@ struct Model {
     stall_ms: f64,
 }
 
-/// The requests that a closed loop omits in a stall: what users send in it less what the loop
-/// sends, each counted over so many stalls; and by arithmetic λS − N.
+/// The requests that a closed loop omits in a stall: those the users send in it less those of the
+/// loop, each counted over `stalls`; and by arithmetic λS − N.
 ///
-/// The count may differ by chance, which has the standard deviation of a Poisson count; and by the
-/// connections whose request was on its way as the stall began.
+/// The count may differ by chance, with the standard deviation of a Poisson count, and by the
+/// connections whose request was in flight as the stall began.
 fn omitted(
     (sent_closed, stalls_closed): (u64, u64),
     (sent_open, stalls_open): (u64, u64),
@@ -124,12 +124,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn omitted_requests_are_those_of_the_users_less_those_of_the_loop() {
+    fn omitted_requests_are_the_users_less_the_loops() {
         let model = Model { rate_per_s: 19_100.0, conns: 100.0, base_ms: 5.0, stall_ms: 50.0 };
         let omitted = omitted((12_000, 120), (114_600, 120), &model);
         assert_eq!((omitted.estimated_per_stall, omitted.counted_per_stall), (855.0, 855.0));
         assert_eq!((omitted.sent_closed_per_stall, omitted.counted_in_run), (100.0, 102_600.0));
-        // 4·√(955/120), and one connection in 25 with a request under way.
+        // 4·√(955/120), and one connection in 25 with a request in flight.
         assert!((omitted.high_per_stall - 855.0 - 15.284).abs() < 1e-3, "{omitted:?}");
         assert!((omitted.low_per_stall - 855.0 + 15.284).abs() < 1e-3, "{omitted:?}");
     }

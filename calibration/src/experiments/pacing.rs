@@ -1,4 +1,4 @@
-//! Pacing: arrivals at a target that stalls, as its ledger has them, against those that were due.
+//! Pacing: arrivals at a target that stalls, by its ledger, against those that were due.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::lab::latencies::{Requests, quantile};
 use crate::lab::plot::{self, Axis, Line, Scale};
 use crate::lab::{Computed, Lab, LabError, Plot};
 
-/// How much of the plot lies before and after the stall, ms.
+/// Width of the plot before and after the stall, ms.
 const AROUND_MS: u64 = 100;
 /// Width of a bar in the plot, ms.
 const BIN_MS: u64 = 10;
@@ -21,15 +21,15 @@ struct Figures {
     drop: Stalled,
 }
 
-/// One policy before a target that stalls.
+/// One policy against a target that stalls.
 #[derive(Debug, Serialize)]
 struct Stalled {
     ahead_max: i64,
     backlog_max: i64,
-    /// The most by which arrivals were behind in a stall or right after it: the median of the
-    /// stalls, since a machine that stands still for a moment makes one of them late.
+    /// The largest backlog of arrivals in a stall or right after it: the median over the stalls,
+    /// since a machine that freezes for a moment makes one of them late.
     backlog_of_stall: f64,
-    /// Stalls that lie in the window with what follows them.
+    /// Stalls that lie in the window together with what follows them.
     stalls: usize,
     /// Means over those.
     arrived_in_stall: f64,
@@ -47,7 +47,7 @@ struct Flow {
     arrived: Vec<u32>,
 }
 
-/// Computes what the ledger's arrivals say.
+/// Computes figures from the ledger's arrivals.
 pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
     let (uncapped, of_uncapped) = stalled(lab, "uncapped")?;
     let (queue, of_queue) = stalled(lab, "queue")?;
@@ -57,7 +57,7 @@ pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
     Ok(Computed::new(&Figures { uncapped, queue, drop }, vec![plot]))
 }
 
-/// Of the run under a policy; with its arrivals around the first stall.
+/// Figures of the run under a policy, and its arrivals around the first stall.
 fn stalled(lab: &Lab, name: &str) -> Result<(Stalled, Around), LabError> {
     let observed = lab.observed(name)?;
     let samples = Requests::read(&lab.file(&format!("{name}.raw")))?;
@@ -109,14 +109,14 @@ fn stalled(lab: &Lab, name: &str) -> Result<(Stalled, Around), LabError> {
 type Around = Vec<(f64, f64)>;
 
 impl Flow {
-    /// What was due at these times, ns, and what arrived; `None` if something was due before the
-    /// first ms of the ledger.
+    /// Requests due at these times, ns, and arrivals; `None` if a request was due before the
+    /// ledger's first ms.
     fn new(due_ns: impl Iterator<Item = u64>, arrivals: &ArrivalsPerMs) -> Option<Flow> {
         let first_ms = arrivals.first_ms;
         let mut due = vec![0; arrivals.counts.len()];
         for at_ns in due_ns {
             let at = usize::try_from((at_ns / 1_000_000).checked_sub(first_ms)?).ok()?;
-            // What is due after the last ms has not arrived by then.
+            // Requests due after the last ms haven't arrived by then.
             if let Some(count) = due.get_mut(at) {
                 *count += 1;
             }
@@ -124,18 +124,18 @@ impl Flow {
         Some(Flow { first_ms, due, arrived: arrivals.counts.clone() })
     }
 
-    /// By how many requests the arrivals were ahead of what was due, at most: above zero only if
-    /// requests came early.
+    /// The most requests by which arrivals were ahead of the schedule: above zero only if requests
+    /// came early.
     fn ahead_max(&self) -> i64 {
         self.outstanding().map(|outstanding| -outstanding).max().unwrap_or(0)
     }
 
-    /// By how many they were behind, at most.
+    /// The most requests by which arrivals were behind.
     fn backlog_max(&self) -> i64 {
         self.outstanding().max().unwrap_or(0)
     }
 
-    /// The same from one ms to another.
+    /// The same within a range of ms.
     fn backlog_within(&self, from_ms: u64, to_ms: u64) -> i64 {
         let (from, to) = (self.index(from_ms), self.index(to_ms));
         self.outstanding().take(to).skip(from).max().unwrap_or(0)
@@ -154,7 +154,7 @@ impl Flow {
         self.arrived[from..to.max(from)].iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// Where a ms lies among the counts, or their end.
+    /// The index of a ms in the counts, or their end.
     fn index(&self, ms: u64) -> usize {
         let index = usize::try_from(ms.saturating_sub(self.first_ms)).unwrap_or(usize::MAX);
         index.min(self.arrived.len())
@@ -196,8 +196,8 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_is_what_was_due_and_has_not_arrived() {
-        // One a ms; from 2 on nothing arrives until all of it does at 6.
+    fn a_backlog_is_due_and_has_not_arrived() {
+        // One a ms; from 2 on nothing arrives, until the whole backlog does at 6.
         let flow = flow(&[0, 1, 2, 3, 4, 5, 6, 7], &[1, 1, 0, 0, 0, 0, 5, 1]);
         assert_eq!((flow.ahead_max(), flow.backlog_max()), (0, 4));
         assert_eq!((flow.arrived_within(502, 506), flow.arrived_within(506, 600)), (0, 6));
@@ -205,14 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn a_request_before_its_time_is_ahead() {
+    fn an_early_request_is_ahead() {
         assert_eq!(flow(&[0, 2], &[1, 1, 0]).ahead_max(), 1);
         assert_eq!(flow(&[0, 1], &[1, 1, 1]).ahead_max(), 1, "one that was never due");
         assert_eq!(flow(&[0, 1], &[0, 2, 0]).ahead_max(), 0);
     }
 
     #[test]
-    fn what_the_ledger_has_forgotten_is_no_flow() {
+    fn a_ledger_that_misses_the_start_gives_no_flow() {
         let arrivals = ArrivalsPerMs { first_ms: 500, counts: vec![1] };
         assert_eq!(Flow::new([499 * MS].into_iter(), &arrivals), None);
     }

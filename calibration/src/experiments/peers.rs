@@ -1,5 +1,5 @@
-//! The experiment on peers: what other load generators report of a target that stalls and of one
-//! that costs nothing, beside truetail and the target's ledger.
+//! The experiment on peers: other load generators' reports of a target that stalls and of one that
+//! costs nothing, compared with truetail and the target's ledger.
 
 mod output;
 
@@ -19,22 +19,22 @@ use crate::truth::Truth;
 /// How long a program may take beyond the length of its run.
 const LONGER: Duration = Duration::from_secs(60);
 
-/// What rounding adds to a printed rate times a printed mean at most, as a share.
+/// The largest share that rounding adds to a printed rate times a printed mean.
 const ROUNDING: f64 = 0.05;
 
-/// A load generator of others.
+/// Another load generator.
 struct Peer {
     name: &'static str,
-    /// Its words for a load at a rate, where it can keep one.
+    /// Its command line for a load at a rate, where it can keep one.
     at_rate: fn(&Load) -> String,
-    /// Its words for a load as fast as responses come.
+    /// Its command line for a closed loop.
     at_most: fn(&Load) -> String,
     read: fn(&str) -> Printed,
-    /// Whether it keeps a rate.
+    /// True if it keeps a rate.
     keeps_rate: bool,
 }
 
-/// What a program is to do.
+/// The load for a program.
 struct Load<'a> {
     url: &'a str,
     conns: f64,
@@ -42,7 +42,7 @@ struct Load<'a> {
     seconds: f64,
 }
 
-/// All that are known.
+/// All known peers.
 const PEERS: [Peer; 5] = [
     Peer { name: "wrk", at_rate: wrk, at_most: wrk, read: output::wrk, keeps_rate: false },
     Peer {
@@ -82,7 +82,7 @@ fn hey(load: &Load) -> String {
     format!("hey -cpus 1 -c {} -z {}s", load.conns, load.seconds)
 }
 
-/// -t stops after 50,000 requests, unless -n follows with more, for which ab takes memory.
+/// -t stops after 50,000 requests unless -n follows with more, for which ab allocates memory.
 fn ab(load: &Load) -> String {
     let Load { url, conns, seconds, .. } = load;
     format!("ab -q -k -c {conns} -t {seconds} -n 10000000 {url}")
@@ -101,7 +101,7 @@ struct Figures {
     missing: Vec<String>,
 }
 
-/// What users of the target that stalls wait, and how truetail's run by arrival rate compares.
+/// The users' waits at the target that stalls, and how truetail's open run compares.
 #[derive(Debug, Serialize)]
 struct Users {
     p50_ms: f64,
@@ -112,27 +112,27 @@ struct Users {
     count_difference: u64,
 }
 
-/// How long the target that stalls held the requests of programs that wait for responses, at p99:
-/// the least and the most of all such programs.
+/// How long the target that stalls held the requests of closed-loop programs, at p99: the least and
+/// the most of all such programs.
 #[derive(Debug, PartialEq, Serialize)]
 struct Held {
     held_p99_min_ms: Option<f64>,
     held_p99_max_ms: Option<f64>,
 }
 
-/// What a program reports, and what the target's ledger says of the same run.
+/// A program's own figures, and those of the target's ledger for the same run.
 #[derive(Debug, Serialize)]
 struct Row {
     program: String,
     load: String,
     #[serde(flatten)]
     printed: Printed,
-    /// L = λW, the rate times the mean that the program prints: how many of its requests were in
-    /// flight on average, if its mean is that of its requests.
+    /// L = λW, the printed rate times the printed mean: the average number of requests in flight,
+    /// if the mean is that of its requests.
     in_flight: Option<f64>,
-    /// Whether that is more than its connections can have.
+    /// True if that is more than its connections can have.
     above_conns: bool,
-    /// Responses that the target sent; `None` of the null target, which keeps no ledger.
+    /// Responses that the target sent; `None` for the null target, which keeps no ledger.
     ledger_requests: Option<u64>,
     ledger_p99_ms: Option<f64>,
     /// Why the program has no figures.
@@ -173,17 +173,17 @@ pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
         null.push(Row::read(peer, "", conns, said, None));
     }
     target.stop()?;
-    // The first is truetail by arrival rate, and waits for nothing.
+    // The first is truetail's open run, which waits for nothing.
     let closed = Held::of(stalling[1..].iter().filter_map(|row| row.ledger_p99_ms));
     let plots = vec![plot(&users, &stalling)?];
     let figures = Figures { users, closed, stalling, null, missing };
     Ok(Computed::new(&figures, plots))
 }
 
-/// The percentiles that each program prints of the target that stalls, and those of the users.
+/// The percentiles that each program prints for the target that stalls, and those of the users.
 fn plot(users: &Users, rows: &[Row]) -> Result<Plot, LabError> {
     let line = |name, dashed: bool, percentiles: [(f64, Option<f64>); 3]| {
-        // Each by how many requests there are for one beyond it.
+        // Each by the number of requests per request beyond it.
         let points = percentiles.into_iter().filter_map(|(beyond, ms)| Some((beyond, ms?)));
         Line { name, points: points.collect(), dashed }
     };
@@ -198,8 +198,8 @@ fn plot(users: &Users, rows: &[Row]) -> Result<Plot, LabError> {
     by_percentile("stalling.svg", title, LATENCY, &of_lines)
 }
 
-/// Runs a program on the last core, where truetail's shard would be; what it printed, or why it
-/// printed nothing.
+/// Runs a program on the last core, where truetail's shard would be; returns its output, or why
+/// there is none.
 fn ran(
     lab: &mut Lab,
     peer: &Peer,
@@ -221,7 +221,7 @@ fn ran(
     })
 }
 
-/// What users wait by arithmetic, and what the run by arrival rate says of it.
+/// The users' waits by arithmetic, and the open run's figures.
 fn users(lab: &Lab, report: Report, ledger: Ledger) -> Result<Users, LabError> {
     let samples = Requests::read(&lab.file("stalling-open.raw"))?;
     let truth = Truth::hold(lab.setting("base_ms")?, &ledger.stalls, samples.window);
@@ -251,7 +251,7 @@ impl Held {
 }
 
 impl Row {
-    /// Of a run of truetail's.
+    /// From a run of truetail.
     fn of(name: &str, report: &Report, ledger: Option<&Ledger>) -> Row {
         let plan = &report.config.plan;
         let load = match plan.rate {
@@ -274,7 +274,7 @@ impl Row {
         Row { program: name.to_owned(), load, printed, in_flight, ..Row::ledger(ledger) }
     }
 
-    /// The same run as its program would have stamped it without the kernel.
+    /// The same run with the program's stamps instead of the kernel's.
     fn by_program(name: &str, report: &Report) -> Row {
         let of = Row::of(name, report, None);
         let share = report.whole.client_share.as_ref();
@@ -288,7 +288,7 @@ impl Row {
         Row { in_flight: in_flight(&printed), printed, ..of }
     }
 
-    /// Of what another program printed.
+    /// From another program's output.
     fn read(
         peer: &Peer,
         rate: &str,
@@ -313,7 +313,7 @@ impl Row {
         }
     }
 
-    /// What a ledger says alone.
+    /// From a ledger alone.
     fn ledger(ledger: Option<&Ledger>) -> Row {
         Row {
             program: String::new(),
@@ -342,7 +342,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_program_is_told_url_connections_and_length() {
+    fn every_program_gets_url_connections_and_length() {
         let load = Load { url: "http://a/", conns: 5.0, rate: 500.0, seconds: 3.0 };
         for peer in &PEERS {
             for words in [(peer.at_rate)(&load), (peer.at_most)(&load)] {

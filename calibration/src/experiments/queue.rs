@@ -1,8 +1,8 @@
-//! Arithmetic of queues: when each request of a known schedule is served, by a target that stalls
-//! or pauses, over so many connections.
+//! Arithmetic of queues: when a target that stalls or pauses serves each request of a known
+//! schedule, over a number of connections.
 //!
-//! Pure: no clock, no chance. Users come at equal gaps; what they wait follows, request by request,
-//! over all phases that the stalls can have. The closed form beside it counts a connection's turns.
+//! Pure: no clock, no chance. Users come at equal gaps; their waits follow, request by request,
+//! over all possible phases of the stalls. The closed form beside it counts a connection's turns.
 
 use crate::lab::latencies::quantile;
 
@@ -11,12 +11,12 @@ use crate::lab::latencies::quantile;
 pub(super) struct Grid {
     /// The start of the first, ms.
     pub(super) first_ms: f64,
-    /// From the start of one to that of the next.
+    /// From the start of one to the start of the next.
     pub(super) period_ms: f64,
-    /// How long each lasts.
+    /// The length of each.
     pub(super) stall_ms: f64,
-    /// How long requests are counted. That begins a period after the first arrival, when what waits
-    /// is no longer what the start has left.
+    /// The window in which requests are counted. It begins a period after the first arrival, when
+    /// the backlog no longer depends on the start.
     pub(super) window_ms: f64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Served {
 }
 
 impl Grid {
-    /// The first moment from `at_ms` on that is in no stall.
+    /// The first time from `at_ms` on that is in no stall.
     fn free_from(&self, at_ms: f64) -> f64 {
         let since_ms = at_ms - self.first_ms;
         let in_period_ms = since_ms.rem_euclid(self.period_ms);
@@ -42,8 +42,8 @@ impl Grid {
     }
 }
 
-/// Users at equal gaps share connections: a request takes the one that is free first, arrives at
-/// once, and is answered `service_ms` after the end of the stall that it arrives in, if any.
+/// Users at equal gaps share connections: a request takes the first free one, arrives at once, and
+/// is answered `service_ms` after the end of the stall that it arrives in, if any.
 pub(super) fn pool(grid: &Grid, rate_per_s: f64, conns: usize, service_ms: f64) -> Vec<Served> {
     let gap_ms = 1e3 / rate_per_s;
     serve(grid, (0..).map(|at| f64::from(at) * gap_ms), conns, service_ms)
@@ -80,8 +80,8 @@ fn serve(
     served
 }
 
-/// One server, in order: `service_ms` a request, but every so many-th takes a pause. Users at equal
-/// gaps; a request is sent when the one before it is answered.
+/// One server, in order: `service_ms` per request, but every `every`th takes a pause. Users at
+/// equal gaps; a request is sent when the one before it is answered.
 pub(super) fn pausing(
     rate_per_s: f64,
     requests: usize,
@@ -99,7 +99,7 @@ pub(super) fn pausing(
     (0..requests).map(of).collect()
 }
 
-/// A quantile of what was served, by rank ⌈q·n⌉.
+/// A quantile of the served requests, by rank ⌈q·n⌉.
 pub(super) fn quantile_ms(served: &[Served], q: f64, of: impl Fn(&Served) -> f64) -> f64 {
     let mut values: Vec<f64> = served.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cap_all_wait_for_the_end_of_the_stall_alone() {
+    fn without_a_cap_all_wait_only_for_the_end_of_the_stall() {
         let served = pool(&GRID, 1_000.0, 500, 5.0);
         assert_eq!(p99(&served, |one| one.corrected_ms), 45.0);
         assert_eq!(p99(&served, |one| one.naive_ms), 45.0);
@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn few_connections_hide_the_stall_and_make_a_backlog() {
-        // Load 5/6: d + S − (1 − ρ)P(1 − q) = 53.3; six at a time move it by less than a service.
+        // Load 5/6: d + S − (1 − ρ)P(1 − q) = 53.3; six at a time move it by less than a service
+        // time.
         let served = pool(&GRID, 1_000.0, 6, 5.0);
         assert_eq!(p99(&served, |one| one.naive_ms), 5.0);
         let corrected = p99(&served, |one| one.corrected_ms);
@@ -135,16 +136,16 @@ mod tests {
 
     #[test]
     fn paced_users_catch_up_one_by_one() {
-        // Each user's first request of a stall waits for its end, and each later one 2 ms less than
-        // the one before: of ten in a thousand, the last has 50 ms. The closed form has 52.1, since
-        // in it users come at every moment.
+        // Each user's first request of a stall waits for its end, and each later one waits 2 ms
+        // less than the one before: out of ten in a thousand, the last has 50 ms. The closed form
+        // has 52.1, since its users come at every moment.
         let served = paced(&GRID, 7.0, 7, 5.0);
         assert_eq!(p99(&served, |one| one.naive_ms), 5.0);
         assert_eq!(p99(&served, |one| one.corrected_ms), 50.0);
     }
 
     #[test]
-    fn what_arrives_at_the_edges_of_a_stall() {
+    fn arrivals_at_the_edges_of_a_stall() {
         let grid = Grid { first_ms: 10.0, ..GRID };
         let free = [9.0, 10.0, 59.0, 60.0, 1_010.0].map(|at| grid.free_from(at));
         assert_eq!(free, [9.0, 60.0, 60.0, 60.0, 1_060.0]);

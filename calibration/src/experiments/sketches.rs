@@ -26,14 +26,14 @@ struct Figures {
     rows: Vec<Row>,
     bucket_parts: f64,
     bucket_percent: f64,
-    /// The error of the histogram that is farthest from nothing, with its sign.
+    /// The histogram's error of largest magnitude, with its sign.
     hdr_worst_percent: f64,
     hdr_buckets_differ: u64,
     hdr: Cost,
     digest: Cost,
 }
 
-/// One percentile: exact, and how far off each sketch is.
+/// One percentile: exact, and each sketch's error.
 #[derive(Serialize)]
 struct Row {
     name: &'static str,
@@ -47,7 +47,7 @@ struct Row {
     digest_merged_off_percent: f64,
 }
 
-/// What a sketch costs.
+/// The cost of a sketch.
 #[derive(Serialize)]
 struct Cost {
     memory_bytes: usize,
@@ -103,7 +103,7 @@ pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
     Ok(Computed::new(&figures, plots))
 }
 
-/// A whole number of the settings.
+/// A whole number from the settings.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
 fn count(setting: f64) -> usize {
     setting as usize
@@ -171,7 +171,7 @@ fn of_digests(parts: &[Vec<u64>], centroids: usize, fills: usize) -> (Sketches<T
     (Sketches { pooled, merged }, cost)
 }
 
-/// What `make` makes, and the median of the times that it takes, ns.
+/// The result of `make`, and the median of its times, ns.
 fn median_of<T>(times: usize, make: impl Fn() -> T) -> (T, f64) {
     let timed = || {
         let started = Instant::now();
@@ -185,7 +185,7 @@ fn median_of<T>(times: usize, make: impl Fn() -> T) -> (T, f64) {
     (first, all[all.len() / 2])
 }
 
-/// How many buckets of two histograms have other counts.
+/// The number of buckets whose counts differ.
 fn differ(one: &Distribution, other: &Distribution) -> u64 {
     let beyond = |one: &Distribution, other: &Distribution| {
         let recorded = one.histogram().iter_recorded();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn histograms_that_differ_in_one_value_are_told_apart() {
+    fn a_difference_in_one_value_is_found() {
         let (sketches, _) = of_histograms(&parts(), 1).expect("made");
         let mut other = sketches.merged;
         other.record(123_456_789);

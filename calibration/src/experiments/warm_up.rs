@@ -1,5 +1,5 @@
 //! The plot of the experiment on warm-up: p99 by the length of the window, from the first request
-//! on and after the warm-up.
+//! and after the warm-up.
 
 use crate::lab::latencies::{Requests, quantile};
 use crate::lab::plot::{self, Axis, Line, Scale};

@@ -1,9 +1,9 @@
-//! The check of the findings: every number in them stands in a result, in a text of it or as a
+//! The check of the findings: every number in them is in a result, in one of its texts or as a
 //! figure that rounds to it.
 //!
-//! A number is a word that begins with a digit; a word ends at whatever is neither a letter, a
-//! digit, a point, a comma nor an underscore. So `5ms` and `1,273` are numbers, and `p99` is a
-//! name.
+//! A number is a word that begins with a digit; a word ends at any character that is neither a
+//! letter, a digit, a point, a comma nor an underscore. So `5ms` and `1,273` are numbers, and `p99`
+//! is a name.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ impl Known {
         }
     }
 
-    /// The numbers of a text that aren't known.
+    /// The unknown numbers in a text.
     pub fn unknown_in(&self, text: &str) -> Vec<String> {
         numbers(text).into_iter().filter(|number| !self.knows(number)).collect()
     }
@@ -40,14 +40,14 @@ impl Known {
     }
 }
 
-/// The numbers of a text, without separators of thousands and units.
+/// The numbers in a text, without thousands separators and units.
 fn numbers(text: &str) -> Vec<String> {
     let is_word = |letter: char| letter.is_alphanumeric() || ".,_".contains(letter);
     let words = text.split(|letter| !is_word(letter));
     words.filter_map(number).collect()
 }
 
-/// The number that a word begins with; `None` if it begins with a letter.
+/// The number at the start of a word; `None` if it begins with a letter.
 fn number(word: &str) -> Option<String> {
     let word = word.trim_start_matches(['.', ',']);
     let digits = word.find(|letter: char| !letter.is_ascii_digit() && !".,".contains(letter));

@@ -1,5 +1,5 @@
-//! Why the generator doubts runs behind the acceptance criteria, in a few words for each kind of
-//! reason: what an experiment provokes, and what the machine does.
+//! The reasons to doubt runs behind the acceptance criteria, a few words for each kind: provoked by
+//! an experiment, or caused by the machine.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,17 @@ use crate::judgement::Judgement;
 use crate::lab::LabError;
 use crate::lab::result::ExperimentResult;
 
-/// A kind of reason: what its evidence contains, and what the page calls it.
+/// A kind of reason: a part of its evidence, and its name on the page.
 type Kind = (&'static str, &'static str);
 
-/// What experiments provoke.
+/// Provoked by experiments.
 const PROVOKED: [Kind; 4] = [
     ("waited for a response before its next request", "closed loops that wait for responses"),
     ("connections were busy", "too few connections"),
     ("users waited for", "a generator at its limit"),
     ("times as much", "agents with unequal servers"),
 ];
-/// What the machine does.
+/// Caused by the machine.
 const MACHINE: [Kind; 6] = [
     ("pacer lateness", "late sends"),
     ("the generator added", "late sends"),
@@ -91,7 +91,7 @@ mod tests {
     use crate::findings;
 
     #[test]
-    fn each_reason_behind_the_committed_criteria_is_of_a_kind_that_has_words() {
+    fn each_reason_behind_the_committed_criteria_has_a_kind() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../findings");
         let results = findings::results(&folder).expect("results");
         let reasons = behind_criteria(&results).expect("definitions").expect("reasons");

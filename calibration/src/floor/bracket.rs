@@ -1,5 +1,5 @@
-//! The limit of open runs as a bracket: which rate to try next, and whether a run kept up with its
-//! plan.
+//! The limit of open runs as a bracket: the next rate to try, and the test whether a run kept up
+//! with its plan.
 
 use engine::report::Report;
 use serde::{Deserialize, Serialize};
@@ -9,20 +9,20 @@ use crate::others;
 
 /// Share of its plan that a run must send to have kept up.
 pub const SENT_MIN: f64 = 0.999;
-/// The most by which the requests that are due and unanswered may grow from the middle of the
-/// window to its end, as a share of the plan.
+/// The largest growth of the backlog of due and unanswered requests from the middle of the window
+/// to its end, as a share of the plan.
 pub const GROWTH_MAX: f64 = 0.001;
-/// The first rate, as a share of what the closed loop answers.
+/// The first rate, as a share of the closed loop's.
 const FIRST: f64 = 0.5;
-/// By which factor the rate rises until a run fails, and falls until one keeps up.
+/// The factor by which the rate rises until a run fails, and falls until one keeps up.
 const FACTOR: f64 = 1.3;
-/// How far apart the ends may be, as a factor.
+/// The bracket's final width, as a factor.
 const WIDTH: f64 = 1.06;
-/// The most rates that are tried.
+/// The most rates to try.
 const TRIES_MAX: usize = 10;
-/// The most runs of one rate, while others may be why they fail.
+/// The most runs at one rate while others may have caused the failures.
 const RUNS_MAX: usize = 4;
-/// The most runs of one rate that nobody else can have made fail: the second is believed.
+/// The most runs at one rate that others can't have made fail: the second failure counts.
 const FAILED_MAX: usize = 2;
 
 /// One rate that was tried.
@@ -32,24 +32,24 @@ pub struct Tried {
     pub rate: f64,
     /// Share of the intended requests that were sent within the window.
     pub sent: f64,
-    /// By how much the requests due and unanswered grew over the second half of the window, as a
-    /// share of the intended.
+    /// Growth of the backlog of due and unanswered requests over the second half of the window, as
+    /// a share of the intended.
     pub growth: f64,
     /// Pacer lateness p99, µs.
     pub pacer_p99_us: Option<f64>,
     /// Busy share of the busiest shard, polling not counted.
     pub busy: f64,
-    /// CPU time of the shards for each request answered; polling left out.
+    /// CPU time of the shards per answered request; polling left out.
     pub cpu: CpuPerRequest,
     /// Why it failed; `None` if it kept up.
     pub failed: Option<String>,
-    /// Whether others may be why it failed: they took as much of the generator's cores as it fell
-    /// short by, or so much of the machine that it says nothing.
+    /// True if others may have caused the failure: they took as much of the generator's cores as it
+    /// fell short by, or so much of the machine that the run proves nothing.
     pub disturbed: bool,
 }
 
 impl Tried {
-    /// What a run at this rate says of it.
+    /// Evaluates a run at this rate.
     pub fn new(rate: f64, report: &Report) -> Tried {
         let counts = &report.whole.counts;
         let share = |part: f64| part / (counts.intended.max(1) as f64);
@@ -75,13 +75,13 @@ impl Tried {
     }
 }
 
-/// Whether a run that fell short by this share of its plan can have done so by the doing of others,
-/// who took this share of a core.
+/// True if others, who took this share of a core, can explain a run that fell short by this share
+/// of its plan.
 fn is_explained(short: f64, taken: f64) -> bool {
     0.0 < short && short <= taken
 }
 
-/// Requests due and unanswered at the end of the window less those in its middle.
+/// The backlog of due and unanswered requests at the end of the window less that in its middle.
 fn backlog_growth(report: &Report) -> f64 {
     let intervals = &report.series.intervals;
     let late = &intervals[intervals.len().div_ceil(2)..];
@@ -101,8 +101,8 @@ pub struct Bracket {
 }
 
 impl Bracket {
-    /// What these runs say. A rate that was tried again kept up if any of its runs did: what
-    /// disturbs a machine only makes a run fail.
+    /// The bracket from these runs. A rate that was tried again kept up if any of its runs did:
+    /// disturbances only make a run fail.
     pub fn new(tried: &[Tried]) -> Bracket {
         let kept_up = |rate: f64| tried.iter().any(|one| one.rate == rate && one.failed.is_none());
         let failed =
@@ -113,8 +113,8 @@ impl Bracket {
     }
 }
 
-/// The rate to try next, given what the closed loop answered per second; `None` when the bracket is
-/// narrow, or enough was tried.
+/// The next rate to try, given the closed loop's responses per second; `None` when the bracket is
+/// narrow, or enough rates were tried.
 pub(super) fn next(closed: f64, tried: &[Tried]) -> Option<f64> {
     let rates = tried.iter().fold(Vec::new(), |mut rates: Vec<f64>, one| {
         if rates.last() != Some(&one.rate) {
@@ -194,7 +194,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_rate_that_failed_once_is_tried_again_and_then_believed() {
+    fn the_second_failure_at_a_rate_counts() {
         let once = [tried(500.0, false)];
         assert_eq!(next(1_000.0, &once), Some(500.0));
         let kept_up = [tried(500.0, false), tried(500.0, true)];
@@ -205,8 +205,8 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_failure_that_others_explain_is_tried_until_it_is_believed_or_often_enough() {
-        // In a window of 1 s the kernel tells what was stolen in steps of 1 %.
+    fn a_failure_that_others_explain_is_repeated_up_to_a_limit() {
+        // In a window of 1 s the kernel reports stolen time in steps of 1 %.
         assert!(is_explained(0.007_6, 0.01) && is_explained(0.001_2, 0.003));
         assert!(
             !is_explained(0.02, 0.01) && !is_explained(0.007_6, 0.0) && !is_explained(0.0, 0.5)
@@ -222,7 +222,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_kept_up_above_a_failure_is_no_end_of_the_bracket() {
+    fn a_rate_above_a_failure_does_not_end_the_bracket() {
         let all = [tried(500.0, true), tried(600.0, false), tried(700.0, true)];
         assert_eq!(Bracket::new(&all), Bracket { passed: Some(500.0), failed: Some(600.0) });
     }

@@ -1,19 +1,19 @@
-//! The capacity of the generator, which is the most load that it can offer here: closed loops look
-//! for their peak, open runs for the limit up to which they keep up with their plan.
+//! The capacity of the generator, the most load that it can offer here: closed loops search for
+//! their peak, open runs for the limit up to which they keep up with their plan.
 //!
-//! Neither is what `truetail ceiling` finds. That is about a target as well, and goes by rules of
-//! its own, which ask less of a run (`probe::rule`).
+//! Neither is the result of `truetail ceiling`. That depends on a target as well, and has rules of
+//! its own, which demand less of a run (`probe::rule`).
 
 use serde::{Deserialize, Serialize};
 
 use super::bracket::{Bracket, Tried};
 use super::figures::CpuPerRequest;
 
-/// Share of a core from which it is what bounds a closed loop: its shard was busy, or the
-/// hypervisor had it.
+/// The share of a core from which it bounds a closed loop: its shard was busy, or the hypervisor
+/// had it.
 const BUSY_MIN: f64 = 0.9;
 
-/// A closed loop that looked for the capacity.
+/// A closed loop that searched for the capacity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Closed {
     /// Connections.
@@ -24,9 +24,9 @@ pub struct Closed {
     pub busy: f64,
     /// Share of the cores' time that the hypervisor took.
     pub stolen: f64,
-    /// CPU time of the shards for each request.
+    /// CPU time of the shards per request.
     pub cpu: CpuPerRequest,
-    /// Whether others took so much of the machine that the figures may not be its own.
+    /// True if others took so much of the machine that the figures may not be its own.
     pub disturbed: bool,
 }
 
@@ -37,13 +37,13 @@ pub struct Capacity {
     pub closed: Vec<Closed>,
     /// The peak: responses per second of the best of them.
     pub closed_rate: f64,
-    /// The connections of that one.
+    /// The connections of the best one.
     pub closed_conns: usize,
-    /// What bounded it.
+    /// Its bound.
     pub bound: Bound,
     /// The open runs, in the order in which they were made.
     pub open: Vec<Tried>,
-    /// The limit, between what they kept up with and what they didn't.
+    /// The limit, between the rates that runs did and didn't keep up with.
     pub bracket: Bracket,
 }
 
@@ -65,7 +65,7 @@ impl Capacity {
         })
     }
 
-    /// Whether others may be why each run failed at the lowest rate that none kept up with: the
+    /// True if others may have caused all failures at the lowest rate that none kept up with: the
     /// generator may keep up with more.
     pub fn is_open_disturbed(&self) -> bool {
         let at_failed = |one: &&Tried| Some(one.rate) == self.bracket.failed;
@@ -73,19 +73,19 @@ impl Capacity {
         failed.peek().is_some() && failed.all(|one| one.disturbed)
     }
 
-    /// The highest rate that an open run kept up with; without one, what the closed loop reached.
+    /// The highest rate that an open run kept up with; without one, the closed loop's.
     pub fn rate(&self) -> f64 {
         self.bracket.passed.unwrap_or(self.closed_rate)
     }
 }
 
-/// What bounds a closed loop against the null target.
+/// The bound of a closed loop against the null target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
     /// The cores of the generator.
     Generator,
-    /// The target: the peak is at least what was reached.
+    /// The target: the true peak is at least this high.
     Target,
     /// Others used the machine as well.
     Unknown,
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_closed_loop_is_the_capacity_unless_an_open_run_says_otherwise() {
+    fn the_best_closed_loop_is_the_capacity_unless_an_open_run_disagrees() {
         let loops = vec![closed(16, 9e4, 0.99), closed(64, 1.2e5, 0.99), closed(256, 1e5, 0.5)];
         let mut capacity = Capacity::new(loops).expect("three");
         assert_eq!((capacity.closed_conns, capacity.rate()), (64, 1.2e5));

@@ -1,4 +1,4 @@
-//! What reading the clocks costs on one core, and how fine they are.
+//! The cost of reading the clocks on one core, and their resolution.
 
 use std::hint::black_box;
 use std::thread;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// Reads of a batch.
 const READS: u32 = 20_000;
-/// Batches: the fastest is the one that nothing interrupted.
+/// Batches: nothing interrupted the fastest one.
 const BATCHES: usize = 25;
 
 /// The clock of all stamps.
@@ -18,16 +18,16 @@ const BATCHES: usize = 25;
 pub struct Clocks {
     /// The resolution that the kernel states for CLOCK_MONOTONIC, ns.
     pub resolution_ns: u64,
-    /// The smallest step seen between two reads in a row that differed, ns.
+    /// The smallest step seen between two different consecutive reads, ns.
     pub step_ns: u64,
     /// One read of it, ns.
     pub read_ns: f64,
-    /// One stamp of what a system call brought: a read of it and one of the wall clock, which the
-    /// kernel's stamps are of, ns.
+    /// One stamp after a system call, ns: a read of it and one of the wall clock, which the
+    /// kernel's stamps use.
     pub stamp_pair_ns: f64,
 }
 
-/// Measures the clocks on this core, or where the kernel refuses that, wherever the thread runs.
+/// Measures the clocks on this core, or on any if the kernel refuses that.
 pub(super) fn measure(core: usize) -> Clocks {
     let on_core = move || {
         core_affinity::set_for_current(CoreId { id: core });
@@ -54,7 +54,7 @@ fn step_ns() -> Option<u64> {
     now_ns().checked_sub(before).filter(|step| 0 < *step)
 }
 
-/// What one call costs in the fastest batch, ns.
+/// The cost of one call in the fastest batch, ns.
 fn fastest(mut call: impl FnMut()) -> f64 {
     let mut batch = || {
         let began = now_ns();

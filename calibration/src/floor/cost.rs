@@ -1,9 +1,9 @@
-//! What features cost: pairs of runs with and without each.
+//! The cost of features: pairs of runs with and without each.
 
 use serde::{Deserialize, Serialize};
 
-/// What a feature costs: CPU time of the whole process for each request, with and without it, in
-/// pairs of runs next to each other.
+/// The cost of a feature: CPU time of the whole process per request, with and without it, in pairs
+/// of consecutive runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// The feature.
@@ -14,13 +14,13 @@ pub struct Cost {
     pub median_us: f64,
     /// The lowest and the highest difference, µs.
     pub range_us: [f64; 2],
-    /// Whether others took so much of the machine in a run of a pair that the figures may not be
+    /// True if others took so much of the machine in a run of a pair that the figures may not be
     /// its own.
     pub disturbed: bool,
 }
 
 impl Cost {
-    /// What these pairs say; there is at least one.
+    /// The cost from these pairs; there is at least one.
     pub(super) fn new(feature: Feature, pairs: Vec<[f64; 2]>, disturbed: bool) -> Cost {
         let mut added: Vec<f64> = pairs.iter().map(|[with, without]| with - without).collect();
         added.sort_by(f64::total_cmp);

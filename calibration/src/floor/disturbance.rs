@@ -1,4 +1,4 @@
-//! What others did to the machine in a run, by its verdict.
+//! Disturbances of a run by others on the machine, from its verdict.
 
 use engine::report::Report;
 use engine::report::verdict::Reason;
@@ -11,8 +11,8 @@ use crate::others;
 pub struct Disturbance {
     /// The run.
     pub run: String,
-    /// Its number among those that were made, from 1: some have the same name, and one may be
-    /// disturbed in several ways.
+    /// Its number among all runs, from 1: several have the same name, and one may be disturbed in
+    /// several ways.
     pub number: usize,
     /// The evidence of its verdict.
     pub evidence: String,
@@ -20,7 +20,7 @@ pub struct Disturbance {
     pub times_limit: f64,
 }
 
-/// What others did to the machine in a run.
+/// The disturbances of a run.
 pub(super) fn disturbances(run: &str, number: usize, report: &Report) -> Vec<Disturbance> {
     let disturbance = |reason: &Reason| Disturbance {
         run: run.to_owned(),

@@ -1,11 +1,11 @@
-//! Figures that several sections take from a run: percentiles, CPU time of a request, and latency
+//! Figures that several sections take from a run: percentiles, CPU time per request, and latency
 //! and lateness made of them.
 
 use engine::plan::{StampSource, Wait};
 use engine::report::{DistributionPart, Report};
 use serde::{Deserialize, Serialize};
 
-/// Three percentiles of a distribution, µs; `None` below the number of values that it takes.
+/// Three percentiles of a distribution, µs; `None` if there are too few values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Three {
     /// The median.
@@ -24,7 +24,7 @@ impl Three {
     }
 }
 
-/// CPU time of the shards for each request answered, µs, without the time they polled.
+/// CPU time of the shards per answered request, µs, without the time they polled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuPerRequest {
     /// In user space, polling left out.
@@ -34,7 +34,7 @@ pub struct CpuPerRequest {
 }
 
 impl CpuPerRequest {
-    /// That of a run; zero if nothing was answered.
+    /// From a run; zero if nothing was answered.
     pub fn new(report: &Report) -> CpuPerRequest {
         let shards = &report.generator.shards;
         let sum = |of: fn(&engine::record::shard_stats::ShardStats) -> f64| -> f64 {
@@ -65,11 +65,11 @@ pub struct Lateness {
     pub wait: Wait,
     /// Requests per second.
     pub rate: f64,
-    /// Intended to noticed: the wake-up for a request that is due.
+    /// Intended to noticed: the wake-up for a due request.
     pub pacer: Three,
     /// Received to handled: the wake-up for a response.
     pub receive: Three,
-    /// Whether others took enough of the machine to move p99.
+    /// True if others took enough of the machine to move p99.
     pub disturbed: bool,
 }
 
@@ -84,13 +84,13 @@ pub struct Floor {
     pub naive: Three,
     /// Intended to received.
     pub corrected: Three,
-    /// CPU time of the shards for each request.
+    /// CPU time of the shards per request.
     pub cpu: CpuPerRequest,
-    /// Whose stamps the responses had.
+    /// The source of the responses' stamps.
     pub stamps: StampSource,
-    /// Whether others took so much of the machine that even the median may not be its own.
+    /// True if others took so much of the machine that even the median may not be its own.
     pub disturbed: bool,
-    /// Whether they took enough to move p99.
+    /// True if they took enough to move p99.
     pub tail_disturbed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The runs of a section: their plans, in their order, and what is taken from each.
+//! The runs of a section: their plans in order, and the figures taken from each.
 
 use std::time::Duration;
 
@@ -22,17 +22,17 @@ use crate::judgement::Judgement;
 use crate::observed::{ObserveError, Observed, observe_with};
 use crate::others;
 
-/// Connections of the closed loops that look for the capacity.
+/// Connections of the closed loops that search for the capacity.
 pub const CONNS: [usize; 3] = [16, 64, 256];
 /// Shares of the capacity at which the latency floor is measured.
 pub const SHARES: [f64; 3] = [0.01, 0.1, 0.5];
-/// The rate at which lateness is measured, and the overhead beside the sample target.
+/// The rate at which lateness is measured, and the overhead at the sample target.
 const RATE: f64 = 1_000.0;
 
-/// How long the sample target of the overhead proof holds its requests.
+/// The sample target's hold time in the overhead proof.
 const HOLD: Duration = Duration::from_millis(5);
 
-/// How often the run of the overhead proof is made while others may have caused what it shows.
+/// The most runs of the overhead proof while others may have caused its failures.
 const OVERHEAD_RUNS_MAX: usize = 3;
 
 /// Why a section ended early.
@@ -51,15 +51,15 @@ impl<E> From<E> for End<E> {
 pub(super) struct Measuring<'a, R> {
     pub(super) setup: &'a Setup,
     pub(super) run: R,
-    /// Whether others were seen on the machine in a section before.
+    /// True if others were seen on the machine in an earlier section.
     pub(super) is_restless: bool,
-    /// Runs that were made, those of the sections before among them.
+    /// Runs so far, including those of earlier sections.
     pub(super) runs: usize,
     pub(super) disturbed: Vec<Disturbance>,
 }
 
 impl<E: From<ObserveError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Measuring<'_, R> {
-    /// Makes a run, called `name` where it was disturbed.
+    /// Makes a run; `name` identifies it where it was disturbed.
     fn go(&mut self, name: &str, plan: Plan, display: Display) -> Result<Finished, End<E>> {
         let finished = (self.run)(plan, display)?;
         self.look_at(name, &finished.report)?;
@@ -159,8 +159,8 @@ impl<E: From<ObserveError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Meas
         Ok(())
     }
 
-    /// CPU time of this process for each request of a closed loop, µs, and whether others took too
-    /// much of the machine. All runs but those with the kernel's stamps have the program's.
+    /// CPU time of this process per request of a closed loop, µs, and whether others took too much
+    /// of the machine. All runs except those with the kernel's stamps use the program's.
     fn cost_us(&mut self, conns: usize, feature: Option<Feature>) -> Result<(f64, bool), End<E>> {
         let with = |one| feature == Some(one);
         let plan = self.setup.closed(conns, 800);
@@ -204,7 +204,7 @@ impl<E: From<ObserveError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Meas
     }
 
     /// A run against the sample target, on the null target's cores: its median and p99, as far as
-    /// they are known, and what was sent later than the proof allows.
+    /// they are known, and the requests sent later than the proof allows.
     fn with_ledger(
         &mut self,
         hold: Duration,
@@ -215,7 +215,7 @@ impl<E: From<ObserveError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Meas
             cores: self.setup.target_cores.clone(),
             ..TargetConfig::new(([127, 0, 0, 1], 0).into())
         };
-        // Without a warm-up, the ledger is of the requests of the window alone.
+        // Without a warm-up, the ledger covers only requests of the window.
         let plan = Plan { warmup: Nanos(0), ..self.setup.open(RATE, 4_000) };
         let run = &mut self.run;
         let Observed { report, ledger, .. } =

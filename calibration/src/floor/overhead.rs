@@ -1,5 +1,5 @@
-//! The proof of the overhead: the generator's share of a latency that is known, and the path to the
-//! target by two ways.
+//! The proof of the overhead: the generator's share of a known latency, and the path to the target
+//! measured in two ways.
 
 use std::time::Duration;
 
@@ -9,32 +9,31 @@ use super::disturbance::Disturbance;
 use super::late::Late;
 use crate::judgement::Judgement;
 
-/// The generator's share of a latency that the overhead proof allows.
+/// The largest share of a latency that the generator may have.
 pub const SHARE_MAX: f64 = 0.05;
 
-/// By how much the two ways of measuring the path may differ: a share of the larger, or
-/// [`AGREE_US`].
+/// How much the two measurements of the path may differ: a share of the larger, or [`AGREE_US`].
 pub const AGREE_SHARE: f64 = 0.5;
-/// The difference that is allowed in any case, µs: each target wakes up in its own way.
+/// The difference that is always allowed, µs: each target wakes up in its own way.
 pub const AGREE_US: f64 = 25.0;
 
-/// The generator's share of a latency that is known.
+/// The generator's share of a known latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// How long the sample target holds a request, µs.
+    /// The sample target's hold time, µs.
     pub hold_us: f64,
     /// At the median and at p99.
     pub at: Vec<OverheadAt>,
-    /// Whether the share is below [`SHARE_MAX`] at each. It isn't judged where others may have
-    /// caused that it isn't.
+    /// Passed if the share is below [`SHARE_MAX`] at each. Not judged where others may have caused
+    /// a failure.
     pub judgement: Judgement,
     /// The requests that were sent later than [`SHARE_MAX`] of the hold.
     pub late: Late,
     /// How others disturbed the run, by its verdict.
     pub disturbed: Vec<Disturbance>,
-    /// The runs that were made: one that isn't judged is repeated. All figures are of the last.
+    /// Runs of the proof: one that isn't judged is repeated. All figures are from the last.
     pub runs: usize,
-    /// The path by two ways that share no code.
+    /// The path measured in two ways that share no code.
     pub path: Option<Path>,
 }
 
@@ -46,19 +45,19 @@ pub struct OverheadAt {
     pub name: String,
     /// Corrected latency, µs.
     pub corrected_us: f64,
-    /// What the generator added before the send by its own stamps, µs.
+    /// The time the generator added before the send by its own stamps, µs.
     pub added_us: f64,
-    /// The same as a share of corrected.
+    /// The same as a share of corrected latency.
     pub share: f64,
-    /// How long the target held the request by its ledger, µs.
+    /// The target's hold time by its ledger, µs.
     pub held_us: f64,
-    /// All that the ledger doesn't explain, the path and the target's own wake-up included, as a
-    /// share of corrected.
+    /// The rest of the latency beyond the ledger's hold, with the path and the target's own
+    /// wake-up, as a share of corrected.
     pub outside: f64,
 }
 
 impl Overhead {
-    /// What is known of it; `None` if that is nothing.
+    /// The proof from these percentiles; `None` if there are none.
     pub(super) fn new(
         hold: Duration,
         at: Vec<OverheadAt>,
@@ -100,23 +99,23 @@ impl OverheadAt {
         })
     }
 
-    /// Whether the share is small enough, or others may have caused that it isn't: it is a mean
-    /// over the requests at this percentile, of which those that were late have more.
+    /// The judgement of the share. Others may have caused a share that is too large: it is a mean
+    /// over the requests at this percentile, to which late ones contribute more.
     pub fn judgement(&self, late: &Late) -> Judgement {
         Judgement::new(self.share < SHARE_MAX, late.excuses(self.share, SHARE_MAX))
     }
 }
 
-/// The median time that a request spends outside of its target, by two ways: the latency of the
-/// null target, and that of a sample target that holds nothing, less what its ledger says it held.
+/// The median time of a request outside its target, measured in two ways: the latency of the null
+/// target, and the latency of a sample target with no hold less the hold in its ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Path {
-    /// Of the null target, µs.
+    /// At the null target, µs.
     pub floor_us: f64,
     /// By the ledger, µs.
     pub ledger_us: f64,
-    /// Whether they agree within [`AGREE_SHARE`] or [`AGREE_US`]. It isn't judged where others may
-    /// have caused that they don't.
+    /// Passed if they agree within [`AGREE_SHARE`] or [`AGREE_US`]. Not judged where others may
+    /// have caused a difference.
     pub judgement: Judgement,
     /// How others disturbed the two runs.
     pub disturbed: Vec<Disturbance>,
@@ -126,7 +125,7 @@ impl Path {
     pub(super) fn new(floor_us: f64, ledger_us: f64, disturbed: Vec<Disturbance>) -> Path {
         let allowed_us = (AGREE_SHARE * floor_us.max(ledger_us)).max(AGREE_US);
         let agrees = 0.0 < ledger_us && (floor_us - ledger_us).abs() <= allowed_us;
-        // Nobody else makes a target hold requests for longer than they took.
+        // Others can't make a target hold requests for longer than they took.
         let excused = 0.0 < ledger_us && !disturbed.is_empty();
         Path { floor_us, ledger_us, judgement: Judgement::new(agrees, excused), disturbed }
     }
@@ -166,10 +165,9 @@ mod tests {
         assert_eq!(OverheadAt::new("p99", Some(5.0), None, Some(5.0)), None);
     }
 
-    /// Two runs of a machine whose hypervisor takes cores, in neither of which that was 1 % of the
-    /// time.
+    /// Two runs on a machine whose hypervisor takes cores, for less than 1 % of the time in either.
     #[test]
-    fn thefts_too_small_for_a_verdict_excuse_the_p99_that_they_can_have_moved() {
+    fn thefts_too_small_for_a_verdict_excuse_a_p99_that_they_explain() {
         for (corrected, added, held) in
             [(7_438.335, 460.789_937_5, 5_373.951), (5_664.767, 371.853_866_67, 5_025.791)]
         {
@@ -178,11 +176,11 @@ mod tests {
                     vec![at("p50", 5_033.983, 0.919, 5_001.215), at("p99", corrected, added, held)];
                 Overhead::new(HOLD, at, late, Vec::new(), 1).expect("two").judgement
             };
-            // What was late can be the hypervisor's: seen, or one tick that isn't.
+            // The hypervisor can explain the late ones, by seen time or one unseen tick.
             assert_eq!(run(late(0.01, 20.0, false)), Judgement::NotJudged);
             assert_eq!(run(late(0.01, 1.0, true)), Judgement::NotJudged);
-            // The same by a generator that is slow: nobody took anything, or far too little, or
-            // nobody was ever seen to take anything.
+            // The same from a slow generator: no time was taken, or far too little, or none was
+            // ever seen to be.
             assert_eq!(run(late(0.01, 0.0, false)), Judgement::Failed);
             assert_eq!(run(late(0.01, 1.0, false)), Judgement::Failed);
             assert_eq!(run(late(0.1, 1.0, true)), Judgement::Failed);

@@ -1,4 +1,4 @@
-//! What a definition declares: its figures and its plots, found in what its runs left.
+//! The figures and plots that a definition declares, evaluated over its runs' documents.
 
 use std::fs;
 use std::path::Path;
@@ -11,11 +11,10 @@ use super::expressions::{Expressions, set};
 use super::latencies::percentiles;
 use super::plot::{Axis, Line, Plot, Scale, by_percentile, lines};
 
-/// The figures, beside those that were computed: first the tables', since what is derived of them
-/// comes after.
+/// The figures, added to the computed ones: those of tables first, since others derive from them.
 ///
 /// # Errors
-/// An expression that leads nowhere, or figures that can't be where they are to be.
+/// An expression leads nowhere, or a figure can't be at its path.
 pub(super) fn figures(
     definition: &Definition,
     expressions: &mut Expressions,
@@ -46,7 +45,7 @@ pub(super) fn figures(
 /// The plots; those that runs write are in `folder`.
 ///
 /// # Errors
-/// A line that leads nowhere, or a plot with nothing to draw.
+/// A line leads nowhere, or a plot has nothing to draw.
 pub(super) fn plots(
     definition: &Definition,
     expressions: &Expressions,

@@ -1,5 +1,5 @@
-//! The definition of an experiment, as its TOML file has it: its servers and runs as flags of the
-//! program, its figures as paths into what they left, and what is judged of them.
+//! The definition of an experiment, from its TOML file: its servers and runs as flags of the
+//! program, its figures as paths into their documents, and its judgements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,16 +14,16 @@ use super::plot::LATENCY;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Definition {
-    /// The name by which it is run.
+    /// Its name on the command line.
     pub name: String,
     /// Its heading.
     pub title: String,
-    /// What it answers.
+    /// The question that it answers.
     pub question: String,
     /// Flags of every run at full size.
     #[serde(default)]
     pub full: Flags,
-    /// Flags of every run when it is to be quick.
+    /// Flags of every run at quick size.
     #[serde(default)]
     pub quick: Flags,
     /// Its servers.
@@ -40,21 +40,21 @@ pub struct Definition {
     /// Numbers that its evaluation needs.
     #[serde(default)]
     pub settings: BTreeMap<String, f64>,
-    /// Those that win over these when it is to be quick.
+    /// Those that override these at quick size.
     #[serde(default)]
     pub quick_settings: BTreeMap<String, f64>,
     /// Figures that several runs have.
     #[serde(default)]
     pub tables: Vec<Table>,
-    /// Its other figures, in the order in which they are found: paths of figures, and expressions.
+    /// Its other figures, in the order of evaluation: paths of figures, and expressions.
     #[serde(default)]
     pub figures: Map<String, Value>,
     /// Its plots.
     #[serde(default)]
     pub plots: Vec<PlotDefinition>,
-    /// What is judged.
+    /// Its judgements.
     pub judgements: Vec<Expectation>,
-    /// All of it, as a result has it.
+    /// The whole definition, as a result contains it.
     #[serde(skip)]
     pub as_json: Value,
 }
@@ -71,12 +71,12 @@ pub struct TargetDefinition {
     pub flags: Flags,
 }
 
-/// A run, in which its servers and agents are started and ended. The texts of all their flags may
-/// have expressions in them: `{{ targets.near.port }}`.
+/// A run, in which its servers and agents are started and ended. All its flags may contain
+/// expressions: `{{ targets.near.port }}`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RunDefinition {
-    /// The command that makes it: `run`, `controller`, `ceiling` and others that load a URL.
+    /// Its command: `run`, `controller`, `ceiling` and others that load a URL.
     #[serde(default = "run")]
     pub command: String,
     /// The server that it loads.
@@ -86,28 +86,28 @@ pub struct RunDefinition {
     pub also_start: Vec<String>,
     /// The URL, if it isn't the server's.
     pub url: Option<String>,
-    /// Whether server and run are on machines of their own.
+    /// True if server and run are on machines of their own.
     #[serde(default)]
     pub between_machines: bool,
-    /// Whether it is left out when it is to be quick.
+    /// True if it is left out at quick size.
     #[serde(default)]
     pub full_only: bool,
     /// The agents that offer its load.
     #[serde(default)]
     pub agents: Vec<String>,
-    /// Its flags, which win over those of the experiment.
+    /// Its flags, which override those of the experiment.
     #[serde(default)]
     pub flags: Flags,
-    /// Those that win over these when it is to be quick.
+    /// Those that override these at quick size.
     #[serde(default)]
     pub quick: Flags,
 }
 
-/// Figures that several runs have, or several of anything that a word can name.
+/// Figures that several runs have, or several items named by a word.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Each row's path among the figures, and the run or word that it is about.
+    /// Each row's path among the figures, and its run or word.
     pub rows: Map<String, Value>,
     /// Paths within a row, and expressions.
     pub figures: Map<String, Value>,
@@ -119,7 +119,7 @@ pub struct Table {
 pub struct PlotDefinition {
     /// The name of its file.
     pub file: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// The horizontal axis, with the unit; without it, percentiles.
     pub x: Option<String>,
@@ -135,34 +135,34 @@ pub struct PlotDefinition {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LineDefinition {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// Whether it is dashed.
+    /// True if it is dashed.
     #[serde(default)]
     pub dashed: bool,
     /// An expression: a distribution, or with a horizontal axis points as pairs.
     pub of: String,
 }
 
-/// What a figure must be.
+/// The expected range of a figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Expectation {
-    /// What it shows, as a sentence.
+    /// Its meaning, as a sentence.
     pub what: String,
     /// The figure, by its path: `open.p99_ms`.
     pub figure: String,
-    /// The least that it may be.
+    /// The lower limit.
     pub from: Option<Limit>,
-    /// The most that it may be.
+    /// The upper limit.
     pub to: Option<Limit>,
     /// How others on the machine can have moved it.
     #[serde(default)]
     pub others_can: Influence,
-    /// The runs that it rests on, by name; without any, all.
+    /// The runs that it rests on, by name; all if empty.
     #[serde(default)]
     pub runs: Vec<String>,
-    /// The criterion of the lab that it decides, if it is one of those.
+    /// The criterion of the lab that it decides, if any.
     pub criterion: Option<String>,
 }
 
@@ -203,13 +203,13 @@ fn latency() -> String {
     LATENCY.to_owned()
 }
 
-/// A value that is to be text: an expression, or what a row is about.
+/// A value that must be text: an expression, or a row's run or word.
 pub(super) fn as_text<'a>(name: &str, value: &'a Value) -> Result<&'a str, LabError> {
     value.as_str().ok_or_else(|| LabError::Definition(format!("`{name}` is no text: {value}")))
 }
 
 /// Flags of a command by their names, without dashes. `true` is a flag that takes no value, and a
-/// list a flag that is repeated.
+/// list a repeated flag.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(transparent)]
 pub struct Flags(BTreeMap<String, toml::Value>);
@@ -220,7 +220,7 @@ impl Flags {
         self.0.insert(name.to_owned(), value.into());
     }
 
-    /// These flags, with `others` where both have one.
+    /// These flags, with `others` overriding them.
     #[must_use]
     pub fn with(&self, others: &Flags) -> Flags {
         let mut both = self.clone();
@@ -233,7 +233,7 @@ impl Flags {
         self.0.get(name)
     }
 
-    /// The same flags with their texts as `render` has them.
+    /// The same flags with their texts as `render` returns them.
     pub(super) fn rendered(
         mut self,
         render: impl Fn(&str) -> Result<String, LabError>,
@@ -246,7 +246,7 @@ impl Flags {
         Ok(self)
     }
 
-    /// Whether a flag that takes no value is given.
+    /// True if a flag that takes no value is given.
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name).and_then(toml::Value::as_bool) == Some(true)
     }
@@ -276,7 +276,7 @@ impl Definition {
     /// Reads a definition.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// It is invalid.
     pub fn read(text: &str) -> Result<Definition, LabError> {
         let mut definition: Definition = toml::from_str(text)?;
         definition.as_json = toml::from_str(text)?;
@@ -314,7 +314,8 @@ impl Definition {
         Ok(definition)
     }
 
-    /// All figures that it declares: their paths, in a row those within it, and their expressions.
+    /// All figures that it declares: their paths, within the row for those of a table, and their
+    /// expressions.
     fn declared(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.tables.iter().flat_map(|table| &table.figures).chain(&self.figures)
     }
@@ -363,7 +364,7 @@ pub(crate) mod tests {
     "#;
 
     #[test]
-    fn flags_become_words_and_the_nearer_ones_win() {
+    fn flags_become_words_and_the_more_specific_ones_win() {
         let definition = Definition::read(TEXT).expect("a definition");
         let run = &definition.runs["open"];
         assert_eq!(
@@ -380,7 +381,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_run_of_what_is_not_there_is_refused() {
+    fn a_run_of_a_missing_target_is_refused() {
         for (from, to) in [
             ("target = \"slow\"", "target = \"fast\""),
             ("2k\"", "2k\", x = 1 }\nagents = [\"a\"]\n#"),

@@ -12,12 +12,12 @@ pub enum LabError {
     /// Its definition can't be read.
     #[error("the definition: {0}")]
     Toml(#[from] toml::de::Error),
-    /// A command didn't do what it is for.
+    /// A command failed.
     #[error("`{command}`: {problem}")]
     Command {
         /// The command line.
         command: String,
-        /// What went wrong.
+        /// The problem.
         problem: String,
     },
     /// A file can't be read or written.
@@ -25,18 +25,18 @@ pub enum LabError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: std::io::Error,
     },
-    /// A file isn't the document that it should be.
+    /// A file isn't the expected document.
     #[error("{}: {problem}", path.display())]
     Document {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// What was measured can't be evaluated.
+    /// The results can't be evaluated.
     #[error("{0}")]
     Figures(String),
     /// The findings can't be written from the results.
@@ -59,7 +59,7 @@ impl LabError {
         LabError::File { path: path.to_owned(), error: error.into() }
     }
 
-    /// What was measured can't be evaluated.
+    /// Results that can't be evaluated.
     pub(crate) fn figures(problem: impl fmt::Display) -> LabError {
         LabError::Figures(problem.to_string())
     }

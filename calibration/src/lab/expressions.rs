@@ -1,5 +1,5 @@
-//! The expressions of a definition, over what its runs left: figures, lines of plots, and flags
-//! that depend on what came before.
+//! The expressions of a definition, over its runs' documents: figures, lines of plots, and flags
+//! that depend on earlier results.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,20 +22,20 @@ use crate::floor::CpuPerRequest;
 use crate::observed::PATH_MS;
 use crate::truth::DEVIATIONS;
 
-/// What expressions can name, and how they are evaluated.
+/// The values that expressions can name, and their evaluation.
 ///
 /// A name is a path into a document: `runs.kept.corrected.p99`, where a dash in the name of a run
 /// is written as `_`. A path that leads nowhere is an error; one that leads to `null` is a figure
-/// that wasn't measured. The functions of figures take such a `null`, and give it back.
+/// that wasn't measured. The functions of figures pass such a `null` through.
 #[derive(Debug)]
 pub(super) struct Expressions {
     environment: Environment<'static>,
-    /// By their kind: documents of runs, what is known of servers, settings, figures so far.
+    /// By their kind: documents of runs, facts about servers, settings, figures so far.
     known: BTreeMap<&'static str, BTreeMap<String, Value>>,
 }
 
 impl Expressions {
-    /// Those of an experiment whose files lie in this folder.
+    /// The expressions of an experiment whose files lie in this folder.
     pub(super) fn new(folder: &Path) -> Expressions {
         let folder = folder.to_owned();
         let mut environment = Environment::new();
@@ -90,13 +90,13 @@ impl Expressions {
         Expressions { environment, known: BTreeMap::new() }
     }
 
-    /// Makes a document known: as `kind.name`.
+    /// Adds a document as `kind.name`.
     pub(super) fn learn(&mut self, kind: &'static str, name: &str, what: &impl Serialize) {
         let what = Value::from(Serde(what));
         self.known.entry(kind).or_default().insert(name.replace('-', "_"), what);
     }
 
-    /// Makes all fields of a document known: as `kind.name`.
+    /// Adds all fields of a document as `kind.name`.
     pub(super) fn learn_all(&mut self, kind: &'static str, of: &Json) {
         for (name, what) in of.as_object().into_iter().flatten() {
             self.learn(kind, name, what);
@@ -121,8 +121,8 @@ impl Expressions {
     }
 
     /// The value of an expression in a row of a table: `it` is the row's text, and if that is the
-    /// name of a run, `run` is its document and `server` what is known of its target. `row` has the
-    /// figures of the row so far. Of a run that could not be made, nothing was measured.
+    /// name of a run, `run` is its document and `server` has the facts about its target. `row` has
+    /// the figures of the row so far. All are `null` for a run that could not be made.
     pub(super) fn in_row(
         &self,
         expression: &str,
@@ -143,7 +143,7 @@ impl Expressions {
         self.value_with(expression, with)
     }
 
-    /// A text with the values of the expressions in it, between `{{` and `}}`.
+    /// A text with its expressions, between `{{` and `}}`, replaced by their values.
     pub(super) fn text(&self, template: &str) -> Result<String, LabError> {
         Ok(self.environment.render_str(template, self.context(BTreeMap::new()))?)
     }
@@ -154,7 +154,7 @@ impl Expressions {
     }
 }
 
-/// Whether an expression can be read.
+/// Checks the syntax of an expression.
 pub(super) fn check(expression: &str) -> Result<(), LabError> {
     let environment = Environment::new();
     let compiled = environment.compile_expression(expression).map(drop);
@@ -190,7 +190,7 @@ fn taken(path: &str) -> LabError {
     LabError::Definition(format!("`{path}`: no figure can be there"))
 }
 
-/// A number, or `None` of what wasn't measured.
+/// A number, or `None` for one that wasn't measured.
 fn number(value: &Value) -> Result<Option<f64>, Error> {
     if value.is_undefined() {
         return Err(Error::new(ErrorKind::UndefinedError, "a path leads nowhere"));
@@ -198,8 +198,7 @@ fn number(value: &Value) -> Result<Option<f64>, Error> {
     (!value.is_none()).then(|| f64::try_from(value.clone())).transpose()
 }
 
-/// A row for each of a list: by each name the value of its expression, in which `it` is what the
-/// list has there.
+/// A row for each item of a list: by name, the values of expressions in which `it` is the item.
 fn each(state: &State, list: Value, fields: Value) -> Result<Value, Error> {
     let row = |it: Value| {
         let field = |name: Value| {
@@ -217,7 +216,7 @@ fn each(state: &State, list: Value, fields: Value) -> Result<Value, Error> {
     list.try_iter()?.map(row).collect()
 }
 
-/// One number by another; `None` if either wasn't measured, or by nothing.
+/// One number divided by another; `None` if either wasn't measured, or the second is zero.
 fn ratio(part: Value, whole: Value) -> Result<Option<f64>, Error> {
     let (part, whole) = (number(&part)?, number(&whole)?);
     Ok(part.zip(whole).filter(|(_, whole)| *whole != 0.0).map(|(part, whole)| part / whole))
@@ -233,7 +232,7 @@ fn failed(problem: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidOperation, problem.to_string())
 }
 
-/// The core of an agent: of those allowed all but the first, which the target has, in turn.
+/// The core of an agent: the allowed cores in turn, except the first, which the target has.
 fn core_of_agent(allowed: &[usize], agent: usize) -> usize {
     let cores = if allowed.len() < 2 { allowed } else { &allowed[1..] };
     cores[agent % cores.len()]
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_has_no_share() {
+    fn an_unmeasured_number_has_no_share() {
         let value = |expression| expressions().value(expression).expect("a value");
         assert_eq!(value("ratio(5, 20)"), json!(0.25));
         assert_eq!(value("percent(5, 20)"), json!(25.0));

@@ -1,4 +1,4 @@
-//! The files of an experiment: the documents that its processes wrote, and what it writes itself.
+//! The files of an experiment: the documents of its processes, and its own output.
 
 use std::fmt;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! What the experiments take from a run: latencies from its report, and its requests from raw
-//! samples, on the clock that the target's ledger has as well.
+//! Latencies from a run's report, and its requests from raw samples, on the same clock as the
+//! target's ledger.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Those of a distribution in a report.
+    /// The latencies of a distribution in a report.
     ///
     /// # Errors
     /// It is empty, or its histogram can't be read.
@@ -64,11 +64,12 @@ impl Latencies {
     }
 }
 
-/// The histogram of naive latencies after back-filling, HdrHistogram's correction: it adds to each
-/// latency those of the requests that would have fallen due while it lasted, one each interval.
+/// The histogram of naive latencies after back-filling, HdrHistogram's correction: for each latency
+/// it adds those of the requests that would have fallen due while it lasted, one per interval.
 ///
 /// It is exact only for a paced closed loop that leaves out late requests, and a stall that holds
 /// up every connection. For anything else it adds too many, or counts twice. A value stands for its
+/// bucket, except for the largest, `max_ns`, which is exact.
 /// bucket, and the largest, `max_ns`, for itself.
 pub fn backfilled(naive: &Histogram<u64>, max_ns: u64, interval_ns: u64) -> Histogram<u64> {
     let mut filled = Histogram::new_from(naive);
@@ -86,7 +87,7 @@ pub fn backfilled(naive: &Histogram<u64>, max_ns: u64, interval_ns: u64) -> Hist
 pub struct Exact {
     /// Requests.
     pub requests: usize,
-    /// When the first of them can have been due, seconds since the window's start.
+    /// The earliest due time among them, seconds since the window's start.
     pub begin_s: f64,
     /// The median.
     pub p50_ms: f64,
@@ -131,7 +132,7 @@ impl Exact {
     }
 }
 
-/// The requests of a run whose files lie in this folder: of each agent, or its own.
+/// The requests of a run whose files lie in this folder: those of each agent, or its own.
 ///
 /// # Errors
 /// It has no raw samples, or they can't be read.
@@ -146,15 +147,15 @@ pub fn read_all(folder: &Path, report: &Report) -> Result<Vec<Requests>, LabErro
     files.map(read).collect()
 }
 
-/// The line of a distribution in a plot of percentiles: each quantile by how many requests there
-/// are for one beyond it, and its latency, ms.
+/// The line of a distribution in a plot of percentiles: for each quantile the number of requests
+/// per request beyond it, and its latency, ms.
 ///
 /// # Errors
 /// Its histogram can't be read.
 pub fn percentiles(part: &DistributionPart) -> Result<Vec<(f64, f64)>, LabError> {
     let histogram = part.decode_histogram().map_err(LabError::figures)?;
     let last = histogram.len() as f64;
-    // Twenty points a decade, up to the last request but one.
+    // Twenty points per decade, up to the last request but one.
     let points = (0..=200).map(|step| 10_f64.powf(f64::from(step) / 20.0));
     let points = points.take_while(|beyond| *beyond < last);
     Ok(points
@@ -186,7 +187,7 @@ impl Request {
         self.ended_ns - self.intended_ns
     }
 
-    /// From when it was sent, ns; `None` if it never was.
+    /// From the send, ns; `None` if it was never sent.
     pub fn naive_ns(&self) -> Option<u64> {
         self.sent_ns.map(|sent_ns| self.ended_ns - sent_ns)
     }
@@ -236,12 +237,12 @@ impl Requests {
         Ok(Requests { requests, window })
     }
 
-    /// How many were due within these spans.
+    /// The number of requests due within these spans.
     pub fn due_in(&self, spans: &[Span]) -> u64 {
         self.count(spans, |request| Some(request.intended_ns))
     }
 
-    /// How many were sent within these spans.
+    /// The number of requests sent within these spans.
     pub fn sent_in(&self, spans: &[Span]) -> u64 {
         self.count(spans, |request| request.sent_ns)
     }
@@ -252,7 +253,7 @@ impl Requests {
         moments.filter(|ns| within(*ns)).count() as u64
     }
 
-    /// The spans that lie within the window as a whole.
+    /// The spans that lie entirely within the window.
     pub fn whole(&self, spans: &[Span]) -> Vec<Span> {
         let is_whole = |span: &&Span| {
             self.window.begin_ns <= span.begin_ns && span.end_ns <= self.window.end_ns
@@ -260,7 +261,7 @@ impl Requests {
         spans.iter().filter(is_whole).copied().collect()
     }
 
-    /// The run as one that was observed, to be compared with the truth.
+    /// The run as an observed one, for a comparison with the truth.
     pub fn observed(&self, report: Report, ledger: Ledger) -> observed::Observed {
         let (mut corrected, mut naive) = (Distribution::new(), Distribution::new());
         for request in &self.requests {
@@ -278,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn latencies_are_those_at_their_rank_of_what_was_due_in_a_part_of_the_window() {
+    fn latencies_are_by_rank_among_requests_due_in_a_part_of_the_window() {
         // Ten a second for 10 s; the first 30 take 205 ms, the others 5 ms.
         let request = |k: u64| {
             let intended_ns = 7 + k * 100_000_000;
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_where_they_were_due_and_where_they_were_sent() {
+    fn requests_are_counted_by_due_and_by_sent_time() {
         let request = |intended_ns, sent_ns| Request { intended_ns, sent_ns, ended_ns: 100 };
         let requests = Requests {
             requests: vec![request(9, Some(12)), request(10, Some(20)), request(19, None)],

@@ -1,25 +1,25 @@
-//! Two machines on this one: network namespaces with an address each, joined by a cable.
+//! Two simulated machines: network namespaces with an address each, joined by a cable.
 
 use std::process::{self, Command, Stdio};
 
-/// Two network namespaces, which end with this value.
+/// Two network namespaces, deleted when this is dropped.
 #[derive(Debug)]
 pub struct Network {
     /// Their names.
     names: [String; 2],
 }
 
-/// Their addresses: of a network for documentation, so that none is anybody's.
+/// Their addresses, from a network reserved for documentation.
 const ADDRESSES: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
 
 impl Network {
     /// Makes them.
     ///
     /// # Errors
-    /// Why they can't be made: the user isn't root, `ip` isn't there, or the kernel refuses.
+    /// They can't be made: the user isn't root, `ip` is missing, or the kernel refuses.
     pub fn new() -> Result<Network, String> {
         let name = |side: &str| format!("truetail-{}-{side}", process::id());
-        // It is dropped, and what there is of it deleted, if a step fails.
+        // If a step fails, it is dropped, and its parts are deleted.
         let network = Network { names: [name("client"), name("server")] };
         let [client, server] = &network.names;
         for name in &network.names {
@@ -51,7 +51,7 @@ impl Network {
         ADDRESSES[1]
     }
 
-    /// Sets a kernel parameter of IPv4 on the client's side, and returns what it is then.
+    /// Sets a kernel parameter of IPv4 on the client's side, and returns its new value.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -66,7 +66,7 @@ impl Network {
     /// Sockets in TIME_WAIT on the server's side.
     ///
     /// # Errors
-    /// The kernel doesn't say.
+    /// The kernel doesn't report it.
     pub fn time_wait_on_server(&self) -> Result<u64, String> {
         let [ip, netns, exec, name] = self.server();
         let text = run(ip, &[netns, exec, name, "cat", "/proc/net/sockstat"])?;
@@ -77,7 +77,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for name in &self.names {
-            // It isn't there if it could not be made.
+            // It doesn't exist if it could not be made.
             let _ = ip(&["netns", "delete", name]);
         }
     }
@@ -95,7 +95,7 @@ fn ip(args: &[&str]) -> Result<String, String> {
     run("ip", args)
 }
 
-/// Runs a program; what it says.
+/// Runs a program and returns its output.
 fn run(program: &str, args: &[&str]) -> Result<String, String> {
     let ended = Command::new(program).args(args).stdin(Stdio::null()).output();
     let output = ended.map_err(|error| format!("`{program}` can't be run: {error}"))?;

@@ -13,7 +13,7 @@ pub const LATENCY: &str = "latency, ms";
 pub struct Plot {
     /// The name of its file.
     pub file: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// The drawing.
     pub svg: String,
@@ -22,20 +22,20 @@ pub struct Plot {
 /// An axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis<'a> {
-    /// What it shows, with the unit.
+    /// Its quantity, with the unit.
     pub name: &'a str,
-    /// How numbers lie on it.
+    /// Its scale.
     pub scale: Scale,
 }
 
 /// A line.
 #[derive(Clone, Debug)]
 pub struct Line<'a> {
-    /// What it is.
+    /// Its name.
     pub name: &'a str,
-    /// Its points, from left to right. Those that a logarithmic axis has no place for aren't drawn.
+    /// Its points, from left to right. Those that a logarithmic axis can't show aren't drawn.
     pub points: Vec<(f64, f64)>,
-    /// Whether it is dashed.
+    /// True if it is dashed.
     pub dashed: bool,
 }
 
@@ -48,7 +48,7 @@ impl From<NotDrawn> for LabError {
 /// Latencies by percentile: `latency` names them, with the unit.
 ///
 /// # Errors
-/// As of [`lines`].
+/// As for [`lines`].
 pub fn by_percentile(
     file: &str,
     title: &str,
@@ -62,7 +62,7 @@ pub fn by_percentile(
 /// Lines.
 ///
 /// # Errors
-/// There is nothing to draw, or the library draws none.
+/// There is nothing to draw, or the library fails.
 pub fn lines(file: &str, title: &str, x: Axis, y: Axis, lines: &[Line]) -> Result<Plot, LabError> {
     let lines = lines.iter().enumerate().map(|(colour, line)| chart::Line {
         name: line.name.to_owned(),

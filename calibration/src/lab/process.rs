@@ -1,6 +1,6 @@
-//! Processes that an experiment starts: servers, agents, runs and others' programs. Each is in a
-//! process group of its own, so that a terminal's interrupt reaches it from here alone, and none
-//! outlives the value that stands for it.
+//! Processes that an experiment starts: servers, agents, runs and other programs. Each is in a
+//! process group of its own, so that it gets a terminal's interrupt only from here, and none
+//! outlives its value.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt as _;
@@ -13,9 +13,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::error::LabError;
 
-/// How often a process is looked at.
+/// How often a process is checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// The longest that a server may take to listen, and to end once it is asked to.
+/// The longest that a server may take to listen, and to end after a request to.
 const SERVER_MAX: Duration = Duration::from_secs(20);
 
 /// A process.
@@ -28,7 +28,7 @@ pub(super) struct Process {
     stderr: Output,
 }
 
-/// What a process that ended had said.
+/// The output of a process that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     /// On standard output.
@@ -40,7 +40,7 @@ pub struct Said {
 }
 
 impl Process {
-    /// Starts a command, shown as this.
+    /// Starts a command, which is shown as `shown`.
     ///
     /// # Errors
     /// It can't be started.
@@ -53,7 +53,7 @@ impl Process {
         Ok(Process { command: shown.to_owned(), child, stdout, stderr })
     }
 
-    /// The first line that it says.
+    /// The first line of its output.
     ///
     /// # Errors
     /// It ends before, or takes too long.
@@ -72,8 +72,8 @@ impl Process {
         }
     }
 
-    /// Waits for its end, for this long at most. When `asked` says so, it is interrupted as a user
-    /// does it.
+    /// Waits for its end, for at most this long. If `asked` returns true, it is interrupted as by a
+    /// user.
     ///
     /// # Errors
     /// It takes longer, or was interrupted.
@@ -101,7 +101,7 @@ impl Process {
     /// Asks a server to end, and waits until it has.
     ///
     /// # Errors
-    /// It doesn't end, or not well.
+    /// It doesn't end, or fails.
     pub(super) fn end(mut self) -> Result<Said, LabError> {
         self.signal(Signal::TERM);
         let command = self.command.clone();
@@ -124,11 +124,11 @@ impl Process {
     }
 
     fn signal(&self, signal: Signal) {
-        // A process that ended already needs none.
+        // A process that has already ended gets none.
         let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
-    /// What it said, once it has ended.
+    /// Its output, once it has ended.
     fn said(&mut self) -> Result<Said, LabError> {
         let status = self.child.wait().map_err(|error| LabError::ended(&self.command, error))?;
         self.stdout.end();
@@ -140,13 +140,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that ended already can't be ended again.
+        // One that has already ended can't be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What a pipe has brought, read by a thread of its own.
+/// The output from a pipe, read by a thread of its own.
 #[derive(Debug)]
 struct Output {
     text: Arc<Mutex<String>>,
@@ -171,7 +171,7 @@ impl Output {
         self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until all of it is read: the process has ended.
+    /// Waits until everything is read: the process has ended.
     fn end(&mut self) {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();

@@ -1,4 +1,4 @@
-//! What an experiment found: `result.json`, from which its section of the findings is written.
+//! The result of an experiment: `result.json`, from which its section of the findings is written.
 
 use std::fs;
 use std::path::Path;
@@ -33,11 +33,11 @@ pub struct ExperimentResult {
     pub name: String,
     /// Its heading.
     pub title: String,
-    /// What it answers.
+    /// The question that it answers.
     pub question: String,
-    /// How it came out: the worst of its judgements.
+    /// The outcome: the worst of its judgements.
     pub judgement: Judgement,
-    /// Whether it was scaled down.
+    /// True if it was scaled down.
     pub quick: bool,
     /// The command that made it.
     pub command: String,
@@ -55,7 +55,7 @@ pub struct ExperimentResult {
     pub runs: Vec<RunResult>,
     /// The figures, each in the unit that its name ends with.
     pub figures: Value,
-    /// What is judged of them.
+    /// The judgements of them.
     pub judgements: Vec<Judged>,
     /// Its plots.
     pub plots: Vec<PlotFile>,
@@ -96,16 +96,16 @@ pub struct RunResult {
     pub of: String,
     /// The command.
     pub command: String,
-    /// Its verdict's level; `None` of a search, whose steps have one each.
+    /// Its verdict's level; `None` for a search, whose steps have one each.
     pub verdict: Option<Level>,
-    /// What its verdict rests on.
+    /// The reasons of its verdict.
     pub reasons: Vec<String>,
-    /// What others did to the machine meanwhile.
+    /// Disturbances by others on the machine.
     pub disturbed: Vec<String>,
 }
 
 impl RunResult {
-    /// Of a run, by its report.
+    /// From a run's report.
     pub(super) fn of_report(name: &str, command: String, report: &Report) -> RunResult {
         RunResult {
             name: name.to_owned(),
@@ -117,7 +117,7 @@ impl RunResult {
         }
     }
 
-    /// Of a search for a ceiling, by its document.
+    /// From the document of a search for a ceiling.
     pub(super) fn of_ceiling(name: &str, command: String, of: &CeilingDocument) -> RunResult {
         let trials = of.answer.proof.trials.iter().flat_map(|trial| &trial.steps);
         let steps = of.made.steps.iter().chain(trials);
@@ -138,7 +138,7 @@ impl RunResult {
 pub struct PlotFile {
     /// Its file in the experiment's folder.
     pub file: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
 }
 
@@ -148,25 +148,25 @@ impl From<&Plot> for PlotFile {
     }
 }
 
-/// A figure that was held against what it must be.
+/// A figure held against its limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Judged {
-    /// What it shows.
+    /// Its meaning.
     pub what: String,
     /// The figure's path.
     pub figure: String,
-    /// Its value, 1 or 0 of what holds or doesn't; `None` if it wasn't measured.
+    /// Its value, 1 or 0 for true or false; `None` if it wasn't measured.
     pub value: Option<f64>,
-    /// The least that it may be.
+    /// The lower limit.
     pub from: Option<f64>,
-    /// The most that it may be.
+    /// The upper limit.
     pub to: Option<f64>,
-    /// How it came out.
+    /// The outcome.
     pub judgement: Judgement,
     /// The worst verdict of the runs that it rests on.
     pub verdict: Option<Level>,
-    /// Whether others disturbed one of them.
+    /// True if others disturbed one of them.
     pub disturbed: bool,
     /// The criterion of the lab that it decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,7 @@ pub struct Judged {
 
 impl Judged {
     /// Holds a value against its limits. Others on the machine excuse a value beyond a limit if
-    /// they can have moved it there; what wasn't measured isn't judged.
+    /// they can have moved it there; an unmeasured value isn't judged.
     pub(super) fn new<'a>(
         expected: &Expectation,
         value: Option<f64>,
@@ -208,8 +208,8 @@ impl Judged {
     }
 }
 
-/// Judges the figures of an experiment by what its definition expects, each by the runs that it
-/// rests on.
+/// Judges the figures of an experiment against its definition's expectations, each by the runs that
+/// it rests on.
 ///
 /// # Errors
 /// A path that leads to no number.
@@ -225,7 +225,7 @@ pub fn judge(
             Some(Limit::Figure(path)) => figure(figures, path),
         };
         let (from, to) = (limit(&expected.from)?, limit(&expected.to)?);
-        // A limit that wasn't measured leaves nothing to hold the figure against.
+        // If a limit wasn't measured, the figure can't be judged.
         let measured =
             from.is_some() == expected.from.is_some() && to.is_some() == expected.to.is_some();
         let value = figure(figures, &expected.figure)?.filter(|_| measured);
@@ -236,8 +236,8 @@ pub fn judge(
     definition.judgements.iter().map(judge).collect()
 }
 
-/// The figure at a path such as `open.p99_ms` or `rows.0.rate`; `None` if it wasn't measured. What
-/// holds or doesn't is 1 or 0.
+/// The figure at a path such as `open.p99_ms` or `rows.0.rate`; `None` if it wasn't measured. True
+/// and false are 1 and 0.
 fn figure(figures: &Value, path: &str) -> Result<Option<f64>, LabError> {
     let pointer = format!("/{}", path.replace('.', "/"));
     match figures.pointer(&pointer) {
@@ -249,7 +249,7 @@ fn figure(figures: &Value, path: &str) -> Result<Option<f64>, LabError> {
 }
 
 impl ExperimentResult {
-    /// Judges its figures, by what a definition of the experiment expects of them now.
+    /// Judges its figures against the current definition of the experiment.
     ///
     /// # Errors
     /// The definition names a figure that the result doesn't have.
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn others_excuse_only_the_way_they_can_move_a_figure() {
+    fn others_excuse_only_the_direction_they_can_move_a_figure() {
         use Judgement::{Failed, NotJudged};
         for (others_can, above, below) in [
             ("change", NotJudged, NotJudged),

@@ -11,11 +11,11 @@ use super::responses::Form;
 /// The longest request head, bytes; a longer one ends the connection.
 const HEAD_MAX: usize = 16 * 1024;
 
-/// Runs of one response form that a connection may have pending; one more ends it. A client that
-/// reads its responses has one.
+/// The most runs of one response form that may be pending on a connection; one more ends it. A
+/// client that reads its responses has one.
 const RUNS_MAX: usize = 64;
 
-/// What a request head means.
+/// The meaning of a request head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     form: Form,
@@ -55,7 +55,7 @@ impl Requests {
         self.ended = true;
     }
 
-    /// Whether all further requests are ignored.
+    /// True if all further requests are ignored.
     pub(super) fn is_ended(&self) -> bool {
         self.ended
     }

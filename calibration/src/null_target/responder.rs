@@ -93,15 +93,15 @@ impl Slot {
 pub(super) struct Responder {
     ring: Ring,
     listener: Socket,
-    /// Whether the accept is armed. After an error it is re-armed when a connection closes or the
+    /// True if the accept is armed. After an error it is re-armed when a connection closes or the
     /// ring is idle.
     accepting: bool,
     responses: Responses,
-    /// What TLS is spoken with, if it is.
+    /// The TLS configuration, if TLS is on.
     tls: Option<Arc<ServerConfig>>,
     /// The bytes of the responses, which TLS encrypts for each connection.
     payload: Vec<u8>,
-    /// What was received last, decrypted.
+    /// The last received bytes, decrypted.
     plain: Vec<u8>,
     last_head: LastHead,
     slots: Vec<Slot>,
@@ -157,9 +157,8 @@ impl Responder {
     /// until the kernel has torn the ring down.
     fn end(self) -> Counts {
         let Responder { mut ring, listener, slots, counts, .. } = self;
-        // The pending accept keeps the listener open until the ring is torn down, and until then
-        // the address would still be in use, so it stops listening here. It fails only if the
-        // socket is no longer listening.
+        // The pending accept keeps the listener open, and its address in use, until the ring is
+        // torn down, so listening ends here. It fails only if the socket no longer listens.
         let _ = listener.shutdown(Shutdown::Both);
         ring.close(listener.into_raw_fd(), &[TOKEN_ACCEPT]);
         for (number, slot) in (0_u32..).zip(&slots) {
@@ -294,7 +293,7 @@ impl Responder {
         }
     }
 
-    /// The same through TLS, which has more to say than responses.
+    /// The same through TLS, which also sends records of its own.
     fn send_encrypted(&mut self, slot: u32) {
         let token = self.token(slot, true);
         let connection = &mut self.slots[slot as usize];
@@ -317,7 +316,7 @@ impl Responder {
             0 => {}
             length => {
                 connection.sending = Some(length);
-                let fd = connection.fd.expect("only an open connection says anything");
+                let fd = connection.fd.expect("only an open connection sends");
                 self.ring.send_out(token, fd, slot, 0..length);
             }
         }

@@ -1,5 +1,4 @@
-//! The TLS of one of the null target's connections: what was received is decrypted, what is to be
-//! sent encrypted.
+//! TLS of one of the null target's connections: decrypts received bytes and encrypts bytes to send.
 
 use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
@@ -15,17 +14,17 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// A session that has yet to begin.
+    /// A session before its handshake.
     pub(super) fn new(config: &Arc<ServerConfig>) -> Tls {
         let session = ServerConnection::new(Arc::clone(config));
         Tls { session: session.expect("the configuration is that of a server"), is_closed: false }
     }
 
-    /// Takes what was received and adds to `plain` what it says; returns whether the client has
-    /// said its last.
+    /// Decrypts received bytes and adds them to `plain`; returns true once the client has closed
+    /// its side.
     ///
     /// # Errors
-    /// The client breaks the protocol: what there is to say of it is to be sent.
+    /// The client breaks the protocol: the alert must still be sent.
     pub(super) fn take(&mut self, mut received: &[u8], plain: &mut Vec<u8>) -> io::Result<bool> {
         let mut is_last = false;
         while !received.is_empty() && !is_last {
@@ -39,24 +38,24 @@ impl Tls {
         Ok(is_last)
     }
 
-    /// Whether all that was to be said is written.
+    /// True if everything to send is written.
     pub(super) fn is_written(&self) -> bool {
         !self.session.wants_write()
     }
 
-    /// Says this next.
+    /// Queues these bytes.
     pub(super) fn say(&mut self, bytes: &[u8]) {
         self.session.writer().write_all(bytes).expect("there is room for one send");
     }
 
-    /// Says that nothing follows; once.
+    /// Queues the close; once.
     pub(super) fn say_the_end(&mut self) {
         if !std::mem::replace(&mut self.is_closed, true) {
             self.session.send_close_notify();
         }
     }
 
-    /// Writes what is to be said, as far as there is room.
+    /// Writes queued records, as far as there is room.
     pub(super) fn write(&mut self, out: &mut Out) {
         while 0 < self.session.write_tls(out).expect("memory takes what there is room for") {}
     }

@@ -37,7 +37,7 @@ const AWAY_MAX: f64 = 0.02;
 const LATE_MAX_US: f64 = 200.0;
 const LATE_MAX: f64 = 0.1;
 
-/// Whether the machine kept the generator from its core, according to the report itself.
+/// True if the machine kept the generator from its core, according to the report itself.
 fn is_disturbed(report: &Report) -> bool {
     let steal = report.generator.machine.as_ref().and_then(|machine| machine.steal).unwrap_or(0.0);
     let shards = report.generator.shards.iter();
@@ -47,7 +47,7 @@ fn is_disturbed(report: &Report) -> bool {
     AWAY_MAX < away || LATE_MAX_US.max(LATE_MAX * typical_us) < late_us
 }
 
-/// Counts per ms, and how sure they are.
+/// Counts per ms, and their reliability.
 struct Counted {
     /// The counts of undisturbed runs, without stops.
     per_ms: Vec<u32>,
@@ -72,7 +72,7 @@ fn count(arrivals: Arrivals, attempt: u64, run_ms: u64, kept_ms: usize) -> Optio
         let report = &run.observed.report;
         if is_disturbed(report) || AWAY_MAX * run_ms as f64 / 1e3 < run.target_delay_s {
             disturbed += 1;
-            // On such a machine a run that looks undisturbed is no evidence either.
+            // On such a machine even a run that looks undisturbed is no evidence.
             if disturbed == DISTURBED_MAX {
                 return None;
             }
@@ -103,15 +103,15 @@ fn counts_per_ms(observed: &Observed) -> &[u32] {
 
 /// The counts without the machine's stops. A stop is two ms without an arrival, whose probability
 /// is 5 in 100,000 at 5 arrivals per ms, and ends with the third ms after the next arrival, when
-/// everything due meanwhile has been sent and read. How late a stop makes requests is for the
-/// report to say; here it would hide the process between the stops.
+/// everything due meanwhile has been sent and read. The report covers how late a stop makes
+/// requests; here it would hide the process between the stops.
 fn without_stops(per_ms: &[u32]) -> Vec<u32> {
     let mut kept = Vec::new();
     let (mut empty_ms, mut catch_up_ms) = (0, 0);
     for count in per_ms {
         empty_ms = if *count == 0 { empty_ms + 1 } else { 0 };
         if empty_ms == STOP_MS {
-            // The zeros before were taken for chance.
+            // These zeros were taken for chance.
             while kept.last() == Some(&0) {
                 kept.pop();
             }
@@ -144,15 +144,14 @@ fn dispersion(per_ms: &[u32], window_ms: usize) -> Dispersion {
     pieces[pieces.len() / 2]
 }
 
-/// By how much the index may differ from 1.
+/// The tolerance of the index around 1.
 fn reach(dispersion: &Dispersion) -> f64 {
     3.0 * dispersion_deviation(dispersion.windows)
 }
 
 /// Checks the dispersions in windows of these lengths. A failed check is final unless the verdicts
-/// of its own runs say that the machine disturbed them. If the machine disturbs too many runs to
-/// judge, the test says so and passes. What lateness does to a report's numbers is judged
-/// elsewhere.
+/// of its own runs blame the machine. If the machine disturbs too many runs to judge, the test
+/// reports that and passes. The effect of lateness on a report's numbers is judged elsewhere.
 fn check(
     arrivals: Arrivals,
     run_ms: u64,
@@ -183,7 +182,7 @@ fn check(
 #[test]
 fn poisson_arrivals_reach_the_target_as_a_poisson_process() {
     let _cores = alone();
-    // Runs are short, so that a disturbed one is little time lost: three hold what is kept.
+    // Runs are short, so that a disturbed one costs little: three give enough.
     check(Arrivals::Poisson, 6_000, &[1, 10, 100], |found| {
         found.iter().all(|one| (one.index - 1.0).abs() <= reach(one))
     });

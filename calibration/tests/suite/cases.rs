@@ -8,7 +8,7 @@ use engine::plan::Wait;
 
 use crate::support::{NotJudged, alone, check_up_to};
 
-/// How often a case is repeated while the machine disturbs it.
+/// The most runs of a case that the machine disturbs.
 const RUNS_MAX: usize = 6;
 
 #[test]

@@ -1,12 +1,11 @@
-//! How often intervals hold the truth, of a few services and lengths of the window; `make coverage`
-//! has all of them.
+//! Coverage of intervals for a few services and lengths of the window; `make coverage` has all of
+//! them.
 
 use calibration::coverage::{Process, cell};
 
 use crate::support::alone;
 
-/// Intervals that don't hold the truth are at most as many as chance makes of 5 % once in 1,000
-/// times.
+/// The number of missed intervals may not exceed what chance makes of 5 % once in 1,000 times.
 const RUNS: u64 = 60;
 const WRONG_MAX: f64 = 9.0 / RUNS as f64;
 
@@ -52,7 +51,7 @@ fn queues_stalls_and_correlation_over_seconds_are_covered_or_refused() {
 }
 
 #[test]
-fn a_window_that_is_long_enough_states_what_a_short_one_cannot() {
+fn a_long_window_states_an_interval_that_a_short_one_cannot() {
     let _cores = alone();
     let process = Process::Correlated { over_s: 0.3, by: 0.3 };
     let stated = |window_s| cell(process, window_s, 20).figures[0].stated;

@@ -1,7 +1,6 @@
 //! The committed findings: FINDINGS.md and the READMEs beside the results are written from the
-//! results in `findings`, all of them at full size; every number in a text stands in its result,
-//! and every link leads somewhere. `make findings` makes the results anew, `make page` the texts
-//! alone.
+//! results in `findings`, all of them at full size; every number in a text is in its result, and
+//! every link has a target. `make findings` makes the results anew, `make page` only the texts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use calibration::lab::result::judge;
 
 /// The folder of the results, beside the page.
 const FOLDER: &str = "findings";
-/// The longest that the page may be, and a section of it, in lines: about a screen.
+/// The largest size of the page, bytes, and the most lines of a section: about a screen.
 const PAGE_BYTES_MAX: usize = 40_000;
 const SECTION_LINES_MAX: usize = 40;
 
@@ -53,7 +52,7 @@ fn texts(found: &Findings) -> Vec<(PathBuf, &str)> {
     texts
 }
 
-/// No profile can be taken on some machines, and then there is no flamegraph.
+/// Some machines permit no profile, and then there is no flamegraph.
 #[test]
 fn a_ceiling_without_a_profile_has_a_section() {
     let mut results = findings::results(&root().join(FOLDER)).expect("results");

@@ -33,7 +33,7 @@ fn connect(target: &NullTarget) -> TcpStream {
     stream
 }
 
-/// Reads one response and returns its head; `with_body` says whether it has a body.
+/// Reads one response, with or without a body, and returns its head.
 fn read_answer(stream: &mut impl Read, with_body: bool) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -262,7 +262,7 @@ fn the_port_is_shared_with_no_other_null_target() {
     }
 }
 
-/// A null target that speaks TLS, and what a client needs that trusts it.
+/// A null target with TLS, and the configuration of a client that trusts it.
 fn null_target_tls(config: NullConfig) -> (NullTarget, Arc<ClientConfig>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ca.pem");
@@ -305,7 +305,7 @@ fn it_is_the_same_through_tls() {
     read_answer(&mut stream, true);
     stream.write_all(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n").expect("sends");
     read_answer(&mut stream, true);
-    // The end is told: without it, reading it would be an error.
+    // The end is announced: without that, this read would fail.
     assert_eq!(stream.read_to_end(&mut Vec::new()).expect("an orderly end"), 0);
     assert_eq!(target.stop(), Counts { requests: 1_102, connections: 1 });
 }

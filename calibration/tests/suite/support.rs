@@ -1,4 +1,4 @@
-//! What the experiments share: the target's configuration, plans, runs, and when a run is repeated
+//! Shared by the experiments: the target's configuration, plans, runs, and when a run is repeated
 //! because the machine disturbed it.
 #![allow(dead_code, reason = "each test file uses its own part of the support")]
 
@@ -17,18 +17,18 @@ use engine::report::verdict::{Level, Origin, Reason};
 use engine::sys::units::Nanos;
 use target::TargetConfig;
 
-/// How often an experiment is repeated while the machine disturbs it.
+/// The most runs of an experiment that the machine disturbs.
 const RUNS_MAX: usize = 5;
 /// The largest share of a run for which the target's thread may wait for its core. Beyond that the
 /// machine disturbed it: requests waited where neither the report nor the ledger shows it.
 const TARGET_DELAY_MAX: f64 = 0.001;
-/// Failed checks of runs that nothing disturbed, as far as the kernel's accounts tell: a stop of
-/// the virtual machine itself stands in none of them, but doesn't come this often.
+/// The most failed checks of runs that the kernel's accounts show as undisturbed: they miss a stop
+/// of the virtual machine itself, but that doesn't come this often.
 const UNDISTURBED_MAX: usize = 3;
 /// How often the kernel's account of the target's thread is read.
 const ACCOUNT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Gives a test the cores for itself: the tests of a file run in parallel, experiments must not.
+/// Gives a test the cores to itself: the tests of a file run in parallel, experiments must not.
 pub fn alone() -> MutexGuard<'static, ()> {
     static CORES: Mutex<()> = Mutex::new(());
     CORES.lock().unwrap_or_else(PoisonError::into_inner)
@@ -55,7 +55,7 @@ pub fn open(rate: &str, plan: Plan) -> Plan {
 
 /// One run of an experiment.
 pub struct ExperimentRun {
-    /// What both ends measured.
+    /// The results of both ends.
     pub observed: Observed,
     /// How long the target's thread was runnable without a core, s.
     pub target_delay_s: f64,
@@ -114,8 +114,8 @@ impl ExperimentRun {
         (!evidence.is_empty()).then(|| evidence.join("; "))
     }
 
-    /// Whether the hypervisor or other processes took so much of the machine that the verdict
-    /// calls the run invalid.
+    /// True if the hypervisor or other processes took so much of the machine that the verdict calls
+    /// the run invalid.
     fn is_invalid(&self) -> bool {
         self.disturbances().any(|reason| {
             reason.level == Level::Invalid && reason.code.rule().origin == Origin::Others
@@ -128,14 +128,15 @@ impl ExperimentRun {
     }
 }
 
-/// A check that came out against the experiment, in a run of which others can have caused that.
+/// A check that failed in a run where others may have caused that.
 #[derive(Debug, thiserror::Error)]
 #[error("not judged: {0}")]
 pub struct NotJudged(pub String);
 
-/// Runs the experiment and checks it, at most [`RUNS_MAX`] times while the runs say themselves that
-/// the machine disturbed them, and fewer than [`UNDISTURBED_MAX`] times while they don't. Where the
-/// machine made every run invalid, or the check is [`NotJudged`] each time, nothing is judged.
+/// Runs the experiment and checks it, at most [`RUNS_MAX`] times while the runs themselves report
+/// that the machine disturbed them, and fewer than [`UNDISTURBED_MAX`] times while they don't.
+/// Where the machine made every run invalid, or the check is [`NotJudged`] each time, nothing is
+/// judged.
 pub fn check_runs(
     config: &TargetConfig,
     plan: &Plan,
@@ -144,8 +145,7 @@ pub fn check_runs(
     check_up_to(RUNS_MAX, config, plan, check);
 }
 
-/// [`check_runs`] with another limit: short runs need a machine that is quiet for a short time
-/// only.
+/// [`check_runs`] with another limit: short runs need a quiet machine only briefly.
 pub fn check_up_to(
     runs_max: usize,
     config: &TargetConfig,

@@ -1,4 +1,4 @@
-//! The flags of `ab` that are no part of the plan, and those that it shares with `compare`.
+//! The flags of `ab` that aren't part of the plan, and those that it shares with `compare`.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub(crate) struct AbArgs {
     )]
     pub(crate) url_b: String,
 
-    /// What counts as a change.
+    /// The size of a change that counts.
     #[command(flatten)]
     pub(crate) change: ChangeArgs,
 
@@ -50,7 +50,7 @@ pub(crate) struct AbArgs {
     pub(crate) reports: Option<PathBuf>,
 }
 
-/// What counts as a change, of `ab` and of `compare`.
+/// The size of a change that counts, for `ab` and `compare`.
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArgs {
     /// Exit 4 if a percentile is slower or errors rise

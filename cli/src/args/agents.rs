@@ -1,4 +1,4 @@
-//! The flags that name agents: of `controller`, and of the commands that make many runs.
+//! The flags that name agents, of `controller` and of the commands that make many runs.
 
 use std::path::PathBuf;
 
@@ -78,7 +78,7 @@ pub(crate) struct AgentGroupArgs {
 }
 
 impl AgentGroupArgs {
-    /// Whether agents are to generate the load.
+    /// True if agents generate the load.
     pub(crate) fn are_named(&self) -> bool {
         !self.agents.is_empty() || self.agents_dns.is_some()
     }

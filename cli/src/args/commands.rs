@@ -1,4 +1,4 @@
-//! The help of the program, with its commands in groups, and what `-h` leaves to `--help`.
+//! The program's help, with its commands in groups, and the text that only `--help` shows.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use clap::Command;
 /// The commands that load a URL.
 pub(super) const LOADING: [&str; 6] = ["run", "controller", "sweep", "search", "ceiling", "ab"];
 
-/// The commands as the program's help lists them: a user's first day, then what follows.
+/// The commands in the order of the program's help: a user's first day, then the rest.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["run", "demo", "doctor", "search", "compare"]),
     ("More ways to load", &["sweep", "ceiling", "ab", "controller", "agent"]),
@@ -38,9 +38,9 @@ Exit codes:
        search and ceiling: no rate passed; compare and ab with --fail-on
        regression: side B is worse
   5    an agent could not be used
-  130  interrupted; what was measured so far is written and marked";
+  130  interrupted; the results so far are written and marked";
 
-/// How the values of the flags in the table are written.
+/// The syntax of the values of the table's flags.
 const UNITS: &str = "\
 Durations: 30 (seconds), 250us, 5ms, 1.5s, 2m, 1m30s
 Rates: 500, 20k, 1.5M, 1e4 (per second), 6000/m (per minute)";
@@ -67,9 +67,9 @@ pub(super) fn template(program: &Command) -> String {
     text
 }
 
-/// Prepares a command for a help of two lengths.
+/// Prepares a command for a short and a long help.
 pub(super) fn with_short_help(command: Command) -> Command {
-    // The man page takes the text of a flag that `-h` leaves out from its long help alone.
+    // For a flag that `-h` hides, the man page takes the text from its long help only.
     let command = command.mut_args(|arg| match arg.get_long_help() {
         None if arg.is_hide_short_help_set() => {
             let help = arg.get_help().cloned().unwrap_or_default();
@@ -128,7 +128,7 @@ mod tests {
         for name in LOADING {
             let text = help(program().find_subcommand_mut(name).expect("a command"), false);
             assert!(text.lines().count() <= 48, "{name}:\n{text}");
-            // A flag has one line; what is indented further continues another line.
+            // A flag has one line; deeper indentation continues a line.
             let continued: Vec<&str> =
                 text.lines().filter(|line| line.starts_with("       ")).collect();
             assert!(continued.is_empty(), "{name}: {continued:?}");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_few_need_is_in_the_long_help_alone() {
+    fn a_rarely_used_flag_is_only_in_the_long_help() {
         let mut program = program();
         let run = program.find_subcommand_mut("run").expect("a command");
         let (short, long) = (help(run, false), help(run, true));

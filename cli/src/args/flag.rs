@@ -1,5 +1,5 @@
-//! A flag of the commands that load a URL: how it is typed, how its value is read, what it sets,
-//! and on which commands it differs from `run`. `super::flags` has a row for each.
+//! A flag of the commands that load a URL: its syntax, its setter, and the commands on which it
+//! differs from `run`. `super::flags` has a row for each.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -20,65 +20,65 @@ use crate::gate::FailOn;
 use crate::progress::Progress;
 use crate::sink::Content;
 
-/// What all flags set: the plan, and where its results go.
+/// The target of all flags: the plan, and the files of its results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Settings {
-    /// What to do.
+    /// The plan.
     pub(crate) plan: Plan,
-    /// Where the results go.
+    /// The files of the results.
     pub(crate) results: ResultArgs,
-    /// The file of what the plan requests, or the tables that spell it out.
+    /// The file that lists the plan's requests, or the tables that spell them out.
     pub(crate) targets: Option<String>,
 }
 
-/// What isn't part of the plan: what a run is checked against, where its results go, and what
-/// decides its exit code.
+/// Everything beyond the plan: the run's calibration, the files of its results, and the conditions
+/// of its exit code.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ResultArgs {
-    /// The calibration; by default the one that was saved.
+    /// The calibration; by default the saved one.
     pub(crate) calibration: Option<PathBuf>,
     /// The files of results, by the names of their flags.
     pub(crate) files: BTreeMap<String, PathBuf>,
-    /// What the report calls the run.
+    /// The run's name in the report.
     pub(crate) label: Option<String>,
     /// The report's notes on the run.
     pub(crate) tags: BTreeMap<String, String>,
-    /// What the plan assumes without a flag, shown with the results.
+    /// The assumptions of the plan in the absence of flags, shown with the results.
     pub(crate) assumed: Option<String>,
-    /// Whether to print all that is known, and not only the first screen.
+    /// True to print everything, not only the first screen.
     pub(crate) details: bool,
-    /// What fails the run besides missed objectives and an invalid verdict.
+    /// Conditions that fail the run besides missed objectives and an invalid verdict.
     pub(crate) fail_on: Vec<FailOn>,
-    /// Whether to exit with 0 even if the verdict is invalid.
+    /// True to exit with 0 even if the verdict is invalid.
     pub(crate) allow_invalid: bool,
     /// How progress is shown.
     pub(crate) progress: Option<Progress>,
-    /// Whether the run is shown on the whole screen.
+    /// True to show the run on the whole screen.
     pub(crate) live: bool,
-    /// Whether to print nothing before the results.
+    /// True to print nothing before the results.
     pub(crate) quiet: bool,
 }
 
-/// Reads the values of a flag, none of a switch, and sets what they stand for.
+/// Parses the values of a flag, none for a switch, and applies them.
 pub(super) type Set = fn(&mut Settings, &[OsString]) -> Result<(), String>;
 /// Reads the name of a file.
 pub(super) type ReadPath = fn(&OsStr) -> Result<PathBuf, String>;
-/// Where the settings keep the name of a file.
+/// The field of the settings that has the name of a file.
 pub(super) type Place = fn(&mut Settings) -> &mut Option<PathBuf>;
 
 /// Everything about a flag of the commands that load a URL, which is also a key of the plan file
-/// and a variable of the environment.
+/// and an environment variable.
 pub(crate) struct Flag {
     arg: Arg,
     value: Value,
-    /// Whether `-h` shows it, beside `--help`.
+    /// True if `-h` shows it, like `--help`.
     is_usual: bool,
     choices: &'static [&'static str],
     /// Its name in a plan file that gives it several values.
     plural: Option<&'static str>,
-    /// Whether its values are NAME=VALUE, so that a table can hold them.
+    /// True if its values are NAME=VALUE, so that a table can hold them.
     is_pairs: bool,
-    /// Whether its plural is a list of tables, whose text is then its value.
+    /// True if its plural is a list of tables, whose text is then its value.
     is_tables: bool,
     is_free_text: bool,
     excludes: &'static [&'static str],
@@ -87,10 +87,10 @@ pub(crate) struct Flag {
     elsewhere: Vec<(&'static [&'static str], Elsewhere)>,
 }
 
-/// The name of a file of results, given the name behind its flag; `None` if it isn't written then.
+/// The name of a file of results, given the flag's value; `None` if it isn't written then.
 type ContentPath = fn(&Path) -> Option<PathBuf>;
 
-/// What a flag's value is.
+/// The kind of a flag's value.
 enum Value {
     Set(Set),
     /// A file that a run reads, or writes on its own.
@@ -99,13 +99,13 @@ enum Value {
     Results(ReadPath),
 }
 
-/// How a flag differs on some command from what it is on `run`.
+/// A difference of a flag between some command and `run`.
 enum Elsewhere {
     /// The help of this command describes it differently.
     Shown(fn(Arg, &str) -> Arg),
-    /// It is of so little use here that the help doesn't show it.
+    /// It is rarely useful here, so the help hides it.
     Hidden,
-    /// It is refused, and the help doesn't show it.
+    /// It is refused, and the help hides it.
     Refused {
         /// The only value that is refused; `None` for all.
         value: Option<&'static str>,
@@ -148,17 +148,17 @@ impl Flag {
         self.choices
     }
 
-    /// A plan file may call it by this name.
+    /// A plan file may use this name for it.
     pub(super) fn plural(self, plural: &'static str) -> Flag {
         Flag { plural: Some(plural), ..self }
     }
 
-    /// A plan file may call it by this name, and write it as a table of NAME = VALUE.
+    /// A plan file may use this name for it, with a table of NAME = VALUE.
     pub(super) fn table(self, plural: &'static str) -> Flag {
         Flag { plural: Some(plural), is_pairs: true, ..self }
     }
 
-    /// A plan file may call it by this name, and write it as a list of tables.
+    /// A plan file may use this name for it, with a list of tables.
     pub(super) fn tables(self, plural: &'static str) -> Flag {
         Flag { plural: Some(plural), is_tables: true, ..self }
     }
@@ -180,7 +180,7 @@ impl Flag {
         self
     }
 
-    /// The help of these commands describes it differently. A long text is to be given anew.
+    /// The help of these commands describes it differently. A long text must be given anew.
     pub(super) fn shown(
         mut self,
         on: &'static [&'static str],
@@ -190,13 +190,13 @@ impl Flag {
         self
     }
 
-    /// The help of these commands doesn't show it.
+    /// The help of these commands hides it.
     pub(super) fn hidden(mut self, on: &'static [&'static str]) -> Flag {
         self.elsewhere.push((on, Elsewhere::Hidden));
         self
     }
 
-    /// These commands refuse it, for this reason and with this cure.
+    /// These commands refuse it, with this reason and cure.
     pub(super) fn refused(
         mut self,
         on: &'static [&'static str],
@@ -219,7 +219,7 @@ impl Flag {
         self
     }
 
-    /// These commands have another flag of this name, and refuse the key of a plan file.
+    /// These commands have another flag of this name, and refuse the key in a plan file.
     pub(super) fn replaced(
         mut self,
         on: &'static [&'static str],
@@ -230,17 +230,17 @@ impl Flag {
         self.refused(on, problem, cure)
     }
 
-    /// Its name, as a plan file writes it.
+    /// Its name in a plan file.
     pub(crate) fn name(&self) -> &str {
         self.arg.get_id().as_str()
     }
 
-    /// Its name, as it is typed.
+    /// Its name on the command line.
     pub(crate) fn typed(&self) -> String {
         format!("--{}", self.name())
     }
 
-    /// Whether its value may be anything, even a secret.
+    /// True if its value may be anything, even a secret.
     pub(super) fn is_free_text(&self) -> bool {
         self.is_free_text
     }
@@ -250,7 +250,7 @@ impl Flag {
         self.excludes
     }
 
-    /// Whether this key of a plan file stands for it: its name with - or _ between words, or its
+    /// True if this key of a plan file stands for it: its name with - or _ between words, or its
     /// plural.
     pub(super) fn has_key(&self, key: &str) -> bool {
         let is_its_name = self.name() == key.replace('_', "-");
@@ -261,7 +261,7 @@ impl Flag {
         self.elsewhere.iter().filter(move |(on, _)| on.contains(&command)).map(|(_, what)| what)
     }
 
-    /// The argument of this command; `None` if it has another of that name.
+    /// The argument for this command; `None` if the command has another of that name.
     pub(super) fn of(&'static self, command: &str) -> Option<Arg> {
         let mut arg = self.arg.clone().hide_short_help(!self.is_usual);
         if !self.choices.is_empty() {
@@ -280,7 +280,7 @@ impl Flag {
         Some(arg)
     }
 
-    /// Its values on a command line, if it was typed there.
+    /// Its values on a command line, if given there.
     pub(super) fn typed_in(&self, matches: &ArgMatches) -> Option<Vec<OsString>> {
         let id = self.name();
         if !matches.try_contains_id(id).unwrap_or(false) {
@@ -295,7 +295,7 @@ impl Flag {
     /// Its values in a plan file; `None` if the file turns it off.
     ///
     /// # Errors
-    /// What is wrong with them. It shows nothing that may be a secret.
+    /// The values are invalid. The message shows nothing that may be a secret.
     pub(crate) fn read(
         &self,
         value: Spanned<DeValue<'_>>,
@@ -323,7 +323,7 @@ impl Flag {
         })?;
         let is_list = matches!(self.arg.get_action(), ArgAction::Append);
         if is_list && (texts.is_empty() || texts.iter().any(String::is_empty)) {
-            return Err("empty value: give one, or leave the key out".to_owned());
+            return Err("empty value: give one, or remove the key".to_owned());
         }
         let words: Vec<OsString> = match self.arg.get_value_delimiter() {
             Some(comma) => {
@@ -334,7 +334,7 @@ impl Flag {
         self.check(&words).map(|()| Some(words))
     }
 
-    /// The texts of a list, or of a table if it may be one.
+    /// The texts of a list, or of a table if that is allowed.
     fn list(&self, texts: Texts) -> Option<Vec<String>> {
         match texts {
             Texts::One(Scalar(text)) => Some(vec![text]),
@@ -365,7 +365,7 @@ impl Flag {
         matches!(self.arg.get_action(), ArgAction::SetTrue)
     }
 
-    /// What is wrong with these values, if anything is.
+    /// Checks these values.
     fn check(&self, words: &[OsString]) -> Result<(), String> {
         self.set(&mut Settings::default(), words)
     }
@@ -382,7 +382,7 @@ impl Flag {
         Ok(())
     }
 
-    /// Why this command refuses these values, if it does.
+    /// The refusal of these values by this command, if any.
     pub(super) fn refusal(&self, command: &str, words: &[OsString]) -> Option<Failure> {
         let shown = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(",");
         let refused = self.elsewhere(command).find_map(|elsewhere| match *elsewhere {
@@ -392,7 +392,7 @@ impl Flag {
             _ => None,
         });
         let (problem, cure) = refused?;
-        // A note may hold a secret, its name doesn't.
+        // A tag's value may be a secret, its name isn't.
         let shown = match shown.split_once('=') {
             Some((name, _)) if self.is_pairs => name,
             _ => &shown,

@@ -1,10 +1,10 @@
 //! The table of flags of the commands that load a URL. A row has everything about its flag: clap's
-//! argument and help, whether `-h` shows it, the plan file's key, the variable, what it sets, and
-//! which commands describe it differently or refuse it. A file of results is a row too, with what
-//! fills it.
+//! argument and help, whether `-h` shows it, the plan file's key, the variable, its effect, and the
+//! commands that describe it differently or refuse it. A file of results is a row too, with the
+//! source of its content.
 //!
-//! All are optional, and named like the plan's fields: what isn't given is left to the plan file,
-//! then to the plan's own defaults. So there is no second set of defaults.
+//! All are optional, and named like the plan's fields: a missing one is left to the plan file, then
+//! to the plan's own defaults. So there is no second set of defaults.
 //!
 //! A usual flag has a help of one line, and a long help where there is more to know.
 
@@ -202,7 +202,7 @@ fn table() -> Vec<Flag> {
             ),
             |to, given| put(&mut to.plan.period, parsed::<Nanos>(given)),
         )
-        // They choose different models.
+        // They select different models.
         .excludes(&["rate"])
         .refused(&SERIES, NO_RATE, OR_RUN),
         flag(
@@ -425,7 +425,8 @@ fn table() -> Vec<Flag> {
             )),
             |to, given| {
                 put(&mut to.plan.overload, choice::<Overload>(given))?;
-                // A plan file's bound goes with its drop; one given with this flag is set after it.
+                // A plan file's limit applies to its own `drop`; one given with this flag is set
+                // after it.
                 to.plan.queue_max =
                     to.plan.queue_max.filter(|_| to.plan.overload == Overload::Drop);
                 Ok(())
@@ -593,7 +594,7 @@ fn table() -> Vec<Flag> {
                 default_thresholds()
             )),
             |to, given| {
-                // One threshold leaves the others as they are.
+                // One threshold leaves the others unchanged.
                 each(given, str::parse::<Bound>)?
                     .iter()
                     .for_each(|bound| to.plan.thresholds.set(bound));
@@ -823,18 +824,18 @@ fn table() -> Vec<Flag> {
     ]
 }
 
-/// A flag that names a file of one run, which a command that makes many runs can't fill.
+/// A flag for a file of one run, which a command that makes many runs refuses.
 fn of_one_run(flag: Flag) -> Flag {
     flag.refused(&SERIES, ONE_RUN, OR_RUN).refused(&["ab"], ONE_SLICE, OR_RUN)
 }
 
-/// Sets a field to a value, unless that couldn't be read.
+/// Sets a field to a value, unless that is invalid.
 fn put<T, F: From<T>>(field: &mut F, value: Result<T, String>) -> Result<(), String> {
     *field = value?.into();
     Ok(())
 }
 
-/// The value of a flag that has one: the last.
+/// The value of a flag with one value: the last.
 fn last(given: &[OsString]) -> &OsStr {
     given.last().map(OsString::as_os_str).unwrap_or_default()
 }
@@ -862,7 +863,7 @@ fn choice<T: DeserializeOwned>(given: &[OsString]) -> Result<T, String> {
     by_name(as_text(last(given))?).map_err(|error| error.to_string())
 }
 
-/// Each value of a flag that may have several.
+/// Applies each value of a repeatable flag.
 fn each<T, E: Display>(
     given: &[OsString],
     read: impl Fn(&str) -> Result<T, E>,
@@ -883,7 +884,7 @@ fn from_stdin(body: String) -> String {
     if ["-", "@-"].contains(&body.as_str()) { "@/dev/stdin".to_owned() } else { body }
 }
 
-/// The thresholds by name, with their defaults and the reasons of the verdict that they decide.
+/// The thresholds by name, with their defaults and the reasons that they decide.
 fn default_thresholds() -> String {
     let entry = |(name, value): (String, f64)| {
         let reasons: Vec<String> = decided_by(&name).iter().map(Code::to_string).collect();

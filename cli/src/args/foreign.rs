@@ -1,7 +1,7 @@
-//! Recognises a line of another load generator, and answers with what its words mean here and the
-//! line to type.
+//! Recognises a command line of another load generator, and answers with the meaning of its words
+//! here and the line to type.
 //!
-//! Nothing here repeats a value that may hold a secret.
+//! No value that may be a secret is repeated.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use super::foreign_flags::{FLAGS, Foreign, Here, KEPT, SCRIPT, TOOLS, Value, is_
 use super::given::flag_of;
 use super::usage::is_bare;
 
-/// The answer to a line of another tool: what its words mean here, and what to type. `None` if
-/// nothing in it is another tool's. The words are those after the program's name.
+/// The answer to another tool's command line: the meaning of its words here, and the line to type.
+/// `None` if none of it is another tool's. The words are those after the program's name.
 pub(super) fn answer(words: &[String], definition: &Command) -> Option<String> {
     let mut line = Line::of(words);
     let (name, rest) = line.begin(words)?;
@@ -38,7 +38,7 @@ pub(super) fn answer(words: &[String], definition: &Command) -> Option<String> {
         } else {
             let given = own_flag(own, word);
             if given.flag.is_none() {
-                // The next word may be its value, unless that is the URL.
+                // The next word may be its value, unless it is the URL.
                 let is_value = |next: &&str| !next.starts_with('-') && !next.contains("://");
                 if given.value.is_none() && next.is_some_and(|next| is_value(&next)) {
                     rest.next();
@@ -54,13 +54,13 @@ pub(super) fn answer(words: &[String], definition: &Command) -> Option<String> {
     line.answer()
 }
 
-/// The value of a flag, and whether it is the next word of the line.
+/// The value of a flag; true if it is the next word of the line.
 struct Used<'a> {
     value: &'a str,
     takes_next: bool,
 }
 
-/// The flag of another tool that this word is, with its value.
+/// The translation of this word as another tool's flag, with its value.
 fn translated<'a>(
     tool: Option<&str>,
     word: &'a str,
@@ -83,7 +83,7 @@ fn translated<'a>(
     })
 }
 
-/// What follows a flag's name within the word: nothing, a value after `=`, or a value after the
+/// The rest of the word after a flag's name: nothing, a value after `=`, or a value after the
 /// letter of a short flag. `None` if the word is another flag.
 fn value_after<'a>(word: &'a str, name: &str) -> Option<&'a str> {
     let after = word.strip_prefix(name)?;
@@ -94,7 +94,7 @@ fn value_after<'a>(word: &'a str, name: &str) -> Option<&'a str> {
     }
 }
 
-/// Whether this is a long name with one dash, as in Go's tools.
+/// True for a long name with one dash, as in Go's tools.
 fn is_long_name(word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default();
     FLAGS.iter().any(|(_, names, ..)| names.split(' ').any(|one| one == name)) && 2 < name.len()
@@ -102,22 +102,22 @@ fn is_long_name(word: &str) -> bool {
 
 /// A word that begins with a dash, read as flags of ours.
 struct Given<'a> {
-    /// The last flag in it: only that one can have a value.
+    /// The last flag in it, the only one that can have a value.
     flag: Option<&'a Arg>,
     /// The word up to the end of that flag's name.
     name: &'a str,
-    /// What follows within the word.
+    /// The rest of the word.
     value: Option<&'a str>,
 }
 
 impl Given<'_> {
-    /// Whether the next word is the flag's value.
+    /// True if the next word is the flag's value.
     fn takes_next(&self) -> bool {
         self.flag.is_some_and(|flag| flag.get_action().takes_values()) && self.value.is_none()
     }
 }
 
-/// The flag of ours that this word is, or the last of several short ones: `-kHA:b` is `-k -H A:b`.
+/// The flag of ours in this word, or the last of several short ones: `-kHA:b` is `-k -H A:b`.
 fn own_flag<'a>(own: &'a Command, word: &'a str) -> Given<'a> {
     if let Some(long) = word.strip_prefix("--") {
         let (long, value) = match long.split_once('=') {
@@ -156,26 +156,26 @@ fn own_flag<'a>(own: &'a Command, word: &'a str) -> Given<'a> {
     given
 }
 
-/// The line to type, and why it differs from the one that was typed.
+/// The line to type, and the reasons for each difference from the given one.
 struct Line {
     /// The tool whose name the line begins with.
     tool: Option<&'static str>,
     /// The signs that the line is another tool's.
     reasons: Vec<String>,
-    /// The flags that belong neither to a known tool nor to us.
+    /// The flags of neither a known tool nor truetail.
     unknown: Vec<String>,
     words: Vec<String>,
     has_url: bool,
-    /// Whether the URL is known to be one without TLS.
+    /// True if the URL is known to have no TLS.
     is_plain: bool,
-    /// How many connections the line asks for.
+    /// The number of connections in the line.
     conns: Option<u64>,
-    /// Whether each connection serves one request.
+    /// True if each connection serves one request.
     closes: bool,
 }
 
 impl Line {
-    /// An empty line to type, with what these words show.
+    /// An empty line to type, with the facts that follow from these words.
     fn of(words: &[String]) -> Line {
         let has = |scheme: &str| words.iter().any(|word| word.starts_with(scheme));
         let conns =
@@ -195,7 +195,7 @@ impl Line {
         }
     }
 
-    /// The command that the line stands for, and the words after the tool's name.
+    /// The line's command, and the words after the tool's name.
     fn begin<'a>(&mut self, words: &'a [String]) -> Option<(&'static str, &'a [String])> {
         let (first, rest) = words.split_first()?;
         let urls = rest.iter().filter(|word| word.contains("://")).count();
@@ -296,7 +296,7 @@ impl Line {
         self.words.extend(next.map(|next| quoted(&part(next))));
     }
 
-    /// A word that is no flag: the URL, a script, or a part of a value that needs quotes.
+    /// A word that isn't a flag: the URL, a script, or a part of a value that needs quotes.
     fn add_argument(&mut self, word: &str) {
         if word == "-" || [".js", ".ts", ".lua"].iter().any(|end| word.ends_with(end)) {
             self.because(SCRIPT.to_owned());
@@ -325,15 +325,15 @@ impl Line {
     }
 }
 
-/// What replaces a value that isn't shown.
+/// Replaces a value that isn't shown.
 const HIDDEN: &str = "…";
 
-/// Whether the values of a flag are text of any kind.
+/// True if the values of a flag may be any text.
 fn is_free_text(name: &str) -> bool {
     flag_of(name).is_some_and(Flag::is_free_text)
 }
 
-/// A flag's value without what may be a secret.
+/// A flag's value, with possible secrets removed.
 fn redacted<'a>(flag: &str, value: &'a str) -> Cow<'a, str> {
     let may_be_url = value.contains("://") || value.contains(['@', '?', '#']);
     match flag {
@@ -355,7 +355,7 @@ fn url(word: &str) -> Option<String> {
     };
     let is_name = !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:[]".contains(&byte));
-    // A password may contain a slash: what precedes the @ is then no path.
+    // A password may contain a slash: the text before the @ is then no path.
     if !is_known || !is_name || !(port.is_empty() || is_number(port)) || path.contains('@') {
         return None;
     }
@@ -609,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn a_habitual_line_means_here_what_it_means_there() {
+    fn a_habitual_line_means_the_same_here() {
         let closed = plan("truetail -c 50 -d 10 http://h/");
         assert_eq!((closed.model(), closed.conns()), (Model::Closed, 50));
         assert_eq!((closed.duration.to_string(), closed.requests), ("10s".to_owned(), None));
@@ -687,7 +687,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_shows_what_may_be_a_secret() {
+    fn no_answer_shows_a_possible_secret() {
         for typed in [
             "truetail -z 1s -H 'X-Key: pa55' http://h/",
             "truetail -z 1s --header=X-Key:pa55 http://h/",
@@ -731,7 +731,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_shows_what_is_no_secret() {
+    fn an_answer_shows_anything_else() {
         for (typed, shown) in [
             ("http://u:pa55@h:80/a?b#c", "http://h:80/a…"),
             ("http://[::1]:80/a", "http://[::1]:80/a"),

@@ -1,15 +1,15 @@
-//! The table of other load generators' flags, and what they mean here.
+//! The table of other load generators' flags, and their meaning here.
 //!
-//! A flag that we have too counts as another tool's only if its value shows it (`-q 50` is a rate,
-//! `-q` alone is quiet) or if the line begins with the tool's name. The first row that fits a flag
-//! decides.
+//! A flag that truetail has too counts as another tool's only if its value shows it (`-q 50` is a
+//! rate, `-q` alone is quiet) or if the line begins with the tool's name. The first row that fits a
+//! flag decides.
 
 use std::net::IpAddr;
 
 use engine::sys::units::Nanos;
 
-/// A row: the tool, if only a line with its name has these flags; the flags; whether they have a
-/// value; and what they mean here.
+/// A row: the tool, if the flags count only in a line with its name; the flags; the kind of their
+/// value; and their meaning here.
 pub(super) type Foreign = (&'static str, &'static str, Value, Here);
 
 /// The value of a flag.
@@ -18,15 +18,15 @@ pub(super) enum Value {
     Bare,
     /// It has one, of any kind.
     Any,
-    /// It has one, and the flag is the other tool's if this fits it.
+    /// It has one, and the flag is the other tool's if this returns true for it.
     If(fn(&str) -> bool),
 }
 
-/// What a flag means here.
+/// The meaning of a flag here.
 pub(super) enum Here {
-    /// This flag of ours, with this value if there is one: `{}` stands for the one that was given.
+    /// This flag of ours, with this value if there is one: `{}` stands for the given one.
     As(&'static str),
-    /// This flag, whose number is that of the whole run; hey's is that of each worker.
+    /// This flag, whose number is for the whole run; hey's is per worker.
     OfWhole(&'static str),
     /// Nothing: why it isn't needed, or what to do instead.
     Omit(&'static str),
@@ -35,7 +35,7 @@ pub(super) enum Here {
 use Here::{As, OfWhole, Omit};
 use Value::{Any, Bare, If};
 
-/// The tools whose lines are recognised by their first word, and by a second one if they need it.
+/// The tools recognised by the first word of the line, or by the first two.
 pub(super) const TOOLS: [(&str, &str); 8] = [
     ("wrk", ""),
     ("wrk2", ""),
@@ -47,7 +47,7 @@ pub(super) const TOOLS: [(&str, &str); 8] = [
     ("ab", ""),
 ];
 
-/// Their flags that we don't have.
+/// Their flags that truetail doesn't have.
 pub(super) const FLAGS: &[Foreign] = &[
     ("ab", "-k", Bare, Omit(KEPT)),
     ("ab", "-t", Any, As("--duration {}")),
@@ -297,7 +297,7 @@ fn is_no_url(text: &str) -> bool {
     !text.contains("://") && !text.starts_with('-')
 }
 
-/// Nor a wrong one, whose error is more helpful: a body seldom begins with a digit.
+/// Nor an invalid one, whose error is more helpful: a body seldom begins with a digit.
 fn is_no_duration(text: &str) -> bool {
     !text.starts_with(|first: char| first.is_ascii_digit() || "-.".contains(first))
         && !text.contains("://")

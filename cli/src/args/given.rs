@@ -1,4 +1,4 @@
-//! The flags that were given, on a command line or in a plan file, and the settings they make.
+//! The flags given on a command line or in a plan file, and the settings they make.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -59,12 +59,12 @@ pub(crate) fn result_files(
     })
 }
 
-/// The flags that were given on a command line or in a plan file, with their values.
+/// The flags given on a command line or in a plan file, with their values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given(BTreeMap<String, Vec<OsString>>);
 
 impl Given {
-    /// Whether this flag is among them.
+    /// True if this flag was given.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
@@ -74,7 +74,7 @@ impl Given {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Adds a flag, whose values have been read before.
+    /// Adds a flag, whose values were already checked.
     pub(crate) fn add(&mut self, flag: &Flag, words: Vec<OsString>) {
         self.0.insert(flag.name().to_owned(), words);
     }
@@ -86,7 +86,7 @@ impl Given {
         }
     }
 
-    /// Refuses a flag that this command can't use, if its value still holds in these settings.
+    /// Refuses a given flag that this command can't use, if its value is still in these settings.
     ///
     /// # Errors
     /// The flag, with the problem and the cure.
@@ -142,7 +142,7 @@ mod tests {
     use super::super::Cli;
     use super::*;
 
-    /// The names that serde knows: its error about an unknown one lists them.
+    /// The names that serde accepts: its error about an unknown one lists them.
     fn names(unknown: &str) -> Vec<String> {
         unknown.split('`').skip(3).step_by(2).map(str::to_owned).collect()
     }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_but_the_file_itself_is_a_key_of_it() {
+    fn every_flag_except_plan_is_a_key_of_a_plan_file() {
         let run = Cli::command().find_subcommand("run").expect("the command").clone();
         let keys = run.get_arguments().filter_map(clap::Arg::get_long);
         let strangers: Vec<_> = keys.filter(|key| flag_of(key).is_none()).collect();

@@ -1,28 +1,28 @@
 //! The headings under which the help lists flags.
 
-/// Of `run`: what is requested.
+/// Of `run`: the request.
 pub(super) const REQUEST: &str = "Request";
 /// Of `run`: how often, and for how long.
 pub(super) const LOAD: &str = "Load";
-/// Of `run`: over which connections.
+/// Of `run`: the connections.
 pub(super) const CONNECTIONS: &str = "Connections";
 /// Of `run`: certificates and handshakes.
 pub(super) const TLS: &str = "TLS";
-/// Of `controller` and others: which agents generate the load.
+/// Of `controller` and others: the agents that generate the load.
 pub(super) const AGENTS: &str = "Agents";
-/// Of `run`: where it runs, and how.
+/// Of `run`: the machine that it runs on.
 pub(super) const MACHINE: &str = "Machine";
-/// Of `run`: what it is judged by.
+/// Of `run`: its judgement.
 pub(super) const VERDICT: &str = "Verdict";
-/// Of `run`: which files it writes.
+/// Of `run`: the files that it writes.
 pub(super) const RESULTS: &str = "Results";
-/// Of `sweep`, `search` and `ceiling`: which rates, how closely, and for how long.
+/// Of `sweep`, `search` and `ceiling`: the rates, their spacing, and the length.
 pub(super) const STEPS: &str = "Steps";
-/// Of `ab` and `compare`: how much, and what counts.
+/// Of `ab` and `compare`: how many slices, and the size of a change that counts.
 pub(super) const COMPARISON: &str = "Comparison";
-/// Of `target`: how long its responses take.
+/// Of `target`: the length of its responses.
 pub(super) const LATENCY: &str = "Latency";
-/// Of `target`: when it stops.
+/// Of `target`: its stalls.
 pub(super) const STALLS: &str = "Stalls";
-/// Of `agent`: what no controller can exceed.
+/// Of `agent`: limits that no controller can exceed.
 pub(super) const LIMITS: &str = "Limits";

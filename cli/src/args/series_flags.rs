@@ -52,7 +52,7 @@ impl SeriesArgs {
     /// The time that the steps of this plan may take.
     ///
     /// # Errors
-    /// It is less than one step takes.
+    /// It is shorter than one step.
     pub(crate) fn time(&self, plan: &Plan) -> Result<Within, Failure> {
         let within = self.within;
         let open = Plan { model: Some(Model::Open), ..plan.clone() };
@@ -132,7 +132,7 @@ pub(crate) struct SearchArgs {
     #[command(flatten)]
     pub(crate) agents: AgentGroupArgs,
 
-    /// How far, and how closely.
+    /// The range and precision of the search.
     #[command(flatten)]
     pub(crate) bracket: BracketArgs,
 }
@@ -152,12 +152,12 @@ pub(crate) struct CeilingArgs {
     #[arg(long, conflicts_with_all = ["url", "target"], help_heading = REQUEST)]
     pub(crate) null: bool,
 
-    /// How far, and how closely.
+    /// The range and precision of the search.
     #[command(flatten)]
     pub(crate) bracket: BracketArgs,
 }
 
-/// The flags of a search for a rate: how far, and how closely.
+/// The flags of a search for a rate: its range, and its precision.
 #[derive(Debug, Args)]
 pub(crate) struct BracketArgs {
     /// The highest rate to try [default: 100M]
@@ -204,7 +204,7 @@ pub(crate) struct BracketArgs {
 }
 
 impl BracketArgs {
-    /// The search for a rate with this plan, from the plan's rate or else from `first` on.
+    /// The search for a rate with this plan, starting at the plan's rate or else at `first`.
     ///
     /// # Errors
     /// The highest rate is below the first.
@@ -240,7 +240,7 @@ pub(super) fn of_series(command: Command) -> Command {
         .mut_arg("on_agent_loss", |arg| arg.hide(true))
 }
 
-/// Adapts these flags to a ceiling, which is located more closely.
+/// Adapts these flags to a ceiling, which needs more precision.
 pub(super) fn of_ceiling(command: Command) -> Command {
     of_series(command).mut_arg("tolerance", |arg| arg.default_value("2%"))
 }

@@ -1,4 +1,4 @@
-//! Reads a file of targets: the scenarios of a plan, one for each request in the file.
+//! Parses a file of targets: the scenarios of a plan, one for each request in the file.
 //!
 //! It is a list of URLs, vegeta's `http` format, or vegeta's JSON lines, whose records may add a
 //! name and a weight. The first line that isn't blank or a comment decides which.
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// The most bad lines that an error shows.
 const SHOWN_MAX: usize = 5;
 
-/// A line that is no request, and why.
+/// A line that isn't a request, with the reason.
 struct Bad {
     line: usize,
     problem: String,
@@ -32,7 +32,7 @@ struct Tables {
 /// ends with a line feed.
 ///
 /// # Errors
-/// Tables that are no scenarios.
+/// The tables aren't scenarios.
 pub(super) fn checked(given: String) -> Result<String, String> {
     of_tables(&given).transpose().map(|_| given)
 }
@@ -45,7 +45,7 @@ fn of_tables(given: &str) -> Option<Result<Vec<Scenario>, String>> {
 /// The scenarios of the file of this name, of standard input for `-`, or of tables.
 ///
 /// # Errors
-/// The flag with what is wrong.
+/// The flag with the problem.
 pub(crate) fn scenarios(given: &str) -> Result<Vec<Scenario>, Failure> {
     let read = || {
         let name = if given == "-" { "/dev/stdin" } else { given };
@@ -113,7 +113,7 @@ fn of_vegeta<'a>(
     scenarios: &mut Vec<Scenario>,
     bad: &mut Vec<Bad>,
 ) {
-    // Whether headers and a body may still follow for the last target.
+    // True while headers and a body may still follow for the last target.
     let mut is_open = false;
     for (line, text) in lines.filter(|(_, text)| !text.starts_with('#')) {
         let last = scenarios.last_mut().filter(|_| is_open).map(|scenario| &mut scenario.step[0]);

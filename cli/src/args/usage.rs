@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use super::commands::LOADING;
 use super::variables;
 
-/// Whether a word has only the characters that names of commands and flags have.
+/// True if a word has only the characters of command and flag names.
 pub(crate) fn is_bare(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
@@ -39,7 +39,7 @@ pub(super) fn one_line(
         (ErrorKind::ValueValidation, Some(flag), Some(value)) => {
             let problem = std::error::Error::source(error)
                 .map_or_else(|| "invalid value".to_owned(), ToString::to_string);
-            // The problem names the value, which stands beside the flag here.
+            // The problem names the value, which is next to the flag here.
             match problem.split_once(&format!(" `{value}`")) {
                 Some((before, after)) => {
                     let shown = if value.is_empty() { "''" } else { &value };
@@ -110,7 +110,7 @@ pub(super) fn help_for(args: &[OsString], definition: &clap::Command) -> String 
     }
 }
 
-/// The names under which a flag was typed, each once.
+/// The spellings of a flag on the command line, each once.
 fn spellings(flag: &str, args: &[OsString], definition: &clap::Command) -> Vec<String> {
     let command = args.get(1).and_then(|name| name.to_str());
     let command = command.and_then(|name| definition.find_subcommand(name));

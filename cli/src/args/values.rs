@@ -1,4 +1,4 @@
-//! Reads the values of flags from text.
+//! Parses the values of flags.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -17,10 +17,10 @@ use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
 use crate::output::STDOUT;
 
-/// How a shard may wait, by name.
+/// The ways in which a shard can wait, by name.
 pub(super) const WAITS: [&str; 3] = ["sleep", "hybrid", "spin"];
 
-/// A choice among these names, which are those of serde.
+/// A choice of these names, which are serde's.
 pub(super) fn choice<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     names: &'static [&'static str],
 ) -> impl TypedValueParser<Value = T> {
@@ -32,7 +32,7 @@ pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
     path(file_name)
 }
 
-/// A path that this function reads.
+/// A path parsed by this function.
 pub(super) fn path(
     read: fn(&OsStr) -> Result<PathBuf, String>,
 ) -> impl TypedValueParser<Value = PathBuf> {
@@ -58,7 +58,7 @@ pub(super) fn name_or_stdout(word: &OsStr) -> Result<PathBuf, String> {
     if word == STDOUT { Ok(PathBuf::from(word)) } else { file_name(word) }
 }
 
-/// The URL that is meant: without a scheme it is http.
+/// The intended URL: without a scheme it is http.
 pub(crate) fn url(given: &str) -> String {
     let host_end = given.find(['/', '?', '#']).unwrap_or(given.len());
     let (host, rest) = given.split_at(host_end);
@@ -79,7 +79,7 @@ pub(super) fn credentials(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether a header has this name.
+/// True if a header has this name.
 pub(crate) fn is_named(line: &str, name: &str) -> bool {
     line.split_once(':').is_some_and(|(found, _)| found.trim_end().eq_ignore_ascii_case(name))
 }

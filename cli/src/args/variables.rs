@@ -11,11 +11,10 @@ use clap::{Arg, ArgAction, Command, Id};
 
 use super::commands::LOADING;
 
-/// What the names of variables begin with.
+/// The prefix of variables.
 const PREFIX: &str = "TRUETAIL_";
 
-/// Lets variables stand in for the flags of a command, except where those that were typed forbid
-/// it.
+/// Lets variables replace flags of a command, except where typed flags exclude them.
 pub(super) fn with_variables(command: Command, typed: &[Id]) -> Command {
     let free: Vec<Id> = free(&command, typed).map(|arg| arg.get_id().clone()).collect();
     command.mut_args(|arg| {
@@ -31,8 +30,8 @@ pub(super) fn with_variables(command: Command, typed: &[Id]) -> Command {
     })
 }
 
-/// The flags on the command line, as far as it can be read: errors in it are reported when it is
-/// read next.
+/// The flags on the command line, as far as it can be parsed: its errors are reported by the next
+/// parser.
 pub(super) fn typed(definition: Command, args: &[OsString]) -> Vec<Id> {
     let Ok(read) = definition.ignore_errors(true).try_get_matches_from(args) else {
         return Vec::new();
@@ -56,8 +55,8 @@ pub(super) fn at_odds(command: &Command, typed: &[Id], names: &[OsString]) -> Op
     })
 }
 
-/// The flags that a variable may stand in for: those that a command uses, unless one that was typed
-/// excludes them.
+/// The flags that a variable may replace: those that a command uses, unless a typed one excludes
+/// them.
 fn free<'a>(command: &'a Command, typed: &[Id]) -> impl Iterator<Item = &'a Arg> {
     let (typed, others): (Vec<&Arg>, Vec<&Arg>) =
         command.get_arguments().partition(|arg| typed.contains(arg.get_id()));
@@ -66,11 +65,11 @@ fn free<'a>(command: &'a Command, typed: &[Id]) -> impl Iterator<Item = &'a Arg>
         move |arg: &&Arg| typed.iter().any(|typed| exclude(command, typed, arg))
     };
     let others = others.into_iter().filter(move |arg| !is_excluded(arg));
-    // The help hides the flags that the command would refuse.
+    // The help hides flags that the command would refuse.
     typed.into_iter().chain(others).filter(|arg| !arg.is_hide_set())
 }
 
-/// Whether two flags can't be given together.
+/// True if two flags can't be given together.
 fn exclude(command: &Command, one: &Arg, other: &Arg) -> bool {
     let names = |one: &Arg, other: &Arg| {
         let named = command.get_arg_conflicts_with(one);
@@ -79,8 +78,8 @@ fn exclude(command: &Command, one: &Arg, other: &Arg) -> bool {
     names(one, other) || names(other, one)
 }
 
-/// The variable of a flag; that of the URL is `--target`'s. `--key` has none: its name is taken by
-/// the key that agents share.
+/// The variable of a flag; that of the URL is `--target`'s. `--key` has none: the agents' key has
+/// its name.
 fn variable_of(arg: &Arg) -> Option<String> {
     match arg.get_long() {
         Some("help" | "target" | "key") => None,
@@ -93,7 +92,7 @@ fn variable(long: &str) -> String {
     format!("{PREFIX}{}", long.to_uppercase().replace('-', "_"))
 }
 
-/// Where a wrong value comes from: the flag, or the variable that stands in for it.
+/// The source of an invalid value: the flag, or the variable that replaces it.
 pub(super) fn source(flag: &str, value: &str) -> String {
     let name = flag.strip_prefix("--").map(variable);
     let gave = |name: &String| std::env::var(name).is_ok_and(|found| found == value);
@@ -118,7 +117,7 @@ pub(super) fn unknown(
     })
 }
 
-/// Whether Kubernetes sets it, for a service whose name begins with our prefix.
+/// True if Kubernetes sets it, for a service whose name begins with our prefix.
 fn is_service_link(name: &str) -> bool {
     let parts = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT_"];
     parts.iter().any(|part| name.contains(part)) || name.ends_with("_PORT")
@@ -138,7 +137,7 @@ mod tests {
         at_odds(command, &typed(plain(), &args), &names)
     }
 
-    /// Whether a variable may stand in for this flag on this line.
+    /// True if a variable may replace this flag on this line.
     fn gives(line: &str, id: &str) -> bool {
         let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         let command = super::super::command(&args);

@@ -1,4 +1,4 @@
-//! A run second by second, as the view shows it: the last few minutes.
+//! The last few minutes of a run, second by second, for the view.
 
 use std::collections::VecDeque;
 
@@ -7,19 +7,19 @@ use engine::sys::units::SECOND_NS;
 
 use crate::recent::{Look, Second};
 
-/// The most seconds that are kept: more than a screen has columns.
+/// The most seconds kept: more than a screen has columns.
 const SECONDS_MAX: usize = 512;
 
 /// One second of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Past {
-    /// What was done in it.
+    /// Its figures.
     pub(super) second: Second,
-    /// Requests that awaited their response at its end.
+    /// Requests in flight at its end.
     pub(super) in_flight: u64,
 }
 
-/// The seconds of a run, from when the load began.
+/// The seconds of a run since the load began.
 #[derive(Debug, Default)]
 pub(super) struct History {
     last: Option<Look>,
@@ -27,7 +27,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Takes a look at a run: a second is over once the shards have told of it.
+    /// Takes a snapshot of a run: a second is over once the shards have reported it.
     pub(super) fn look(&mut self, now: &RunProgress, health: &Health) {
         let Some(look) = Look::new(now, Some(health.clone())) else { return };
         let Some(last) = &self.last else {
@@ -51,7 +51,7 @@ impl History {
         self.seconds.push_back(past);
     }
 
-    /// The last seconds, at most so many, from the oldest to the newest.
+    /// The last seconds, at most `most`, from the oldest to the newest.
     pub(super) fn last(&self, most: usize) -> impl DoubleEndedIterator<Item = &Past> + Clone {
         self.seconds.range(self.seconds.len().saturating_sub(most)..)
     }

@@ -1,4 +1,4 @@
-//! What the view shows: a run that goes on, drawn on a frame of any size.
+//! The contents of the view: a run in progress, drawn on a frame of any size.
 
 use engine::plan::Plan;
 use engine::plan::endpoint::Endpoint;
@@ -18,15 +18,15 @@ use crate::recent::Second;
 use crate::text::figures::{coarse, count, rate, time};
 use crate::text::progress;
 
-/// What is known of a run.
+/// The state of a run.
 pub(super) struct Screen<'a> {
     /// Its completed plan.
     pub(super) plan: &'a Plan,
-    /// Where it is.
+    /// Its progress.
     pub(super) now: &'a RunProgress,
-    /// What it did in the last second.
+    /// Its figures of the last second.
     pub(super) second: Option<&'a Second>,
-    /// What it did before.
+    /// Its earlier seconds.
     pub(super) history: &'a History,
     /// The core that draws; `None` if all allowed ones carry shards.
     pub(super) core: Option<usize>,
@@ -35,7 +35,7 @@ pub(super) struct Screen<'a> {
 /// Columns of the figures next to a chart.
 const LABELS: u16 = 9;
 
-/// How a share of a second's requests looks, from the lowest share that does.
+/// The shade of a share of a second's requests, from the lowest share on.
 const SHADES: [(f64, &str, Color); 4] = [
     (0.3, "█", Color::Red),
     (0.1, "▓", Color::Yellow),
@@ -66,7 +66,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
     draw_foot(frame, foot, screen);
 }
 
-/// The columns of a panel that show a second each.
+/// The number of columns of a panel that show one second each.
 fn columns(panel: Rect) -> u16 {
     panel.width.saturating_sub(LABELS + 2)
 }
@@ -74,7 +74,7 @@ fn columns(panel: Rect) -> u16 {
 fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
     let Screen { plan, now, second, .. } = *screen;
     let mut target = Endpoint::parse(&plan.target).map_or(String::new(), |endpoint| {
-        // A query may hold a secret.
+        // A query may be a secret.
         let path = endpoint.path.split('?').next().unwrap_or_default();
         let scheme = if plan.is_https() { "https" } else { "http" };
         format!("{scheme}://{}{path}", endpoint.authority)
@@ -156,7 +156,7 @@ fn draw_heat(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
     }
 }
 
-/// So many ranges of buckets at most, of equal length, from the lowest with a latency to the
+/// At most `most` ranges of buckets, of equal length, from the lowest with a latency to the
 /// highest.
 fn bands<'a>(
     of: impl Iterator<Item = &'a CoarseHistogram>,
@@ -173,7 +173,7 @@ fn bands<'a>(
     (first..=last).step_by(each).map(|start| start..start + each).collect()
 }
 
-/// How many latencies lie in these buckets.
+/// The number of latencies in these buckets.
 fn within(latency: &CoarseHistogram, band: &std::ops::Range<usize>) -> u64 {
     latency.counts().iter().take(band.end).skip(band.start).sum()
 }
@@ -231,7 +231,7 @@ mod tests {
 
     use super::*;
 
-    /// A minute and a half at 5,000 requests a second, of which the target stops for five.
+    /// A minute and a half at 5,000 requests a second; the target stops for five seconds of it.
     fn history() -> History {
         let mut history = History::default();
         for second in 0..90_u64 {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_set_up_on_80_columns() {
+    fn a_run_during_setup_on_80_columns() {
         insta::assert_snapshot!(drawn(80, 24, Some(0), true), @r#"
         "truetail  http://127.0.0.1:8080/x  3 bad                                        "
         "setup 12.3 s, up to 28s left                                                    "
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_cover_what_there_is_in_rows_of_one_length() {
+    fn bands_cover_all_latencies_in_rows_of_equal_length() {
         let mut histogram = CoarseHistogram::default();
         assert!(bands([&histogram].into_iter(), 7).is_empty());
         histogram.record(1_100);

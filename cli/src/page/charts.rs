@@ -1,29 +1,29 @@
-//! The charts of a report, and of several beside each other: with the same axes, so that what is
-//! longer in one is longer to the eye.
+//! The charts of a report, and of several side by side: with the same axes, so that lengths
+//! compare.
 
 use engine::report::spectrum::{Point, spectrum};
 use engine::report::{HistogramError, IntervalPart, Report};
 use probe::chart::{Axis, Chart, Line, ends};
 use probe::numbers::plain_time;
 
-/// What the latencies are drawn against.
+/// The horizontal axis of latencies.
 const PERCENTILE: &str = "percentile";
-/// What the run over time is drawn against.
+/// The horizontal axis of a run over time.
 const SECONDS: &str = "seconds since the start of the window";
-/// An interval shorter than this share of the others, at the end of a window, has no rate.
+/// A last interval shorter than this share of the others has no rate.
 const LENGTH_MIN: f64 = 0.5;
 
 /// The chart of one report among those of a kind.
 pub(super) struct Drawing {
-    /// What it is called in the name of a file.
+    /// Its name in the name of a file.
     pub(super) name: &'static str,
-    /// What stands above it.
+    /// Its heading.
     pub(super) title: &'static str,
-    /// The chart; with nothing to draw, it is empty.
+    /// The chart; empty if there is nothing to draw.
     pub(super) chart: Chart<'static>,
 }
 
-/// The charts of each report, in the same order. Those of a kind have the same axes.
+/// The charts of each report, in the same order. Those of one kind have the same axes.
 ///
 /// # Errors
 /// A histogram of a report can't be read.
@@ -119,7 +119,7 @@ fn latency_over_time(report: &Report) -> Drawing {
     Drawing { name: "latency-over-time", title: "Latency over time", chart }
 }
 
-/// What was asked for, sent and answered in each interval, and what of it was bad.
+/// The rates intended, sent, answered and bad in each interval.
 fn rates(report: &Report) -> Drawing {
     let (series, window_s) = (&report.series, report.config.window_s());
     let line = |name: &str, colour, of: fn(&IntervalPart) -> u64| {
@@ -147,7 +147,7 @@ fn rates(report: &Report) -> Drawing {
     Drawing { name: "rates", title: "Requests per second", chart }
 }
 
-/// How late the generator was, and how long requests waited for a connection.
+/// The generator's lateness, and how long requests waited for a connection.
 fn latenesses(report: &Report) -> Result<Drawing, HistogramError> {
     let part = &report.whole;
     let parts = [

@@ -1,4 +1,4 @@
-//! Two targets that were measured in turn: what changed, and which slices that rests on.
+//! Two targets measured in alternating slices: the changes, and the slices behind them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::extent::Extent;
 use super::layout::{Text, sections, wrap};
 use crate::json;
 
-/// What the progress line of a slice begins with.
+/// The prefix of a slice's progress line.
 pub(crate) fn label(turn: Turn, pairs: usize) -> String {
     match turn.pair {
         0 => format!("{} warm-up  ", name(turn.of)),
@@ -25,7 +25,7 @@ pub(crate) fn file_name(turn: Turn) -> String {
     format!("{}-{:02}.json", json::name(&turn.of), turn.pair)
 }
 
-/// What a side is called.
+/// The name of a side.
 pub(crate) fn name(of: Name) -> &'static str {
     match of {
         Name::A => "A",
@@ -33,7 +33,7 @@ pub(crate) fn name(of: Name) -> &'static str {
     }
 }
 
-/// The whole text; `written`: the files.
+/// The whole text; `written` names the files.
 pub(crate) fn ab(of: &AbDocument, written: &[String], extent: Extent) -> String {
     let mut text = Text::new();
     if of.interrupted {
@@ -55,7 +55,7 @@ pub(crate) fn ab(of: &AbDocument, written: &[String], extent: Extent) -> String 
     text.done()
 }
 
-/// What the pairs that were made say.
+/// The comparison from the complete pairs.
 fn compared(of: &AbDocument, extent: Extent) -> String {
     let found = match &of.not_judged {
         Some(why) => format!("NOT JUDGED: {why}."),
@@ -69,14 +69,14 @@ fn compared(of: &AbDocument, extent: Extent) -> String {
     sections([wrap(&found), about, table(&of.comparison, extent), notes.done()])
 }
 
-/// What the intervals are of.
+/// The basis of the intervals.
 fn intervals(of: &AbDocument) -> String {
     let is_open = of.plan.as_ref().is_some_and(|plan| plan.model == Some(Model::Open));
     let same = if is_open { "Both slices of a pair have the same arrivals. " } else { "" };
-    format!("{same}Intervals are of the ratios in the pairs, that of errors of the differences.")
+    format!("{same}Intervals are from the ratios within pairs; for errors, from the differences.")
 }
 
-/// The percentiles that fewer pairs have than count.
+/// The percentiles known in fewer pairs than count.
 fn fewer_pairs(of: &AbDocument) -> String {
     let percentiles = of.comparison.percentiles.iter();
     let few = percentiles.filter(|one| (1..of.pairs.len()).contains(&one.pairs.unwrap_or(0)));
@@ -89,8 +89,8 @@ fn fewer_pairs(of: &AbDocument) -> String {
     wrap(&format!("Pairs with enough answers, of {all}: {}.", parts.join(", ")))
 }
 
-/// The slices whose verdict is invalid, each with its reasons: those that leave the latencies of
-/// their pair out, and those that don't.
+/// The slices with an invalid verdict, each with its reasons: those that leave out the latencies of
+/// their pair, and those that don't.
 fn invalid(of: &AbDocument) -> String {
     let mut text = Text::new();
     for (what, slices) in [
@@ -98,7 +98,7 @@ fn invalid(of: &AbDocument) -> String {
             "Latencies left out, with those of the pair's other slice",
             of.left_out().map(one).collect::<Vec<String>>(),
         ),
-        ("Invalid, maybe by the target's doing", of.doubtful().map(one).collect()),
+        ("Invalid, perhaps because of the target", of.doubtful().map(one).collect()),
     ] {
         if !slices.is_empty() {
             text.item(0, format!("{what}: {}.", slices.join(", ")));
@@ -107,7 +107,7 @@ fn invalid(of: &AbDocument) -> String {
     text.done()
 }
 
-/// How many slices of either side are suspect, and of what.
+/// The number of suspect slices on either side, by reason.
 fn suspect(of: &AbDocument) -> String {
     let of_side = |side: Name| {
         let of_side = of.slices.iter().filter(|slice| slice.of == side);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_comes_first() {
+    fn changes_come_first() {
         insta::assert_snapshot!(ab(&made_up(10, 0), &[], Extent::Screen), @r"
         REGRESSION: B is slower at p99 (+9.8 %).
 
@@ -246,11 +246,14 @@ mod tests {
         let text = ab(&AbDocument::new(&asked, made.slices), &[], Extent::Details);
         let why = "NOT JUDGED: 2 of 20 slices are invalid, and the target may be the cause.\n";
         assert!(text.starts_with(why), "{text}");
-        assert!(text.contains("\nInvalid, maybe by the target's doing: B1 (errors), B2"), "{text}");
+        assert!(
+            text.contains("\nInvalid, perhaps because of the target: B1 (errors), B2"),
+            "{text}"
+        );
     }
 
     #[test]
-    fn a_percentile_of_some_pairs_says_of_how_many() {
+    fn a_percentile_of_some_pairs_shows_how_many() {
         let mut few = made_up(10, 0);
         few.comparison.percentiles[4].pairs = Some(7);
         few.comparison.percentiles[6].pairs = Some(0);
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_interrupted_says_so_first_and_shows_the_estimates_so_far() {
+    fn an_interruption_comes_first_with_the_estimates_so_far() {
         let after = |slices: usize| {
             let mut made = made_up(10, 0).slices;
             made.truncate(slices);
@@ -315,7 +318,7 @@ mod tests {
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         slices such as these reveal in four comparisons of five. Changes below 1.0 %
         aren't called.
-        Intervals are of the ratios in the pairs, that of errors of the differences.
+        Intervals are from the ratios within pairs; for errors, from the differences.
         ");
         let none = "interrupted by a signal: no pair was complete.\n";
         assert_eq!(ab(&after(1), &[], Extent::Details), none);

@@ -1,4 +1,4 @@
-//! Text about agents: those that run now, and those that were lost.
+//! Text about agents: running ones, and lost ones.
 
 use agents::controller::live::AgentLive;
 use agents::message::Ready;
@@ -9,10 +9,10 @@ use super::layout::Column::{self, Left, Right, Time};
 use super::layout::{Text, widest};
 use super::progress::phase;
 
-/// The most agents that are shown while they run: the others would leave the screen.
+/// The most agents shown while they run: more wouldn't fit on the screen.
 const ROWS_MAX: usize = 20;
 
-/// How far all agents are, a line each; `all` is what they have done together.
+/// The progress of all agents, a line each; `all` is their total.
 pub(crate) fn live(agents: &[AgentLive], all: Option<&RunProgress>) -> String {
     let width = widest(agents.iter().map(|agent| &*agent.name).chain(["agent"]));
     let columns = |figure: fn(usize) -> Column| {
@@ -69,7 +69,7 @@ fn row(name: &str, now: &RunProgress, per_second: f64) -> [String; 6] {
     ]
 }
 
-/// Why an agent can't be used, by its name; `others` can't be used either.
+/// The failure of an agent that can't be used; `others` can't be used either.
 pub(crate) fn unusable(name: &str, why: &str, others: &[&str]) -> String {
     match others {
         [] => format!("agent {name}: {why}"),
@@ -77,12 +77,12 @@ pub(crate) fn unusable(name: &str, why: &str, others: &[&str]) -> String {
     }
 }
 
-/// That an agent was lost, and the run goes on.
+/// The note that an agent was lost, and the run goes on.
 pub(crate) fn goes_on(name: &str, why: &str) -> String {
     format!("agent {name}: {why}; the others go on, and the result is partial")
 }
 
-/// How many agents a name stands for so far.
+/// The number of agents behind a name so far.
 pub(crate) fn awaited(
     name: &str,
     found: &Result<usize, String>,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_names_all_that_cannot_be_used() {
+    fn one_line_names_all_unusable_agents() {
         insta::assert_snapshot!(unusable("a:1", "it left", &["b:1", "c:1"]), @"agent a:1: it left; b:1, c:1 can't be used either");
         insta::assert_snapshot!(unusable("a:1", "it left", &[]), @"agent a:1: it left");
         insta::assert_snapshot!(goes_on("a:1", "it left"), @"agent a:1: it left; the others go on, and the result is partial");

@@ -18,10 +18,10 @@ use super::figures::{percent, rate, things, time};
 use super::layout::Column::{self, Left, Right};
 use super::layout::{LABEL, Text, WRITTEN};
 
-/// How many disturbances are shown; a document has all of them.
+/// The most disturbances shown; a document has all of them.
 const SHOWN_MAX: usize = 3;
 
-/// Where it is measured.
+/// The machine and its configuration.
 pub(crate) fn head(of: &Calibration) -> String {
     let list = |cores: &[usize]| CoreList::new(cores.to_vec()).to_string();
     let cpu = of.cpu.as_deref().unwrap_or("unknown processor");
@@ -44,7 +44,7 @@ pub(crate) fn head(of: &Calibration) -> String {
     text.done()
 }
 
-/// What a section found; nothing if it was interrupted before it found anything.
+/// The results of a section; empty if it was interrupted before any.
 pub(crate) fn section(of: &Calibration, section: Section) -> String {
     let text = match section {
         Section::Clocks => clocks(of),
@@ -62,16 +62,16 @@ pub(crate) fn profile(of: &Profile) -> String {
     details::profile(of) + "\n"
 }
 
-/// What all of it came to, and the file that it was saved in.
+/// The conclusion, and the file that it was saved in.
 pub(crate) fn end(of: &Calibration, written: &[String], saved: Option<&FilePath>) -> String {
     let mut text = Text::new();
     if of.interrupted {
-        text.line("Ended early: what is missing was not measured.");
+        text.line("Ended early: missing figures were not measured.");
     }
     if of.disturbed.is_empty() {
         if 0 < of.runs {
-            let quiet = "The machine was quiet: in no run did others take more of the generator's \
-                         cores than a verdict allows. The targets' cores aren't watched.";
+            let quiet = "The machine was quiet: others took no more of the generator's cores in any \
+                         run than a verdict allows. The targets' cores aren't watched.";
             text.wrapped(quiet);
         }
     } else {
@@ -95,7 +95,7 @@ pub(crate) fn end(of: &Calibration, written: &[String], saved: Option<&FilePath>
         text.field_whole(WRITTEN, "saved", &file.display().to_string());
         let cores = CoreList::new(of.cores.clone());
         let line = format!(
-            "runs on core {cores} with --wait {} are held against it: {}",
+            "runs on core {cores} with --wait {} are checked against it: {}",
             wait(of.wait),
             reasons(of)
         );
@@ -104,7 +104,7 @@ pub(crate) fn end(of: &Calibration, written: &[String], saved: Option<&FilePath>
     text.done()
 }
 
-/// The reasons that it can give, by the figures that nobody else was in the way of.
+/// The reasons that it enables, from its undisturbed figures.
 fn reasons(of: &Calibration) -> String {
     let known = of.calibrated();
     let near_ceiling = match (known.ceiling_open, known.ceiling_closed) {
@@ -124,7 +124,7 @@ fn wait(of: Wait) -> &'static str {
     }
 }
 
-/// What a line of figures ends with that others may have moved.
+/// The mark at the end of a line whose figures others may have moved.
 fn mark(disturbed: bool) -> &'static str {
     if disturbed { "  disturbed" } else { "" }
 }
@@ -167,7 +167,7 @@ fn waits(of: &Calibration) -> String {
     text.done()
 }
 
-/// The columns of runs that were to load the generator.
+/// The columns of runs that load the generator.
 const LOADED: [Column; 5] = [Left(13), Right(10), Right(7), Right(13), Right(10)];
 
 fn capacity(of: &Capacity) -> String {
@@ -186,13 +186,13 @@ fn capacity(of: &Capacity) -> String {
         text.row(&LOADED, &["  open", &rate, &busy, &cpu, &late, &outcome]);
     }
     let doubt = match of.is_open_disturbed() {
-        true => ", and others took as much of the machine as was missing, so it may be more",
+        true => ", and others took as much of the machine as was missing, so it may be higher",
         false => "",
     };
     let shown = |of: Option<f64>| of.map_or("none".to_owned(), |of| format!("{}/s", rate(of)));
     let bound = match of.bound {
         Bound::Generator => "the generator's core was the bound",
-        Bound::Unknown => "what bounded it isn't known, since others used the machine as well",
+        Bound::Unknown => "its bound is unknown, since others used the machine as well",
         Bound::Target => {
             "the null target was the bound, so the generator's own peak is higher: give it more \
              cores by naming fewer with --cores"
@@ -201,8 +201,8 @@ fn capacity(of: &Capacity) -> String {
     let peak = format!("{}/s with {} connections: {bound}.", rate(of.closed_rate), of.closed_conns);
     text.field(LABEL, "closed-loop peak", peak);
     let limit = format!(
-        "{} is the highest rate that kept up, {} the lowest that didn't{doubt}. Keeping up is to \
-         send {:.1} % of the plan, with a backlog that grows by at most {:.1} % of it.",
+        "{} is the highest rate that kept up, {} the lowest that didn't{doubt}. Keeping up means \
+         that {:.1} % of the plan are sent, and the backlog grows by at most {:.1} % of it.",
         shown(of.bracket.passed),
         shown(of.bracket.failed),
         SENT_MIN * 100.0,
@@ -212,7 +212,7 @@ fn capacity(of: &Capacity) -> String {
     text.done()
 }
 
-/// A run that was to load the generator, as far as all such runs have the same figures.
+/// The shared cells of runs that load the generator.
 fn loaded(per_second: f64, busy: f64, cpu: &CpuPerRequest) -> [String; 3] {
     [rate(per_second), format!("{:.0} %", busy * 100.0), format!("{:.2} µs", cpu.total_us())]
 }
@@ -245,7 +245,8 @@ fn floors(of: &Calibration) -> String {
         text.item(
             2,
             format!(
-                "disturbed at {shares}: others used the machine there, so no run is held against it"
+                "disturbed at {shares}: others used the machine there, so no run is checked against \
+                 it"
             ),
         );
     }
@@ -317,8 +318,8 @@ fn overhead(of: &Overhead) -> String {
             Judgement::Failed => "they DISAGREE",
         };
         let line = format!(
-            "the path without a target, p50: {} by the null target, {} by the ledger of one that \
-             holds nothing; {verdict} (within {:.0} % or {})",
+            "the path without a target, p50: {} by the null target, {} by the ledger of a \
+             target without a hold; {verdict} (within {:.0} % or {})",
             time(path.floor_us),
             time(path.ledger_us.max(0.0)),
             AGREE_SHARE * 100.0,
@@ -332,13 +333,13 @@ fn overhead(of: &Overhead) -> String {
     text.done()
 }
 
-/// How much of what was sent late can be others' doing.
+/// How many late sends others can explain.
 fn others(late: &Late) -> String {
     let Late { limit_us, share, taken, by_others } = late;
     let limit = time(*limit_us);
     let had = match taken.most_s() {
         Some(most_s) => format!("for at most {}", time(most_s * 1e6)),
-        None => "for nobody knows how long".to_owned(),
+        None => "for an unknown time".to_owned(),
     };
     format!(
         "{} of the requests were sent more than {limit} late; others had the generator's cores \
@@ -348,7 +349,7 @@ fn others(late: &Late) -> String {
     )
 }
 
-/// What disturbed runs of which something isn't judged.
+/// The disturbances of runs that aren't judged.
 fn disturbed(text: &mut Text, by: &[Disturbance]) {
     for found in by {
         text.item(2, format!("not quiet: {}: {}", found.run, found.evidence));
@@ -534,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_figures_are_marked_and_no_reason_is_promised_that_needs_them() {
+    fn disturbed_figures_are_marked_and_enable_no_reason() {
         let mut of = calibration();
         let capacity = of.capacity.as_mut().expect("one");
         capacity.open[1].disturbed = true;
@@ -583,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_have_caused_is_not_judged_and_they_are_named() {
+    fn failures_that_others_may_have_caused_are_not_judged() {
         let by = |run: &str| Disturbance {
             run: run.to_owned(),
             number: 7,
@@ -619,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_left_out_and_what_disturbed_it_is_named() {
+    fn missing_figures_are_left_out_and_disturbances_named() {
         let taken = "other processes ran for 48.00 % of the cores' time; the limit is 1.00 %";
         let found = |number, run: &str, times_limit| Disturbance {
             run: run.to_owned(),
@@ -663,7 +664,7 @@ mod tests {
                          lowest that didn't. Keeping up is to send 99.9 % of the plan,
                          with a backlog that grows by at most 0.1 % of it.
 
-        Ended early: what is missing was not measured.
+        Ended early: missing figures were not measured.
         The machine was not quiet: others used it in 4 of 40 runs, so figures may be
         worse than its own. The worst:
           1,000/s, sleep: other processes ran for 48.00 % of the cores' time; the limit

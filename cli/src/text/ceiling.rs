@@ -1,4 +1,4 @@
-//! A ceiling: each step as it ends, the bracket, what bounds it, and what moves it.
+//! A ceiling: each step as it ends, the bracket, its bound, and what moves it.
 
 use engine::report::profile::Profile;
 use engine::sys::units::{Nanos, Rate};
@@ -17,7 +17,7 @@ use super::layout::Column::{self, Left, Right};
 use super::layout::Text;
 use super::series::{at, bracketed, doubts, end, head, line, silence, takes_windows};
 
-/// What is about to be done, and the head of its table.
+/// The announcement, and the head of its table.
 pub(crate) fn begins(is_null: bool, first: Rate, extent: Extent) -> String {
     let target = if is_null { "the null target" } else { "its target" };
     let first = rate(first.per_second());
@@ -38,7 +38,7 @@ pub(crate) fn begins(is_null: bool, first: Rate, extent: Extent) -> String {
 const HEAD: [&str; 8] =
     ["rate/s", "answered/s", "sent", "backlog", "late p50", "busy", "latency", "in flight"];
 
-/// Where they end.
+/// Their positions.
 const COLUMNS: [Column; 8] =
     [Right(9), Right(11), Right(8), Right(9), Right(9), Right(6), Right(9), Right(10)];
 
@@ -50,7 +50,7 @@ pub(crate) fn row(step: &Step, cut_short: bool, extent: Extent) -> String {
         Outcome::Passed => "passed",
         Outcome::Undecided if extent == Extent::Screen => "undecided",
         Outcome::Undecided => "open",
-        // The rule of a ceiling doesn't doubt.
+        // A ceiling's rule never doubts a step.
         Outcome::Doubted | Outcome::Excused => "excused",
         Outcome::Failed => "failed",
     };
@@ -76,12 +76,12 @@ pub(crate) fn row(step: &Step, cut_short: bool, extent: Extent) -> String {
     text.done()
 }
 
-/// What the progress line of the profiled run begins with.
+/// The prefix of the profiled run's progress line.
 pub(crate) fn profiling(per_second: f64, length: Nanos) -> String {
     format!("profile  {}/s  {length}  ", rate(per_second))
 }
 
-/// What was found, and where it is written.
+/// The result, and the files that it is written to.
 pub(crate) fn ends(document: &CeilingDocument, written: &[String], extent: Extent) -> String {
     let CeilingDocument { answer, profile, made, .. } = document;
     let mut text = Text::new();
@@ -103,7 +103,7 @@ pub(crate) fn ends(document: &CeilingDocument, written: &[String], extent: Exten
     text.done()
 }
 
-/// What the words for a step's outcome mean.
+/// The meaning of a step's outcome.
 fn legend(made: &Made) -> String {
     let mut text = Text::new();
     if made.steps.iter().any(|step| step.outcome == Some(Outcome::Undecided)) {
@@ -120,7 +120,7 @@ fn legend(made: &Made) -> String {
     text.done()
 }
 
-/// Why either end of the bracket is one.
+/// Why each end of the bracket was chosen.
 fn ends_of_bracket(answer: &Answer) -> String {
     let mut text = Text::new();
     for (name, end) in [("passed", &answer.passed_by), ("failed", &answer.failed_by)] {
@@ -154,7 +154,7 @@ fn bracket(document: &CeilingDocument) -> String {
     bracketed("The ceiling", found, &open, None, made, &ceiling.search)
 }
 
-/// Why an end of the bracket is one.
+/// Why an end of the bracket was chosen.
 fn why(end: &End) -> String {
     let sent = format!("sent {} of what was due", percent(end.sent));
     let backlog = format!("backlog grew by {:.1} % of arrivals", end.growth * 100.0);
@@ -200,11 +200,11 @@ fn bound(bound: &Bound) -> String {
     format!("Bound: {name}{sure}: {}.", bound.evidence)
 }
 
-/// The table of trials, and what more shards do.
+/// The table of trials, and the effect of more shards.
 fn proof(answer: &Answer) -> String {
     let proof = &answer.proof;
     let mut text = Text::new();
-    // Rates have four figures.
+    // Rates have four digits.
     let wanted = 0.99 * TRIAL_RATE;
     let base = proof.trials.first().zip(answer.bracket.failed_per_s);
     let is_clipped = base.is_some_and(|(base, failed)| base.rate_per_s < wanted * failed);
@@ -287,7 +287,7 @@ mod tests {
     use super::super::reports::{part, report};
     use super::*;
 
-    /// A step at this rate, with a mean latency of so many µs.
+    /// A step at this rate, with a mean latency of `naive` µs.
     fn step(rate: f64, naive: u64) -> Step {
         let mut step =
             Step { rate_per_s: rate, ..Step::new(&report(true, part(naive, naive, 1, 2))) };
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_undecided_and_what_was_cut_short_is_marked() {
+    fn undecided_and_interrupted_steps_are_marked() {
         let mut document = document();
         let mut chance = step(518.8, 250);
         chance.backlog =
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ceiling_that_others_kept_from_being_judged_names_no_bound() {
+    fn a_ceiling_that_others_disturbed_names_no_bound() {
         let mut document = document();
         let not_judged = NotJudged {
             rates_per_s: vec![2_828.0, 4_000.0],
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_without_room_say_so() {
+    fn trials_without_room_are_marked() {
         let mut answer = document().answer;
         answer.proof.trials.truncate(2);
         for trial in &mut answer.proof.trials {

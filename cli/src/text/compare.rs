@@ -1,4 +1,4 @@
-//! The comparison of two sides: what changed, in a sentence, and the figures behind it.
+//! The comparison of two sides: the changes in a sentence, and the figures behind it.
 
 use std::path::PathBuf;
 
@@ -24,13 +24,13 @@ pub(crate) fn comparison(of: &Comparison, files: [&[PathBuf]; 2], extent: Extent
     sections([wrap(&headline(of)), about.done(), table(of, extent), notes])
 }
 
-/// What was found, and what one run a side can't know.
+/// The result, with the limits of one run per side.
 fn headline(of: &Comparison) -> String {
     let found = sentence(of);
-    let unknown = "With one run on a side, it is unknown how much two runs of one target differ";
+    let unknown = "With one run per side, the normal difference between runs is unknown";
     match of.change {
         _ if !of.has_one_run_on_a_side() => found,
-        Change::Worse | Change::Better => format!("{found} {unknown}: that may be all of it."),
+        Change::Worse | Change::Better => format!("{found} {unknown}, and may explain it all."),
         _ => format!("{found} {unknown}."),
     }
 }
@@ -55,7 +55,7 @@ fn doubted(of: &Comparison, files: [&[PathBuf]; 2]) -> String {
     text.done()
 }
 
-/// What the two sides are; `run` is what one of them is called.
+/// The two sides; `run` is the word for one of their runs.
 pub(super) fn subjects(of: &Comparison, run: &str) -> String {
     let mut text = Text::new();
     for (name, side) in [("A", &of.a), ("B", &of.b)] {
@@ -67,7 +67,7 @@ pub(super) fn subjects(of: &Comparison, run: &str) -> String {
     text.done()
 }
 
-/// What the generator itself failed to do, which is no error of the target.
+/// Requests that the generator itself failed to send, which are no errors of the target.
 fn own_errors(of: &Comparison) -> String {
     let of_side = |(name, side): (&str, &Side)| {
         let kinds = [
@@ -125,7 +125,7 @@ pub(super) fn table(of: &Comparison, extent: Extent) -> String {
     text.done()
 }
 
-/// What was found.
+/// The result.
 pub(super) fn sentence(of: &Comparison) -> String {
     let of_change = |change: Change| -> Vec<String> {
         let latencies = of.percentiles.iter().filter(|one| one.change == change);
@@ -166,30 +166,30 @@ pub(super) fn sentence(of: &Comparison) -> String {
     }
 }
 
-/// What it takes for a comparison of which no percentile has an interval.
+/// What it takes to compare sides without any interval.
 pub(crate) fn lacking(of: &Comparison) -> String {
     let has_few = of.a.runs.min(of.b.runs) < RUNS_MIN;
     let takes = match of.needed_s() {
-        _ if !has_few => "more runs a side".to_owned(),
-        Some(needed_s) => format!("windows of {}, or {RUNS_MIN} runs a side", seconds(needed_s)),
-        None => format!("more requests, or {RUNS_MIN} runs a side"),
+        _ if !has_few => "more runs per side".to_owned(),
+        Some(needed_s) => format!("windows of {}, or {RUNS_MIN} runs per side", seconds(needed_s)),
+        None => format!("more requests, or {RUNS_MIN} runs per side"),
     };
-    format!("no percentile has an interval, so the sides may differ by anything; it takes {takes}")
+    format!("no percentile has an interval, so any difference is possible; it takes {takes}")
 }
 
 fn seconds(at_least: f64) -> String {
     format!("{:.0} s", at_least.ceil())
 }
 
-/// A percentile and by how much it changed.
+/// A percentile and its change.
 fn with_ratio(one: &PercentileChange) -> String {
     let change = one.ratio.map_or(String::new(), |ratio| format!(" ({})", signed(ratio)));
     format!("{}{change}", one.percentile)
 }
 
-/// The cells of a percentile, those of either side given.
+/// The cells of a percentile, with those of either side given.
 fn percentile(one: &PercentileChange, [a, b]: [String; 2]) -> [String; 8] {
-    // An interval of a few pairs has hardly any end.
+    // An interval from a few pairs is nearly unbounded.
     let number = |ratio: Option<f64>| match ratio {
         None => "n/a".to_owned(),
         Some(ratio) if RATIO_MAX < ratio => format!(">{RATIO_MAX}"),
@@ -245,7 +245,7 @@ fn word(change: Change, worse: &'static str, better: &'static str) -> &'static s
     }
 }
 
-/// What the columns are; `runs` is what a side has several of.
+/// The meaning of the columns; `runs` is the word for a side's runs.
 pub(super) fn explanation(of: &Comparison, runs: &str, extent: Extent) -> String {
     let shows = extent.details(|| {
         format!(
@@ -260,7 +260,7 @@ pub(super) fn explanation(of: &Comparison, runs: &str, extent: Extent) -> String
     )
 }
 
-/// What is known of how much runs of one target differ. That one run a side can't know it is in the
+/// The known difference between runs of one target. That one run per side can't show it is in the
 /// headline.
 fn noise(of: &Comparison, extent: Extent) -> String {
     let noise: Vec<String> = of
@@ -269,20 +269,19 @@ fn noise(of: &Comparison, extent: Extent) -> String {
         .filter_map(|one| Some(format!("{} {}", one.percentile, share(one.noise? - 1.0))))
         .collect();
     if noise.is_empty() && 1 < of.a.runs.max(of.b.runs) {
-        return "No side has two runs with enough requests to tell how much they differ."
+        return "No side has two runs with enough requests to show how much runs differ."
             .to_owned();
     }
     if noise.is_empty() && extent == Extent::Screen {
         return String::new();
     }
     if noise.is_empty() {
-        return "No interval covers how much two runs of one target differ: give several a side, taken \
+        return "No interval includes the normal difference between runs: give several per side, made \
                 in turn (--with)."
             .to_owned();
     }
     let many = RUNS_MIN <= of.a.runs && RUNS_MIN <= of.b.runs;
-    let used =
-        if many { "the intervals have that in them" } else { "a smaller change isn't called" };
+    let used = if many { "the intervals include it" } else { "a smaller change isn't called" };
     format!("Runs of one side differ by up to {}; {used}.", noise.join(", "))
 }
 
@@ -363,10 +362,9 @@ mod tests {
     }
 
     #[test]
-    fn one_run_a_side_says_first_what_it_cannot_know() {
+    fn one_run_per_side_comes_with_its_limits_first() {
         let mut of = made_up();
-        let unknown =
-            "With one run on a side, it is unknown how much two runs of one target differ";
+        let unknown = "With one run per side, the normal difference between runs is unknown";
         for change in [Change::Worse, Change::Better, Change::Same, Change::Undecided] {
             of.change = change;
             let text = text(&of);
@@ -406,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_comes_first() {
+    fn changes_come_first() {
         insta::assert_snapshot!(comparison(&made_up(), [&[], &[]], Extent::Screen), @r"
         REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run on a
         side, it is unknown how much two runs of one target differ: that may be all of
@@ -448,12 +446,11 @@ mod tests {
     }
 
     #[test]
-    fn several_runs_that_are_too_short_are_not_said_to_be_one() {
+    fn several_short_runs_are_not_called_one() {
         let mut of = made_up();
         (of.a.runs, of.b.runs) = (3, 3);
         assert!(text(&of).ends_with(
-            "\nNo side has two runs with enough requests to tell how \
-                                           much they differ.\n"
+            "\nNo side has two runs with enough requests to show how much runs differ.\n"
         ));
     }
 

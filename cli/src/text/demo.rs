@@ -1,4 +1,4 @@
-//! The text of the demonstration: both tables side by side, and a paragraph on what they show.
+//! The text of the demonstration: both tables side by side, and a paragraph that explains them.
 
 use engine::report::verdict::{Level, Origin, Reason};
 use engine::report::{Follows, Report};
@@ -10,7 +10,7 @@ use super::layout::{LABEL, Text, wrap};
 use super::table::{ROWS, lacks, listed};
 use super::verdict::headline;
 
-/// What is about to be measured.
+/// The announcement.
 pub(crate) fn begins(duration: Nanos, rate: &str) -> String {
     let message = format!(
         "Measuring one target twice for {duration}: in a closed loop with one connection, then at \
@@ -19,18 +19,18 @@ pub(crate) fn begins(duration: Nanos, rate: &str) -> String {
     wrap(&message) + "\n"
 }
 
-/// What the demonstration's target does.
+/// The behaviour of the demonstration's target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stalls {
     /// From the start of one stall to the start of the next, µs.
     pub(crate) every_us: f64,
-    /// How long each lasts, µs.
+    /// The length of each, µs.
     pub(crate) hold_us: f64,
     /// The latency between them, µs.
     pub(crate) base_us: f64,
 }
 
-/// Both runs side by side, and below them the verdict on each.
+/// Both runs side by side, followed by the verdict on each.
 pub(crate) fn tables(closed: &Report, open: &Report) -> String {
     let (left, right) = (&closed.whole, &open.whole);
     let columns =
@@ -60,7 +60,7 @@ pub(crate) fn tables(closed: &Report, open: &Report) -> String {
     text.done()
 }
 
-/// What the tables show, from the figures of these two runs.
+/// The explanation of the tables, from the figures of these two runs.
 pub(crate) fn explanation(closed: &Report, open: &Report, stalls: Stalls) -> String {
     let p99 = |report: &Report| report.whole.corrected.quantile_us(0.99);
     let (Some(closed_us), Some(open_us)) = (p99(closed), p99(open)) else {
@@ -87,13 +87,13 @@ pub(crate) fn explanation(closed: &Report, open: &Report, stalls: Stalls) -> Str
     let truth = if closed_us < open_us {
         format!(
             "Sending each request when it is due, whatever the target does, gives a p99 of {}, {} \
-             times as long: that is what users wait.",
+             times as long: that is how long users wait.",
             time(open_us),
             ratio(open_us, closed_us)
         )
     } else {
         format!(
-            "Sending each request when it is due gives a p99 of {}, which is no longer: these runs \
+            "Sending each request when it is due gives a p99 of {}, which isn't longer: these runs \
              were too short, or too disturbed, to show the difference.",
             time(open_us)
         )
@@ -101,9 +101,9 @@ pub(crate) fn explanation(closed: &Report, open: &Report, stalls: Stalls) -> Str
     wrap(&format!("{target} {lie} {truth}"))
 }
 
-/// Why the run by arrival rate isn't valid, which it is on a quiet machine; `None` if it is.
+/// Why the open run isn't valid, as it would be on a quiet machine; `None` if it is.
 pub(crate) fn doubts(open: &Report) -> Option<String> {
-    // Who took the processor says more than what followed from it.
+    // The cause of lost processor time explains more than its effects.
     let rank = |reason: &Reason| {
         let rule = reason.code.rule();
         match (rule.origin, rule.more.follows) {
@@ -121,7 +121,7 @@ pub(crate) fn doubts(open: &Report) -> Option<String> {
         Some((_, disturbance)) => (
             "This machine isn't quiet; on a quiet one the run by arrival rate is valid.",
             disturbance,
-            "Stop what else runs on it and try again",
+            "Stop other programs on it and try again",
         ),
         None => (
             "The run by arrival rate isn't valid either.",
@@ -140,7 +140,7 @@ mod tests {
     const STALLS: Stalls = Stalls { every_us: 2e6, hold_us: 2e5, base_us: 1e3 };
 
     #[test]
-    fn both_runs_stand_side_by_side() {
+    fn both_runs_are_side_by_side() {
         let closed = report(false, part(1_020, 1_020, 0, 0));
         let open = report(true, part(1_020, 181_000, 0, 0));
         insta::assert_snapshot!(tables(&closed, &open), @r"
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_demonstration_says_what_is_missing() {
+    fn a_short_demonstration_shows_what_is_missing() {
         let closed = report(false, part(1_020, 1_020, 0, 0));
         let mut open = part(1_020, 181_000, 0, 0);
         (open.naive, open.corrected) = (times(1_020, 60), times(181_000, 60));
@@ -218,6 +218,6 @@ mod tests {
         let closed = report(false, part(181_000, 181_000, 0, 0));
         let open = report(true, part(1_020, 1_020, 0, 0));
         let text = explanation(&closed, &open, STALLS).replace('\n', " ");
-        assert!(text.contains("which is no longer"), "{text}");
+        assert!(text.contains("which isn't longer"), "{text}");
     }
 }

@@ -1,5 +1,5 @@
-//! The details of a run, which are shown on demand: its reasons in full, and a line each for
-//! lateness, requests, connections, and what the run checks of itself.
+//! The details of a run, shown on demand: its reasons in full, and a line each for lateness,
+//! requests, connections, and the run's checks of itself.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::json;
 /// A shorter phase isn't shown, seconds.
 const PHASE_SHOWN_S: f64 = 0.1;
 
-/// All that the first screen doesn't show.
+/// Everything that the first screen leaves out.
 pub(crate) fn all(report: &Report) -> String {
     let whole = &report.whole;
     sections([
@@ -76,11 +76,11 @@ fn lines(report: &Report) -> String {
     lines.0.done()
 }
 
-/// How busy the generator was, and what it added to latencies; `None` without a shard.
+/// The generator's busy time, and its share of latencies; `None` without a shard.
 pub(super) fn generator(report: &Report) -> Option<String> {
     let (busiest, of) = busiest(report)?;
     let mut text = format!("core {}{of} busy {}", busiest.core, percent(busiest.busy));
-    // What users of a closed loop wait for is after the response, and nothing is late before.
+    // Users of a closed loop wait for the generator after the response, and nothing is late before.
     if let Some(share) = report.littles_law.generator_share {
         text.push_str(&format!("; users waited for it {} of their time", percent(share)));
     } else if let Some(share) = &report.whole.client_share {
@@ -97,7 +97,7 @@ pub(super) fn generator(report: &Report) -> Option<String> {
     Some(text)
 }
 
-/// The busiest shard, and of which agent it is where there are several.
+/// The busiest shard, and its agent if there are several.
 fn busiest(report: &Report) -> Option<(&ShardStats, String)> {
     let all = report.per_agent.iter().flat_map(|agent| {
         let name = if report.is_joint() { format!(" of {}", agent.name) } else { String::new() };
@@ -113,7 +113,7 @@ pub(crate) fn profile(of: &Profile) -> String {
     lines.0.done()
 }
 
-/// Lines, their names in a column.
+/// Lines, with their names in a column.
 struct Lines(Text);
 
 impl Lines {
@@ -121,8 +121,8 @@ impl Lines {
         self.0.field(LABEL, name, text);
     }
 
-    /// What was due, and how much of what was sent and answered in the window was due in it: the
-    /// rest is what the warm-up had left over.
+    /// Requests due, and how many of the window's sends and answers were due in it: the rest was
+    /// left over from the warm-up.
     fn rates(&mut self, report: &Report) {
         let of = &report.whole.rate;
         let [intended, sent, answered] = [of.intended, of.sent_due, of.answered_due].map(rate);
@@ -164,7 +164,7 @@ impl Lines {
     fn requests(&mut self, report: &Report) {
         let counts = &report.whole.counts;
         let reasons = in_brackets(&counts.unsent_reasons);
-        // The report counts requests that never had a connection as sent, and failed.
+        // The report counts requests that never had a connection as sent and failed.
         let without = match counts.unconnected {
             0 => String::new(),
             unconnected => format!(" + {} without a connection", count(unconnected)),
@@ -202,8 +202,8 @@ impl Lines {
         self.before("warm-up", [*sent, *answered, *abandoned, *unsent], errors);
     }
 
-    /// What became of requests before the window, if some had no answer: sent, answered, abandoned,
-    /// unsent, and the rest by cause.
+    /// Requests before the window, if some had no answer: sent, answered, abandoned, unsent, and
+    /// the rest by cause.
     fn before(&mut self, name: &str, counts: [u64; 4], errors: &CountsBy<Cause>) {
         let [sent, answered, abandoned, unsent] = counts;
         if sent == answered && unsent == 0 {
@@ -251,7 +251,7 @@ impl Lines {
         if let Some(tls) = &part.tls {
             self.tls(report, tls);
         }
-        // Each of several agents has ports of its own, which the report tells of it.
+        // Each of several agents has ports of its own, which the report lists for it.
         if plan.keepalive == Switch::Off && !report.is_joint() {
             let machine = report.generator.machine.as_ref();
             let ports = machine.and_then(|machine| machine.ports.as_ref());
@@ -259,7 +259,7 @@ impl Lines {
         }
     }
 
-    /// What TLS did, and what its handshakes took.
+    /// TLS handshakes and their cost.
     fn tls(&mut self, report: &Report, tls: &TlsPart) {
         let mut text = [&tls.version, &tls.cipher, &tls.group]
             .into_iter()
@@ -278,7 +278,8 @@ impl Lines {
         if 0 < tls.handshake_time.count {
             let shards = report.generator.shards.iter();
             let busy_s: f64 = shards.map(|shard| shard.busy * shard.observed_s).sum();
-            // The kernel counts a thread's time too coarsely for a window of a few milliseconds.
+            // The kernel's account of a thread's time is too coarse for a window of a few
+            // milliseconds.
             let share = Some(tls.handshake_work_s / busy_s).filter(|share| *share <= 1.0);
             let share =
                 share.map(|share| format!(", {} of the generator's own work", percent(share)));
@@ -297,7 +298,7 @@ impl Lines {
         }
     }
 
-    /// Where the processor time went.
+    /// The profile of processor time.
     fn profile(&mut self, profile: &Profile) {
         let by = match profile.sampling.source {
             Sampler::Perf => format!("perf, {}", profile.sampling.event),
@@ -328,7 +329,7 @@ impl Lines {
         self.add("most CPU in", heaviest.join(", "));
     }
 
-    /// How near the run came to the generator's limits here.
+    /// How close the run came to the generator's limits here.
     fn calibration(&mut self, report: &Report) {
         let Some(held) = &report.calibration else {
             let plan = &report.config.plan;
@@ -429,7 +430,7 @@ impl Lines {
     }
 }
 
-/// What the generator added to the requests at each percentile, and what these would have read
+/// The time that the generator added to the requests at each percentile, and the percentiles
 /// without kernel stamps.
 fn added(share: &ClientShare, stamps: &ResponseStamps, are_long: bool) -> String {
     let (parts, without): (Vec<String>, Vec<String>) = share
@@ -441,7 +442,7 @@ fn added(share: &ClientShare, stamps: &ResponseStamps, are_long: bool) -> String
             (text, time(part.when_handled))
         })
         .unzip();
-    // The last segment of a long body can't come before the generator has read the others.
+    // The last segment of a long body can't arrive before the generator has read the others.
     let reading = if are_long { ", and an unknown part while bodies were read" } else { "" };
     let before = format!("the generator added {}{reading}", parts.join(", "));
     if 0 < stamps.kernel {
@@ -467,12 +468,12 @@ fn taken(ports: &Ports) -> String {
     format!("peak {in_use} in use and {time_wait} in TIME_WAIT of {all}: {left} left{on}")
 }
 
-/// What the network lost in the window; `None` if that is nothing, or unknown.
+/// Losses of the network in the window; `None` if there are none, or they are unknown.
 fn lost(machine: &Machine) -> Option<String> {
     let TcpCounts { segments_sent, retransmitted, listen_drops, .. } = machine.tcp?;
     let dropped = machine.interface.as_ref().map_or(0, |interface| interface.dropped);
     let again = (0 < retransmitted).then(|| {
-        format!("{} of {} segments sent again", count(retransmitted), count(segments_sent))
+        format!("{} of {} segments retransmitted", count(retransmitted), count(segments_sent))
     });
     let dropped = (0 < dropped).then(|| format!("{} dropped", things(dropped, "packet")));
     let refused = (0 < listen_drops)
@@ -481,8 +482,8 @@ fn lost(machine: &Machine) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", ") + " (all programs)")
 }
 
-/// How long the setup took to open the connections, and the end to close them, if that is worth
-/// telling: shards do it at the same time, so the slowest counts.
+/// How long the setup took to open the connections, and the end to close them, if that is
+/// significant: shards do it at the same time, so the slowest counts.
 fn opened_and_closed(shards: &[ShardStats]) -> String {
     let slowest = |of: fn(&ShardStats) -> f64| shards.iter().map(of).fold(0.0, f64::max);
     let opening_s = slowest(|shard| shard.opening_s);
@@ -527,7 +528,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_network_lost_is_told() {
+    fn network_losses_are_shown() {
         let mut machine = Machine::default();
         assert_eq!(lost(&machine), None);
         let tcp = |retransmitted, listen_drops| TcpCounts {
@@ -549,14 +550,14 @@ mod tests {
         assert_eq!(
             lost(&machine).as_deref(),
             Some(
-                "5 of 1,234 segments sent again, 2 packets dropped, 1 connection dropped by a \
+                "5 of 1,234 segments retransmitted, 2 packets dropped, 1 connection dropped by a \
                  listener here (all programs)"
             )
         );
     }
 
     #[test]
-    fn long_phases_are_told_as_the_slowest_shard_had_them() {
+    fn long_phases_are_those_of_the_slowest_shard() {
         let mut shards = report(true, part(250, 260, 1, 2)).generator.shards;
         shards.push(shards[0].clone());
         (shards[0].opening_s, shards[1].closing_s) = (0.42, 0.1);
@@ -603,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_happened_has_its_line() {
+    fn every_event_has_its_line() {
         let mut part = part(250, 260, 1, 2);
         part.connect_time = times(90, 20);
         let counts = &mut part.counts;
@@ -687,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn quarters_that_recur_are_said_to() {
+    fn quarters_that_recur_are_marked() {
         let mut report = report(true, part(250, 260, 1, 2));
         report.stationarity = Some(Stationarity {
             stage: None,
@@ -707,7 +708,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_that_only_the_program_gave_are_said_where_the_kernel_was_to_give_them() {
+    fn program_stamps_are_shown_where_kernel_stamps_were_planned() {
         let shown = |source: StampSource, kernel: u64| {
             let mut part = part(250, 260, 1, 2);
             part.stamps = ResponseStamps { source, kernel, program: 10_000 - kernel };
@@ -720,7 +721,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reading_long_bodies_added_is_said_to_be_unknown() {
+    fn the_time_to_read_long_bodies_is_shown_as_unknown() {
         let shown = |bytes: u64| {
             let mut report = report(true, part(250, 260, 1, 2));
             report.generator.shards[0].received_bytes = 10_000 * bytes;
@@ -732,7 +733,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_those_of_all_sources_and_what_is_left_that_of_one() {
+    fn used_ports_are_of_all_sources_and_free_ones_of_the_fullest() {
         let ports =
             Ports { range: 100, sources: 2, in_use_max: 40, time_wait_max: 30, headroom: 70 };
         let text =
@@ -745,7 +746,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_checked_of_a_window_that_never_began() {
+    fn a_window_that_never_began_is_not_checked() {
         let mut report = report(true, part(250, 260, 1, 2));
         report.config.schedule_until = report.config.plan.warmup.as_secs_f64();
         let text = lines(&report);
@@ -773,7 +774,7 @@ mod tests {
     }
 
     #[test]
-    fn a_calibrated_run_says_how_near_it_came_to_the_limits() {
+    fn a_calibrated_run_shows_how_close_it_came_to_the_limits() {
         let mut report = report(true, part(50, 50, 0, 0));
         let text = |report: &Report| {
             let text = lines(report);

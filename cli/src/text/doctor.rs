@@ -1,4 +1,4 @@
-//! The findings of `doctor`: what isn't right, with cause and cure; on demand all that was checked.
+//! The findings of `doctor`: problems with cause and cure; on demand all checks.
 
 use engine::host::check::{Check, Severity};
 
@@ -6,7 +6,7 @@ use super::extent::Extent;
 use super::figures::things;
 use super::layout::{Column, Text, aligned, widest};
 
-/// What isn't right, among details all that was checked, and a last line that sums it up.
+/// The problems, with details all checks, and a last line that sums them up.
 pub(crate) fn findings(checks: &[Check], extent: Extent) -> String {
     let is_good = |check: &&Check| check.severity == Severity::Good;
     let is_shown = |check: &&Check| extent == Extent::Details || !is_good(check);
@@ -33,7 +33,7 @@ pub(crate) fn findings(checks: &[Check], extent: Extent) -> String {
     };
     let good = things(checks.iter().filter(is_good).count() as u64, "check");
     text.line(match extent {
-        Extent::Screen => format!("{ready} {good} found nothing amiss."),
+        Extent::Screen => format!("{ready} {good} passed."),
         Extent::Details => ready.to_owned(),
     });
     text.done()
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_comes_with_cause_and_cure() {
+    fn problems_come_with_cause_and_cure() {
         let checks = [
             check("kernel", Severity::Good, None, None),
             check("clock source", Severity::Warning, Some("slow"), Some("another")),
@@ -91,7 +91,7 @@ mod tests {
                                  forbidden
                                  allow it
 
-        Not ready: a run can't start until the missing items are fixed. 1 check found nothing amiss.
+        Not ready: a run can't start until the missing items are fixed. 1 check passed.
         ");
         insta::assert_snapshot!(findings(&checks, Extent::Details), @r"
         good     kernel        as found
@@ -108,7 +108,7 @@ mod tests {
             findings(&checks[..2], Extent::Details)
                 .ends_with("the warnings may affect the numbers.\n")
         );
-        let good = "Ready to run. 1 check found nothing amiss.\n";
+        let good = "Ready to run. 1 check passed.\n";
         assert_eq!(findings(&checks[..1], Extent::Screen), good);
     }
 }

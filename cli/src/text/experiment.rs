@@ -1,4 +1,4 @@
-//! What an experiment prints: its commands as they start, and what was judged.
+//! The output of an experiment: its commands as they start, and its judgements.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(crate) fn command(command: &str) -> String {
     format!("$ {command}\n")
 }
 
-/// What an experiment found.
+/// The result of an experiment.
 pub(crate) fn result(of: &ExperimentResult) -> String {
     let quick = if of.quick { ", quick" } else { "" };
     let head = format!("{}{quick}, {} s: {}", of.name, of.took_s, of.title);
@@ -30,7 +30,7 @@ pub(crate) fn result(of: &ExperimentResult) -> String {
     text.done()
 }
 
-/// Columns before what is said of a judgement.
+/// Columns before the details of a judgement.
 const INDENT: usize = 6;
 
 fn line(text: &mut Text, judged: &Judged) {
@@ -61,7 +61,7 @@ fn short(number: f64) -> String {
     format!("{}", (number * 1e3).round() / 1e3)
 }
 
-/// Where all of it is.
+/// The path of the page.
 pub(crate) fn end(page: &Path, interrupted: bool) -> String {
     let interrupted = if interrupted { "interrupted; " } else { "" };
     format!("{interrupted}written  {}\n", page.display())

@@ -13,12 +13,12 @@ use super::table::{ROWS, Row, lacks};
 const RATIO_MIN: f64 = 1.1;
 /// The smallest difference that counts, µs: less is the cost of a system call.
 const DIFFERENCE_MIN_US: f64 = 50.0;
-/// The share of requests that found their connection closed from which on that matters.
+/// The smallest share of requests that found their connection closed that matters.
 const RENEWED_MANY: f64 = 0.1;
-/// How many times as long as the generator's delay a wait must be for that delay not to matter.
+/// The smallest ratio of a wait to the generator's delay at which that delay doesn't matter.
 const OUTWEIGHS: f64 = 20.0;
 
-/// What differs and why, in a short paragraph.
+/// The difference and its cause, in a short paragraph.
 pub(crate) fn difference(report: &Report) -> String {
     let (part, plan) = (&report.whole, &report.config.plan);
     if part.corrected.count == 0 || part.naive.count == 0 {
@@ -33,7 +33,7 @@ pub(crate) fn difference(report: &Report) -> String {
     }
 }
 
-/// A mean, µs; 0 of nothing.
+/// A mean, µs; 0 if there are no values.
 fn mean(of: &DistributionPart) -> f64 {
     of.mean.unwrap_or(0.0)
 }
@@ -71,7 +71,7 @@ pub(crate) fn briefly(report: &Report) -> Option<String> {
     Some(format!("Corrected {name} is {corrected}, not the naive {naive}, because {why}."))
 }
 
-/// How long users waited, without what the generator added, and why naive latency doesn't have it.
+/// How long users waited, without the generator's own delay, and why naive latency omits it.
 fn waited(part: &Part, widest: &Widest) -> String {
     let who = match widest.row.name {
         "max" => format!("The slowest of {} took", things(part.corrected.count, "request")),
@@ -93,7 +93,7 @@ fn waited(part: &Part, widest: &Widest) -> String {
     )
 }
 
-/// A difference that is the generator's own.
+/// A difference caused by the generator.
 fn own_doing(report: &Report, widest: &Widest) -> String {
     let (part, plan) = (&report.whole, &report.config.plan);
     let at = match widest.row.name {
@@ -123,13 +123,13 @@ fn own_doing(report: &Report, widest: &Widest) -> String {
     )
 }
 
-/// Whether what the generator added there is mostly that it opened connections.
+/// True if the generator's delay there came mostly from opening connections.
 fn own_opening(part: &Part, widest: &Widest) -> bool {
     let client = part.client_share.as_ref().and_then(|share| widest.row.client(share));
     client.is_some_and(|part| part.added < part.opening)
 }
 
-/// What the generator added at a row, µs. Of the slowest request only that of the latest is known.
+/// The generator's delay at a row, µs. For the slowest request only the latest one's is known.
 fn added_us(part: &Part, row: &Row) -> f64 {
     let share = part.client_share.as_ref();
     match share.and_then(|share| row.client(share)) {
@@ -138,9 +138,8 @@ fn added_us(part: &Part, row: &Row) -> f64 {
     }
 }
 
-/// The rows to compare by: the percentiles of which it is known what the generator added, or the
-/// maximum if no percentile is. The maximum is a single request, which no comparison should rest on
-/// if there is a choice.
+/// The rows to compare by: the percentiles with a known delay of the generator, or the maximum if
+/// there are none. The maximum is a single request, so it is used only as a last resort.
 fn compared(part: &Part) -> Vec<&'static Row> {
     let (max, percentiles) = ROWS.split_last().expect("the table has rows");
     let client = |row: &Row| row.client(part.client_share.as_ref()?);
@@ -179,7 +178,7 @@ impl Widest {
     }
 }
 
-/// The row where corrected, less what is taken off, and naive differ most, if they do.
+/// The row where corrected, less `off_us`, and naive differ most, if they do.
 fn widest(part: &Part, compared: &[&'static Row], off_us: impl Fn(&Row) -> f64) -> Option<Widest> {
     // From the highest down, because the last of equal ratios wins: a lower percentile concerns
     // more users.
@@ -196,10 +195,10 @@ fn widest(part: &Part, compared: &[&'static Row], off_us: impl Fn(&Row) -> f64) 
 
 fn agreement(part: &Part, plan: &Plan, compared: &[&Row]) -> String {
     match (plan.model(), plan.period) {
-        (Model::Closed, None) => "In a closed loop they are the same by construction, but for waits for a \
-            connection: a user sends the next request only after a response, so both leave out the requests that users \
-            would have sent during a stall (coordinated omission). Use --rate to measure what \
-            independent users wait."
+        (Model::Closed, None) => "In a closed loop they are the same by construction, except for \
+            waits for a connection: a user sends the next request only after a response, so both \
+            leave out the requests that users would have sent during a stall (coordinated \
+            omission). Use --rate to measure how long independent users wait."
             .to_owned(),
         _ if compared.iter().all(|row| row.name == "max") => format!(
             "Too few requests to compare percentiles: {}. Even the slowest took no longer than the \
@@ -213,17 +212,19 @@ fn agreement(part: &Part, plan: &Plan, compared: &[&Row]) -> String {
             exceptions(&part.counts)
         ),
         (Model::Open, _) => format!(
-            "Naive and corrected agree: requests left when they were due, so this is what users \
+            "Naive and corrected agree: requests left when they were due, so this is how long users \
              waited{}.",
             exceptions(&part.counts)
         ),
-        (Model::Closed, Some(_)) => "Naive and corrected agree: responses came within the period, so \
+        (Model::Closed, Some(_)) => {
+            "Naive and corrected agree: responses came within the period, so \
             each request left when it was due."
-            .to_owned(),
+                .to_owned()
+        }
     }
 }
 
-/// The requests whose users didn't wait for their latency: they have none, or waited on.
+/// The requests whose users didn't wait for their latency: they have none, or waited longer.
 fn exceptions(counts: &Counts) -> String {
     let given_up = counts.timed_out.saturating_add(counts.abandoned);
     let failed = (0 < counts.failed)
@@ -234,11 +235,11 @@ fn exceptions(counts: &Counts) -> String {
     });
     match [failed, given_up].into_iter().flatten().collect::<Vec<String>>().join(", and ") {
         none if none.is_empty() => none,
-        exceptions => format!(", but {exceptions}"),
+        exceptions => format!(", except {exceptions}"),
     }
 }
 
-/// What causes the difference: the target's backlog or the cap, and the generator's part in it.
+/// The cause of the difference: the target's backlog or the cap, and the generator's part.
 fn cause(report: &Report) -> String {
     let part = &report.whole;
     let (generator, _) = generators_part(report);
@@ -253,9 +254,8 @@ fn cause(report: &Report) -> String {
     )
 }
 
-/// What the generator had to do with it, at length and in a few words. That is told by the exact
-/// means of both delays, since the requests at a percentile of one aren't those at the same
-/// percentile of the other.
+/// The generator's part, at length and in a few words, from the exact means of both delays: the
+/// requests at a percentile of one aren't those at the same percentile of the other.
 fn generators_part(report: &Report) -> (String, &'static str) {
     let part = &report.whole;
     let has = |code| report.verdict.found().any(|found| found.code == code);
@@ -278,7 +278,7 @@ fn generators_part(report: &Report) -> (String, &'static str) {
     }
 }
 
-/// That connections were opened for it.
+/// The text on connections that were opened.
 fn opened(report: &Report) -> &'static str {
     let (part, plan) = (&report.whole, &report.config.plan);
     let renewed = part.counts.connects_in_window.saturating_sub(part.counts.pool_grew);
@@ -291,7 +291,7 @@ fn opened(report: &Report) -> &'static str {
     }
 }
 
-/// That the cap may have been the cause.
+/// The text on the cap as a possible cause.
 fn capped(report: &Report) -> String {
     match report.whole.counts.capped {
         0 => String::new(),
@@ -329,7 +329,7 @@ mod tests {
     const CLOSED: &[&str] = &[];
     const OPEN: &[&str] = &["rate"];
 
-    /// Of these flags; nothing is in flight, so that nothing waits for the generator.
+    /// Of these flags; nothing is in flight, so nothing waits for the generator.
     fn report(open: bool, part: Part) -> Report {
         Report { littles_law: LittlesLaw::new(0.0, 0.0, 0.0), ..reports::report(open, part) }
     }
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_connection_names_what_was_there() {
+    fn a_wait_for_a_connection_names_its_causes() {
         let waited = part(1_000, 200_000, 1, 199_000);
         let text = message(true, &waited);
         assert!(text.contains("): the target's backlog, not the generator"), "{text}");
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_not_said_to_be_the_targets_alone_if_the_generator_had_a_part_in_it() {
+    fn a_wait_is_not_only_the_targets_if_the_generator_had_a_part_in_it() {
         check(OPEN, &part(1_000, 182_000, 20_000, 161_000), &["; the generator added to it"]);
         let with = |code: Option<Code>, at_target| {
             let mut report = report(true, part(1_000, 182_000, 3, 181_000));
@@ -448,16 +448,20 @@ mod tests {
     }
 
     #[test]
-    fn users_of_requests_given_up_waited_longer_than_is_known() {
+    fn users_of_abandoned_requests_waited_longer_than_is_known() {
         let mut some = part(1_000, 1_000, 1, 2);
         (some.counts.timed_out, some.counts.abandoned) = (2_500, 1);
-        check(OPEN, &some, &["but for the 2,501 requests given up, whose users waited longer."]);
+        check(OPEN, &some, &["except for the 2,501 requests given up, whose users waited longer."]);
         some.counts.failed = 3;
-        check(OPEN, &some, &["but for those of the 3 failed requests, and for the 2,501 requests"]);
+        check(
+            OPEN,
+            &some,
+            &["except for those of the 3 failed requests, and for the 2,501 requests"],
+        );
     }
 
     #[test]
-    fn what_the_generator_added_is_no_users_wait() {
+    fn the_generators_delay_is_no_users_wait() {
         // Most of it is the generator's, and the rest is no difference.
         let late = part(220, 746, 500, 20);
         let text = message(true, &late);
@@ -468,10 +472,10 @@ mod tests {
         let who =
             "At p50 users waited 646 µs beside the 100 µs that the generator added, 2.9 times";
         assert!(text.starts_with(who), "{text}");
-        // So little that it isn't worth a word.
+        // Too little to mention.
         let text = message(true, &part(220, 746, 20, 500));
         assert!(text.starts_with("At p50 users waited 746 µs, 3.4 times the naive"), "{text}");
-        // A pool that was too small is the generator's as well.
+        // A pool that was too small is the generator's fault as well.
         let mut cold = part(220, 746, 0, 500);
         let share = cold.client_share.as_mut().expect("it is known");
         let above = [&mut share.p90, &mut share.p99, &mut share.p999];
@@ -508,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_nothing_compared() {
+    fn an_empty_window_is_not_compared() {
         let mut nothing = part(1, 1, 1, 1);
         nothing.corrected.count = 0;
         check(OPEN, &nothing, &["nothing to compare"]);

@@ -1,16 +1,16 @@
-//! How much is printed: what was asked for first, or all that is known.
+//! How much is printed: the answer, or everything.
 
 /// How much of a result is printed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Extent {
-    /// What fits on a screen: the answer, and what it rests on.
+    /// As much as fits on a screen: the answer, and its basis.
     Screen,
-    /// All that is known.
+    /// Everything.
     Details,
 }
 
 impl Extent {
-    /// All, where details are asked for.
+    /// Everything, if details are asked for.
     pub(crate) fn of(details: bool) -> Extent {
         if details { Extent::Details } else { Extent::Screen }
     }

@@ -1,14 +1,14 @@
-//! How figures are written: times in a fitting unit, counts with separators, rates.
+//! The format of figures: times in a fitting unit, counts with separators, rates.
 
 use engine::report::DistributionPart;
 use engine::shard::CoarseHistogram;
 pub(crate) use probe::numbers::{count, number, percent, rate, time};
 
-/// The largest time that a histogram holds, µs. A percentile there is a lower bound if values lie
-/// above.
+/// The largest time in a histogram, µs. A percentile there is a lower bound if there are larger
+/// values.
 pub(super) const HISTOGRAM_MAX_US: f64 = engine::stats::distribution::VALUE_MAX_NS as f64 / 1e3;
 
-/// One of a distribution's times: `n/a` if unknown, `≥ 60.0 s` if it lies above the histogram.
+/// One of a distribution's times: `n/a` if unknown, `≥ 60.0 s` if it is above the histogram.
 pub(crate) fn percentile(of: &DistributionPart, us: Option<f64>) -> String {
     match us {
         None => "n/a".to_owned(),
@@ -17,8 +17,8 @@ pub(crate) fn percentile(of: &DistributionPart, us: Option<f64>) -> String {
     }
 }
 
-/// A percentile of a run that goes on: `n/a` with too few values for it, `< 1.15 µs` in the first
-/// bucket, which has all shorter times.
+/// A percentile of a run in progress: `n/a` with too few values, `< 1.15 µs` in the first bucket,
+/// which has all shorter times.
 pub(crate) fn coarse(of: &CoarseHistogram, quantile: f64) -> String {
     let first_ns = CoarseHistogram::from_ns(1);
     match of.known_ns(quantile) {
@@ -45,7 +45,7 @@ pub(crate) fn things(number: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", count(number))
 }
 
-/// How many times `smaller` goes into `larger`: `1.4`, `182`.
+/// The ratio of `larger` to `smaller`: `1.4`, `182`.
 pub(crate) fn ratio(larger: f64, smaller: f64) -> String {
     let ratio = larger / smaller;
     if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_of_a_run_that_goes_on_is_no_more_exact_than_it_is_known() {
+    fn a_percentile_in_progress_is_only_as_exact_as_its_buckets() {
         let mut histogram = CoarseHistogram::default();
         assert_eq!(coarse(&histogram, 0.5), "n/a");
         (0..20).for_each(|_| histogram.record(0));

@@ -1,4 +1,4 @@
-//! The tables of `flamediff`: what a request costs in two profiles, and the functions whose own
+//! The tables of `flamediff`: the cost of a request in two profiles, and the functions whose own
 //! time changed most.
 
 use profile::{Change, Difference};
@@ -7,7 +7,7 @@ use super::figures::{count, time};
 use super::layout::Column::{Right, Time};
 use super::layout::Text;
 
-/// In what the runs differ, where the time went, and the functions.
+/// The difference between the runs, the time by kind, and the functions.
 pub(crate) fn difference(of: &Difference) -> String {
     let mut text = Text::new();
     if !of.conditions.is_empty() {
@@ -45,8 +45,8 @@ pub(crate) fn difference(of: &Difference) -> String {
     let functions = count(u64::try_from(of.compared).unwrap_or(u64::MAX));
     text.blank();
     text.wrapped(format!(
-        "The bounds hold for all {functions} functions at once, 19 times in 20, as far as it is \
-         chance where samples fall; they don't tell how much runs of the same plan differ."
+        "The bounds hold for all {functions} functions at once, 19 times in 20, as far as \
+         sampling goes; they don't include the difference between runs of the same plan."
     ));
     text.done()
 }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_tell_polling_from_work_and_chance_from_change() {
+    fn the_tables_separate_polling_from_work_and_chance_from_change() {
         let frame = |name: &str, kernel, time, interval_us: [f64; 2]| FrameChange {
             name: name.to_owned(),
             kernel,

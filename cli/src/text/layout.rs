@@ -1,28 +1,28 @@
-//! The one layout of what users read: lines, paragraphs, a label with its value, and tables in
-//! aligned columns, wrapped to the width of the terminal.
+//! The one layout of all text: lines, paragraphs, a label with its value, and tables in aligned
+//! columns, wrapped to the width of the terminal.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use textwrap::core::Word;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-/// Columns of a line where nobody says how many there are.
+/// Columns of a line if the width is unknown.
 pub(crate) const WIDTH: usize = 80;
 /// Columns before the value of a labelled line of a report.
 pub(crate) const LABEL: usize = 17;
 /// The same on a report's first screen.
 pub(crate) const SCREEN: usize = 13;
-/// The same before a file that stands alone.
+/// The same before a file on a line of its own.
 pub(crate) const WRITTEN: usize = 9;
-/// A space at which no line is broken.
+/// A space that doesn't break a line.
 pub(crate) const NO_BREAK: &str = "\u{a0}";
-/// The fewest that a text is laid out for.
+/// The narrowest supported layout.
 const WIDTH_MIN: usize = 40;
 
 /// Columns of a line.
 static COLUMNS: AtomicUsize = AtomicUsize::new(WIDTH);
 
-/// Lays out what follows for a terminal of so many columns.
+/// Lays out later text for a terminal of this width.
 pub(crate) fn fit(columns: usize) {
     COLUMNS.store(columns.max(WIDTH_MIN), Ordering::Relaxed);
 }
@@ -39,7 +39,7 @@ pub(crate) fn fitting(texts: &[String]) -> String {
 pub(crate) struct Text(String);
 
 impl Text {
-    /// Without lines.
+    /// An empty text.
     pub(crate) fn new() -> Text {
         Text::default()
     }
@@ -54,7 +54,7 @@ impl Text {
         self.0.push('\n');
     }
 
-    /// Lines that are laid out already.
+    /// Lines with a finished layout.
     pub(crate) fn add(&mut self, lines: impl AsRef<str>) {
         self.0.push_str(lines.as_ref());
     }
@@ -65,18 +65,18 @@ impl Text {
         self.0.push('\n');
     }
 
-    /// A paragraph, wrapped at its spaces; a word longer than a line stands alone.
+    /// A paragraph, wrapped at its spaces; a word longer than a line is on its own.
     pub(crate) fn wrapped(&mut self, text: impl AsRef<str>) {
         self.0.push_str(&filled(text.as_ref(), options("", "")));
     }
 
-    /// A paragraph that begins after so many columns, its further lines two later.
+    /// A paragraph that begins after this many columns, its further lines two later.
     pub(crate) fn item(&mut self, indent: usize, text: impl AsRef<str>) {
         let (first, rest) = (" ".repeat(indent), " ".repeat(indent + 2));
         self.0.push_str(&filled(text.as_ref(), options(&first, &rest)));
     }
 
-    /// A label, and its value wrapped in a column of its own, which begins after so many columns.
+    /// A label, and its value wrapped in a column of its own, which begins after this many columns.
     pub(crate) fn field(&mut self, width: usize, label: &str, value: impl AsRef<str>) {
         let (first, rest) = (format!("{label:<width$}"), " ".repeat(width));
         self.0.push_str(&filled(value.as_ref(), options(&first, &rest)));
@@ -110,7 +110,7 @@ pub(crate) fn wrap(text: &str) -> String {
     filled(text, options("", ""))
 }
 
-/// Sections with a blank line between them; one without lines is none.
+/// Sections separated by a blank line; one without lines is left out.
 pub(crate) fn sections(all: impl IntoIterator<Item = String>) -> String {
     let all: Vec<String> = all.into_iter().filter(|section| !section.is_empty()).collect();
     all.join("\n")
@@ -119,21 +119,21 @@ pub(crate) fn sections(all: impl IntoIterator<Item = String>) -> String {
 /// A column of a table, with the space before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Column {
-    /// Text from the column's begin on, so many columns wide.
+    /// Text from the start of a column of this width.
     Left(usize),
-    /// Text up to the end of so many columns.
+    /// Text up to the end of this many columns.
     Right(usize),
-    /// The same of a time, whose unit stands in two columns of its own: `1.02 ms`, `42.0 s `.
+    /// The same for a time, whose unit has two columns of its own: `1.02 ms`, `42.0 s `.
     Time(usize),
 }
 
-/// The widest of these texts, to align what follows them.
+/// The widest of these texts, to align what comes after them.
 pub(crate) fn widest<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
     texts.into_iter().map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
-/// The cells of a row, each in its column. A cell that is wider than its column takes from the
-/// space of the next, and one space stays between them.
+/// The cells of a row, each in its column. A cell that is wider than its column takes space from
+/// the next, but at least one space separates them.
 pub(crate) fn aligned<T: AsRef<str>>(columns: &[Column], cells: &[T]) -> String {
     let (mut line, mut end) = (String::new(), 0_usize);
     for (at, cell) in cells.iter().enumerate() {
@@ -177,7 +177,7 @@ fn filled(text: &str, options: Options<'_>) -> String {
     textwrap::fill(&joined, options).replace(NO_BREAK, " ") + "\n"
 }
 
-/// Whether a word is a unit, with what punctuation follows it.
+/// True if a word is a unit, perhaps with punctuation.
 fn is_unit(word: &str) -> bool {
     let bare = word.trim_end_matches(|end: char| !end.is_alphanumeric() && end != '%');
     matches!(bare, "%" | "ns" | "µs" | "ms" | "s")
@@ -188,7 +188,7 @@ fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
 }
 
 fn options<'a>(first: &'a str, rest: &'a str) -> Options<'a> {
-    // Flags, paths and addresses stay whole.
+    // Flags, paths and addresses are never broken.
     Options::new(COLUMNS.load(Ordering::Relaxed))
         .initial_indent(first)
         .subsequent_indent(rest)
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_stand_in_their_columns_and_a_wide_one_takes_from_the_next() {
+    fn cells_are_in_their_columns_and_a_wide_one_takes_from_the_next() {
         use Column::{Left, Right, Time};
         let columns = [Left(6), Right(8), Time(10), Left(6)];
         for (cells, line) in [

@@ -1,4 +1,4 @@
-//! The words of a report's page: the same figures as in the summary, as rows of tables.
+//! The text of a report's page: the same figures as in the summary, as rows of tables.
 
 use engine::report::verdict::Verdict;
 use engine::report::{DistributionPart, Report};
@@ -10,7 +10,7 @@ use super::table::{ROWS, Row, noted};
 use super::verdict::{Line, in_order};
 use super::{explain, slo, summary as whole, verdict};
 
-/// A name and what it stands for.
+/// A name and its value.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Pair {
     /// The name.
@@ -26,20 +26,20 @@ pub(crate) struct Reason {
     name: String,
     /// Its code and its evidence.
     message: String,
-    /// What it means for the numbers, as a sentence.
+    /// Its effect on the numbers, as a sentence.
     meaning: String,
-    /// What to do about it, as a sentence.
+    /// Its cure, as a sentence.
     cure: String,
 }
 
 /// A table of figures.
 #[derive(Debug, Serialize)]
 pub(crate) struct Table {
-    /// What the columns are.
+    /// The headings of the columns.
     head: Vec<String>,
-    /// The rows, each with its name first.
+    /// The rows, each beginning with its name.
     rows: Vec<Vec<String>>,
-    /// What is to be known of them.
+    /// Notes on the figures.
     notes: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn reasons(verdict: &Verdict) -> Vec<Reason> {
     reasons
 }
 
-/// What was run, and the counts of its requests.
+/// The run, and the counts of its requests.
 pub(crate) fn subject(report: &Report) -> Vec<String> {
     whole::subject(report).into()
 }
@@ -98,7 +98,7 @@ pub(crate) fn rates(report: &Report) -> Vec<Pair> {
     .collect()
 }
 
-/// Naive beside corrected, with the intervals of corrected.
+/// Naive and corrected, with the intervals of corrected.
 pub(crate) fn latency(report: &Report) -> Table {
     let (naive, corrected) = (&report.whole.naive, &report.whole.corrected);
     let row = |row: &Row| {
@@ -119,7 +119,7 @@ pub(crate) fn explanation(report: &Report) -> String {
     explain::difference(report)
 }
 
-/// How requests ended, where they weren't errors.
+/// The outcomes of requests, except errors.
 pub(crate) fn outcomes(report: &Report) -> Vec<Pair> {
     let counts = &report.whole.counts;
     let mut rows = vec![
@@ -133,7 +133,7 @@ pub(crate) fn outcomes(report: &Report) -> Vec<Pair> {
     rows
 }
 
-/// What went wrong, by cause, the most frequent first.
+/// Errors by cause, the most frequent first.
 pub(crate) fn errors(report: &Report) -> Vec<Pair> {
     let counts = &report.whole.counts;
     let of_status = [
@@ -149,7 +149,7 @@ pub(crate) fn errors(report: &Report) -> Vec<Pair> {
     causes.into_iter().map(|(cause, of)| pair(&cause, count(of))).collect()
 }
 
-/// How late the generator was, and how long requests waited for a connection.
+/// The generator's lateness, and how long requests waited for a connection.
 pub(crate) fn latenesses(report: &Report) -> Table {
     let part = &report.whole;
     let parts = [

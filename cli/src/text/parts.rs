@@ -9,10 +9,10 @@ use super::layout::Column::{self, Left, Right};
 use super::layout::Text;
 use super::scale::{Scale, at_the_point};
 
-/// The widest that a name is shown.
+/// The most characters of a name.
 const NAME_MAX: usize = 24;
 
-/// The requests of some parts together.
+/// The requests of some parts, added up.
 struct Sum<'a> {
     of: &'a StepPart,
     intended: u64,
@@ -22,14 +22,14 @@ struct Sum<'a> {
     corrected: DistributionPart,
 }
 
-/// A line for each scenario of a part, for so many at most; nothing where there is only one.
+/// A line for each scenario of a part, at most `rows_max`; empty if there is only one.
 pub(super) fn scenarios(part: &Part, rows_max: usize) -> String {
     let mut sums = sums(part, |one, other| one.name == other.name);
     let all = sums.len();
     if all < 2 {
         return String::new();
     }
-    // Of an unknown p99 the maximum is known.
+    // If p99 is unknown, the maximum is known.
     let tail = |sum: &Sum<'_>| sum.corrected.quantile_us(0.99).or(sum.corrected.max);
     sums.sort_by(|one, other| tail(other).unwrap_or(0.0).total_cmp(&tail(one).unwrap_or(0.0)));
     sums.truncate(rows_max);
@@ -46,8 +46,8 @@ pub(super) fn scenarios(part: &Part, rows_max: usize) -> String {
     text.done()
 }
 
-/// The corrected times of each at these quantiles and at most, in one unit, with that: in columns
-/// with the points below each other.
+/// The corrected times of each at these quantiles and their maximum, in one unit, which is returned
+/// too: in columns with aligned decimal points.
 fn times<'a>(
     sums: impl Iterator<Item = &'a Sum<'a>> + Clone,
     quantiles: &[f64],
@@ -69,8 +69,8 @@ fn times<'a>(
     (scale.unit, rows)
 }
 
-/// A line for each stage of a part of this plan whose window was so long, s, for so many at most;
-/// nothing where the rate stays.
+/// A line for each stage of a part of this plan with a window of this length, s, at most
+/// `rows_max`; empty if the rate is constant.
 pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -> String {
     let sums = sums(part, |one, other| one.stage == other.stage);
     let of_stages: Vec<(StageSpan, &Sum<'_>)> =
@@ -111,7 +111,7 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
     text.done()
 }
 
-/// What says that there are more than are shown.
+/// The line on parts that aren't shown.
 fn others(all: usize, shown_max: usize) -> String {
     match all.checked_sub(shown_max) {
         None | Some(0) => String::new(),
@@ -119,7 +119,7 @@ fn others(all: usize, shown_max: usize) -> String {
     }
 }
 
-/// The parts of a part, those that belong together added up, in the order of their firsts.
+/// The parts of a part, like ones added up, in order of first appearance.
 fn sums<'a>(part: &'a Part, alike: impl Fn(&StepPart, &StepPart) -> bool) -> Vec<Sum<'a>> {
     let mut groups: Vec<Vec<&StepPart>> = Vec::new();
     for part in &part.parts {
@@ -147,7 +147,7 @@ fn sum<'a>(group: &[&'a StepPart]) -> Sum<'a> {
     }
 }
 
-/// A name that leaves room for the figures.
+/// A name shortened to leave room for the figures.
 fn short(name: &str) -> String {
     if name.chars().count() < NAME_MAX {
         return name.to_owned();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_ramp_says_that_its_percentiles_mix_rates() {
+    fn a_single_ramp_comes_with_a_note_on_mixed_rates() {
         let (plan, _) = staged("0..100:30s");
         let whole = part(1_020, 1_020, 0, 0);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! The agents of a run, one in a line: what each offered and saw, how late it began, and whether
-//! its own numbers can be trusted. What else is known of them is among the details.
+//! The agents of a run, a line each: its load and results, how late it began, and whether its own
+//! numbers can be trusted. The details have the rest.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::verdict::word;
 
 /// A longer name has a line of its own.
 const NAME_MAX: usize = 18;
-/// The most agents that are named with a finding that they have in common.
+/// The most agents that are named with a shared finding.
 const NAMED_MAX: usize = 3;
 
 /// The most agents that the first screen shows.
@@ -45,7 +45,7 @@ pub(crate) fn table(report: &Report) -> String {
     for lost in &report.agent_lost {
         let answered = lost.reported.as_ref().map_or(0, |reported| reported.answered);
         let what = match answered {
-            0 => ", and with it all that it measured".to_owned(),
+            0 => " with all its measurements".to_owned(),
             answered => format!("; not counted: {}", things(answered, "response")),
         };
         let what = format!(" lost after {:.1} s{what}", lost.at_s);
@@ -58,7 +58,7 @@ fn has_agents(report: &Report) -> bool {
     report.is_joint() || report.per_agent.iter().any(|agent| agent.synchronization.is_some())
 }
 
-/// What else is known of them: their clocks, and what is amiss on their machines.
+/// The details: the agents' clocks, and problems of their machines.
 pub(crate) fn more(report: &Report) -> String {
     if !has_agents(report) {
         return String::new();
@@ -105,7 +105,7 @@ fn figures(agent: &AgentPart, scale: Scale) -> [String; 8] {
     ]
 }
 
-/// What the skew means, and how far the clocks may have been apart.
+/// The meaning of the skew, and how far apart the clocks may have been.
 fn clocks(agents: &[AgentPart]) -> String {
     let mut text =
         "Skew: from when an agent's first request was due to when it was sent.".to_owned();
@@ -124,7 +124,7 @@ fn clocks(agents: &[AgentPart]) -> String {
     let drifts = agents.iter().filter_map(|agent| {
         let clock = agent.synchronization?;
         let (ppm, error_ppm) = (clock.drift_ppm?, clock.drift_error_ppm?);
-        // Less than its error is none that is known.
+        // A drift below its error is unknown.
         (error_ppm < ppm.abs()).then_some((&agent.name, ppm, error_ppm))
     });
     if let Some((name, ppm, error_ppm)) = drifts.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())) {
@@ -134,14 +134,14 @@ fn clocks(agents: &[AgentPart]) -> String {
     text
 }
 
-/// How far apart any two of these clocks may have been, each of which was so far off from the
-/// controller's at most; of one, how far from the controller's.
+/// How far apart any two of these clocks may have been, given how far each may be off the
+/// controller's; for a single one, that distance itself.
 fn apart_ns(mut errors_ns: Vec<u64>) -> u64 {
     errors_ns.sort_unstable_by(|one, other| other.cmp(one));
     errors_ns.into_iter().take(2).fold(0, u64::saturating_add)
 }
 
-/// What `doctor` finds amiss, and on which agents.
+/// The problems that `doctor` finds, with their agents.
 fn findings(agents: &[AgentPart]) -> Vec<(&str, Vec<&str>)> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
     for agent in agents {
@@ -155,7 +155,7 @@ fn findings(agents: &[AgentPart]) -> Vec<(&str, Vec<&str>)> {
     all
 }
 
-/// These of so many agents, by name where they are few.
+/// The owners among this many agents, by name if they are few.
 fn whose(names: &[&str], agents: usize) -> String {
     if names.len() == agents && 1 < agents {
         return "all agents".to_owned();
@@ -180,7 +180,7 @@ mod tests {
     use super::super::reports;
     use super::*;
 
-    /// A run on an agent whose requests all took so long, ns.
+    /// A run on an agent whose requests all took this long, ns.
     fn agent(name: &str, units: std::ops::Range<u32>, took_ns: u64) -> AgentRun {
         let plan = reports::plan(true);
         let share = Share::units(units, 6);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn each_agent_has_a_line_and_lost_ones_say_so() {
+    fn each_agent_has_a_line_and_lost_ones_are_marked() {
         let runs = [
             agent("10.0.0.1:7070", 0..1, 1_000_000),
             agent("agents-1.agents.default.svc:7070", 1..3, 1_200_000),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn any_two_clocks_may_be_off_both_ways_and_an_unknown_drift_is_none() {
+    fn any_two_clocks_may_be_off_both_ways_and_an_unknown_drift_is_hidden() {
         assert_eq!([apart_ns(vec![5]), apart_ns(vec![1, 7, 5])], [5, 12]);
         let shown = |runs: Vec<AgentRun>| {
             more(&merge::report(runs, &RunFacts::default()).0).replace('\n', " ")
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_doctor_finds_is_told_once_of_all_who_have_it() {
+    fn a_finding_is_shown_once_for_all_agents_that_have_it() {
         let mut runs: Vec<AgentRun> =
             (0..6).map(|n| agent(&format!("10.0.0.{n}:7070"), n..n + 1, 1_000_000)).collect();
         for (n, run) in runs.iter_mut().enumerate() {

@@ -9,7 +9,7 @@ use probe::SeriesProgress;
 use super::figures::{coarse, count, percent, rate, things, time};
 use crate::recent::Second;
 
-/// To what a length that is known in advance is rounded up, ns.
+/// The unit to which a planned length is rounded up, ns.
 const TENTH_NS: u64 = 100_000_000;
 
 /// The name of a phase.
@@ -23,7 +23,7 @@ pub(crate) fn phase(phase: Phase) -> &'static str {
     }
 }
 
-/// How far a run of a completed plan is, in one line, with what it did in the last second.
+/// The progress of a run of a completed plan in one line, with its figures of the last second.
 pub(crate) fn line(plan: &Plan, now: &RunProgress, second: Option<&Second>) -> String {
     let mut parts = vec![phase_of(plan, now)];
     if now.phase != Phase::Setup {
@@ -53,7 +53,7 @@ pub(crate) fn line(plan: &Plan, now: &RunProgress, second: Option<&Second>) -> S
     parts.join("  ")
 }
 
-/// Where a run is, for how long, and how long it still takes, as far as that is known.
+/// The phase of a run, its time so far, and the time left, as far as known.
 pub(crate) fn phase_of(plan: &Plan, now: &RunProgress) -> String {
     let left = |ns: u64| Nanos::from_secs(ns.saturating_sub(now.elapsed_ns).div_ceil(SECOND_NS));
     let counted = plan.requests.filter(|_| plan.ends_by_count());
@@ -77,7 +77,7 @@ pub(crate) fn phase_of(plan: &Plan, now: &RunProgress) -> String {
     format!("{} {elapsed_s:.1} s{stage}{left}", phase(now.phase))
 }
 
-/// How the generator itself does.
+/// The state of the generator itself.
 pub(crate) fn generator(trouble: Result<(), Trouble>) -> String {
     match trouble {
         Ok(()) => "generator ok".to_owned(),
@@ -91,13 +91,12 @@ pub(crate) fn generator(trouble: Result<(), Trouble>) -> String {
     }
 }
 
-/// How long a run of a completed plan takes, as far as that is known before, if its load begins
-/// `ahead_ns` after its setup.
+/// The planned length of a run of a completed plan, if its load begins `ahead_ns` after its setup.
 pub(crate) fn takes(plan: &Plan, ahead_ns: u64) -> String {
     format!("takes {}: {}", all(plan, ahead_ns, 1), parts(plan, ahead_ns))
 }
 
-/// How long so many runs of a plan take.
+/// The length of this many runs of a plan.
 fn all(plan: &Plan, ahead_ns: u64, runs: u64) -> String {
     let [least_ns, most_ns] = length_ns(plan, ahead_ns).map(|ns| ns.saturating_mul(runs));
     match plan.requests.filter(|_| plan.ends_by_count()) {
@@ -109,7 +108,7 @@ fn all(plan: &Plan, ahead_ns: u64, runs: u64) -> String {
     }
 }
 
-/// The same of a series of open runs, of which this is the plan of the first: the whole of it.
+/// The same for a whole series of open runs, given the first one's plan.
 pub(crate) fn series_takes(plan: &Plan, ahead_ns: u64, progress: SeriesProgress) -> String {
     let SeriesProgress { steps_max, left, .. } = progress;
     let steps = things(steps_max as u64, "step");
@@ -120,27 +119,26 @@ pub(crate) fn series_takes(plan: &Plan, ahead_ns: u64, progress: SeriesProgress)
     )
 }
 
-/// The same of so many slices of one plan, one after the other.
+/// The same for this many consecutive slices of one plan.
 pub(crate) fn slices_take(plan: &Plan, slices: u64) -> String {
     let [whole, each] = [slices, 1].map(|runs| all(plan, 0, runs));
     format!("takes {whole} in all: {slices} slices, each {each}: {}", parts(plan, 0))
 }
 
-/// The least and the most time that a run takes, ns: where responses stay away, its drain waits for
-/// them.
+/// The least and the most time of a run, ns: if responses don't come, its drain waits for them.
 fn length_ns(plan: &Plan, ahead_ns: u64) -> [u64; 2] {
     let (least_ns, most_ns) = plan.setup_ns();
     let load_ns = ahead_ns.saturating_add(plan.end_ns());
     [least_ns, most_ns.saturating_add(plan.timeout.0)].map(|ns| ns.saturating_add(load_ns))
 }
 
-/// A length that is known in advance, rounded up to tenths of a second, or below one to hundredths.
+/// A planned length, rounded up to tenths of a second, or below one to hundredths.
 fn tenths(ns: u64) -> String {
     let unit_ns = if ns < SECOND_NS { TENTH_NS / 10 } else { TENTH_NS };
     Nanos(ns.div_ceil(unit_ns).saturating_mul(unit_ns)).to_string()
 }
 
-/// A length of which these two are known.
+/// A length between these two.
 fn span(least_ns: u64, most_ns: u64) -> String {
     match tenths(least_ns) {
         least if least_ns == most_ns => least,
@@ -167,7 +165,7 @@ fn parts(plan: &Plan, ahead_ns: u64) -> String {
     format!("{parts}window {window}, drain up to {}", tenths(plan.timeout.0))
 }
 
-/// What an interrupted run waits for.
+/// The note that an interrupted run waits for responses.
 pub(crate) fn awaiting(in_flight: u64) -> String {
     let longest = Nanos(DRAIN_INTERRUPTED_NS);
     format!(
@@ -185,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_how_long_all_slices_take() {
+    fn the_length_of_all_slices_is_announced() {
         let of = |plan: Plan| {
             let target = "http://127.0.0.1:1/".to_owned();
             slices_take(&Plan { target, ..plan }.complete(&[0]).expect("a plan"), 22)
@@ -201,12 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_run_says_what_it_waits_for() {
+    fn an_interrupted_run_shows_what_it_waits_for() {
         insta::assert_snapshot!(awaiting(1_234), @"interrupted: 1,234 requests in flight, responses are awaited for up to 2s; another signal ends it at once, without a report");
     }
 
     #[test]
-    fn a_run_says_how_long_it_takes() {
+    fn the_length_of_a_run_is_announced() {
         let takes = |plan: Plan, ahead_ns| {
             let target = "http://127.0.0.1:1/".to_owned();
             takes(&Plan { target, ..plan }.complete(&[0]).expect("a plan"), ahead_ns)
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_says_how_long_it_takes() {
+    fn the_length_of_a_series_is_announced() {
         let target = "http://127.0.0.1:1/".to_owned();
         let rate = Some("5k".parse().expect("a rate"));
         let plan = Plan { target, rate, ..Plan::default() }.complete(&[0]).expect("a plan");
@@ -236,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_says_where_the_run_is() {
+    fn the_line_shows_the_phase_of_the_run() {
         let target = "http://127.0.0.1:1/".to_owned();
         let rate = Some("5k".parse().expect("a rate"));
         let plan = Plan { target, rate, ..Plan::default() }.complete(&[0]).expect("a plan");
@@ -270,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_the_generator_is_named() {
+    fn the_generators_trouble_is_named() {
         insta::assert_snapshot!(generator(Err(Trouble::Stalled { core: 1, for_ns: 34_000_000 })), @"generator stalled: 34.0 ms on core 1");
         insta::assert_snapshot!(generator(Err(Trouble::Busy { core: 1, share: 0.987 })), @"generator busy: core 1 for 98.7 %");
         insta::assert_snapshot!(generator(Err(Trouble::Late { ns: 320_000 })), @"generator late: p50 320 µs");

@@ -1,5 +1,5 @@
-//! The times of one table, all in one unit, so that they can be compared at a glance: the unit, the
-//! numbers to three figures, and columns with the decimal points below each other.
+//! The times of one table in one unit, for comparison at a glance: the unit, the numbers to three
+//! digits, and columns with aligned decimal points.
 
 use engine::report::DistributionPart;
 
@@ -7,9 +7,9 @@ use super::figures::{HISTOGRAM_MAX_US, count};
 
 /// The units, the largest first, with their µs.
 const UNITS: [(&str, f64); 3] = [("s", 1e6), ("ms", 1e3), ("µs", 1.0)];
-/// The smallest number that a unit may give a time of a table, unless there is no smaller unit.
+/// The smallest number for a time of a table in a unit, unless there is no smaller unit.
 const SMALLEST: f64 = 0.05;
-/// What stands for a time that isn't known.
+/// Stands for an unknown time.
 const UNKNOWN: &str = "n/a";
 
 /// The unit of a table's times.
@@ -20,13 +20,14 @@ pub(super) struct Scale {
     us: f64,
 }
 
-/// Of tables whose rows are printed one by one, before all times are known.
+/// For tables whose rows are printed one by one, before all times are known.
 pub(super) const MILLISECONDS: Scale = Scale { unit: "ms", us: 1e3 };
-/// The most characters from the point on of a time in a row of these.
+/// The most characters of a time in such a row, from the decimal point on.
 const BEHIND_MAX: usize = 5;
 
 impl Scale {
-    /// The largest unit that none of these times, µs, is too large or too small for.
+    /// The largest unit, in µs, that one of these times reaches and in which none is below
+    /// [`SMALLEST`]; the smallest unit if there is none.
     pub(super) fn of(times: impl IntoIterator<Item = f64>) -> Scale {
         let times: Vec<f64> = times.into_iter().filter(|us| 0.0 < *us).collect();
         let least = times.iter().copied().fold(f64::INFINITY, f64::min);
@@ -36,11 +37,11 @@ impl Scale {
         Scale { unit, us: *us }
     }
 
-    /// A time without its unit, to three figures at least: `0.0523`, `12.3`, `1,234`.
+    /// A time without its unit, to at least three digits: `0.0523`, `12.3`, `1,234`.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 3")]
     pub(super) fn number(&self, us: f64) -> String {
         let number = us / self.us;
-        // Three figures round up into the next power of ten just below it.
+        // Just below a power of ten, three digits round up into it.
         let magnitude = if number == 0.0 { 2.0 } else { (number * 1.000_5).log10().floor() };
         let digits = (2.0 - magnitude).clamp(0.0, self.us.log10() + 3.0) as usize;
         match digits {
@@ -49,7 +50,7 @@ impl Scale {
         }
     }
 
-    /// One of a distribution's times: `n/a` if unknown, `≥ 60,000` if it lies above the histogram.
+    /// One of a distribution's times: `n/a` if unknown, `≥ 60,000` if it is above the histogram.
     pub(super) fn percentile(&self, of: &DistributionPart, us: Option<f64>) -> String {
         match us {
             None => UNKNOWN.to_owned(),
@@ -61,16 +62,15 @@ impl Scale {
     }
 }
 
-/// A time in a row that is printed alone, filled up so that the points of all rows stand below each
-/// other.
+/// A time in a row that is printed alone, padded so that the decimal points of all rows align.
 pub(super) fn alone(us: Option<f64>) -> String {
     let cell = us.map_or(UNKNOWN.to_owned(), |us| MILLISECONDS.number(us));
     let behind = cell.split_once('.').map_or(0, |(_, digits)| 1 + digits.len());
     cell + &" ".repeat(BEHIND_MAX.saturating_sub(behind))
 }
 
-/// The cells of a column, filled up so that their decimal points stand below each other where the
-/// cells end in one column.
+/// The cells of a column, padded so that their decimal points align where the cells end in one
+/// column.
 pub(super) fn at_the_point(cells: &mut [String]) {
     let behind = |cell: &str| cell.split_once('.').map_or(0, |(_, digits)| 1 + digits.len());
     let most = cells.iter().map(|cell| behind(cell)).max().unwrap_or(0);
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_the_largest_unit_that_shows_its_least() {
+    fn a_table_has_the_largest_unit_that_shows_its_smallest_time() {
         for (times, unit) in [
             (&[250.0, 1_200_000.0][..], "ms"),
             (&[52.0, 182_000.0], "ms"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn points_stand_below_each_other() {
+    fn decimal_points_are_aligned() {
         let cells = [Some(52.3), Some(182_400.0), None].map(alone);
         assert_eq!(cells, ["0.0523", "182     ", "n/a     "]);
         let mut cells = ["0.0523", "12.3", "1,234", "n/a"].map(str::to_owned);

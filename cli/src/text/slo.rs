@@ -1,5 +1,5 @@
-//! The objectives of a run, one line each: the figure, its interval, and whether it holds. What a
-//! percentile was judged by is on a line below.
+//! The objectives of a run, one line each: the figure, its interval, and whether it holds. The
+//! basis of a percentile's judgement is on a line below.
 
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
 use engine::report::verdict::Level;
@@ -8,7 +8,7 @@ use super::figures::{count, time};
 use super::layout::Column::{Left, Right};
 use super::layout::{Text, aligned, widest};
 
-/// The headline of a run that had objectives: that of its verdict, then those that are missed or
+/// The headline of a run with objectives: that of its verdict, then those that are missed or
 /// undecided, or that all are met.
 pub(crate) fn headline(of_verdict: &str, slo: Option<&Slo>) -> String {
     let open = [Judgement::Missed, Judgement::Undecided].map(|judged| {
@@ -25,7 +25,7 @@ pub(crate) fn headline(of_verdict: &str, slo: Option<&Slo>) -> String {
     }
 }
 
-/// The level to show a headline by: a run whose numbers hold may have missed its objectives.
+/// The level that colours a headline: a run with valid numbers may have missed its objectives.
 pub(crate) fn shown_as(level: Level, slo: Option<&Slo>) -> Level {
     let of_objectives = match slo.map(|slo| slo.judgement) {
         None | Some(Judgement::Met) => Level::Valid,
@@ -35,29 +35,29 @@ pub(crate) fn shown_as(level: Level, slo: Option<&Slo>) -> Level {
     level.max(of_objectives)
 }
 
-/// How rarely something has to happen for a window of this length to miss it more than one time in
-/// twenty: of what comes by chance every T on average, a window W has none with the probability
+/// How rare an event must be for a window of this length to miss it more than one time in twenty:
+/// of events that come at random every T on average, a window W has none with the probability
 /// e^(−W/T), and ln 20 is 3.0.
 const WINDOWS_PER_RECURRENCE: f64 = 3.0;
 
-/// What an objective that is met rests on, and the interval doesn't show; `None` of what speaks of
-/// this run alone.
+/// The assumption behind a met objective that its interval doesn't show; `None` if it concerns only
+/// this run.
 pub(crate) fn assumption(objective: &JudgedObjective, window_s: f64) -> Option<String> {
     let is_met = objective.judgement == Judgement::Met;
     (is_met && !is_of_this_run(objective)).then(|| {
         let [window, rarest] = [window_s, window_s / WINDOWS_PER_RECURRENCE].map(|s| time(s * 1e6));
         format!(
-            "met assumes that this window of {window} is typical: what happens less often than \
-             every {rarest}, such as a stall of the target, may not be in it; a longer --duration \
-             sees rarer ones"
+            "met assumes that this window of {window} is typical: events less often than every \
+             {rarest}, such as stalls of the target, may be missing from it; a longer --duration \
+             catches rarer ones"
         )
     })
 }
 
-/// Why the interval of a mean can't be relied on.
+/// Why the interval of a mean is unreliable.
 const MEAN_OF_FEW: &str = "a few slow requests decide this mean: the true one may lie above";
 
-/// What makes an objective's interval too narrow, if anything does.
+/// Why an objective's interval is too narrow, if it is.
 pub(super) fn may_lie_above(objective: &JudgedObjective) -> Option<&'static str> {
     objective.may_lie_above.then_some(MEAN_OF_FEW)
 }
@@ -74,7 +74,7 @@ pub(crate) fn briefly(slo: &Slo) -> String {
     text.done()
 }
 
-/// The objectives and what each was judged by, below a line with what became of all of them.
+/// The objectives and the basis of their judgements, below a line that sums them up.
 pub(crate) fn objectives(slo: &Slo, window_s: f64) -> String {
     let mut text = Text::new();
     text.line(format!("objectives {}", judgement(slo.judgement)));
@@ -118,7 +118,7 @@ fn cells(objective: &JudgedObjective) -> [String; 4] {
     let shown = |number: f64| shown(objective, number);
     let figure = objective.figure.map_or("n/a".to_owned(), shown);
     let [low, high] = objective.interval.map(|end| end.map_or("n/a".to_owned(), shown));
-    // What is decided takes no more values.
+    // A decided objective needs no more values.
     let lacks = needs(objective).filter(|_| objective.judgement == Judgement::Undecided);
     let interval = match lacks {
         Some(needs) => format!("[{low}, {high} ({needs})]"),
@@ -135,12 +135,12 @@ fn needs(objective: &JudgedObjective) -> Option<String> {
     values.or_else(|| objective.needed_s.map(|needed_s| format!("needs {needed_s:.0} s")))
 }
 
-/// Whether a figure is that of the run itself, and no estimate.
+/// True if a figure is the run's own, not an estimate.
 fn is_of_this_run(objective: &JudgedObjective) -> bool {
     matches!(objective.metric.as_str(), "max" | "rate")
 }
 
-/// An objective in words: `p99 < 20.0 ms`, `rate ≥ 99 %`.
+/// An objective as text: `p99 < 20.0 ms`, `rate ≥ 99 %`.
 pub(crate) fn bounded(objective: &JudgedObjective) -> String {
     let relation = if objective.metric == "rate" { '≥' } else { '<' };
     format!("{} {relation} {}", objective.metric, shown(objective, objective.bound))
@@ -154,11 +154,11 @@ fn shown(objective: &JudgedObjective, number: f64) -> String {
     }
 }
 
-/// A share of an objective, with at least the digits of the bound; no share that is below the bound
+/// A share of an objective, with at least the digits of the bound; a share below the bound never
 /// looks as if it reached it.
 fn share(objective: &JudgedObjective, share: f64) -> String {
     let [percent, bound] = [share, objective.bound].map(|share| share * 100.0);
-    // Near its whole, two figures would hide what is missing.
+    // Near the whole, two digits would hide the missing part.
     let figures = if objective.metric == "rate" { 2 } else { two_figures(percent) };
     let of_bound = trimmed(format!("{bound:.DIGITS_MAX$}"));
     let digits = of_bound.split_once('.').map_or(0, |(_, digits)| digits.len()).max(figures);
@@ -171,8 +171,8 @@ fn share(objective: &JudgedObjective, share: f64) -> String {
     format!("{} %", trimmed(text))
 }
 
-/// What an objective was judged by, in one line: the figure with its interval, what is missing,
-/// what makes it doubtful, and what was assumed.
+/// The basis of an objective's judgement in one line: the figure with its interval, what it lacks,
+/// doubts, and the assumption.
 pub(crate) fn evidence(objective: &JudgedObjective, window_s: f64) -> String {
     let [_, figure, interval, _] = cells(objective);
     let mut text = format!("{} is {figure} {interval}", objective.metric);
@@ -188,7 +188,7 @@ pub(crate) fn evidence(objective: &JudgedObjective, window_s: f64) -> String {
     text
 }
 
-/// The share beyond a percentile's bound, by which it was judged, and the share that may be.
+/// The share beyond a percentile's bound, which decided its judgement, and the share allowed.
 fn beyond(objective: &JudgedObjective) -> Option<String> {
     let (share, [low, high]) = objective.beyond.zip(objective.beyond_interval)?;
     let quantile: f64 = objective.metric.strip_prefix('p')?.parse().ok()?;
@@ -196,17 +196,17 @@ fn beyond(objective: &JudgedObjective) -> Option<String> {
     Some(format!("{share} of the requests beyond that [{low}, {high}], {allowed} allowed"))
 }
 
-/// A share to two figures: `12 %`, `0.1 %`, `0.0032 %`.
+/// A share to two digits: `12 %`, `0.1 %`, `0.0032 %`.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let digits = two_figures(percent);
     format!("{} %", trimmed(format!("{percent:.digits$}")))
 }
 
-/// The most digits behind the point.
+/// The most digits after the decimal point.
 const DIGITS_MAX: usize = 9;
 
-/// How many digits behind the point show two figures of a number.
+/// The number of decimals that show two significant digits of a number.
 fn two_figures(number: f64) -> usize {
     let magnitude = if number == 0.0 { 0.0 } else { number.log10().floor() };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 9")]
@@ -214,7 +214,7 @@ fn two_figures(number: f64) -> usize {
     digits
 }
 
-/// A number without zeros at the end of its fraction.
+/// A number without trailing zeros in its fraction.
 fn trimmed(text: String) -> String {
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_mean_is_judged_by_says_where_the_true_one_may_lie() {
+    fn the_basis_of_a_mean_shows_where_the_true_one_may_lie() {
         for may_lie_above in [true, false] {
             let mean = JudgedObjective { may_lie_above, ..judged("mean", "us", 10_000.0) };
             let text = evidence(&mean, 60.0);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_met_says_what_it_assumes_and_nothing_else_does() {
+    fn only_met_objectives_state_an_assumption() {
         for (metric, unit, judgement, assumes) in [
             ("p99", "us", Judgement::Met, true),
             ("mean", "us", Judgement::Met, true),

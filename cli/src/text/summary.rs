@@ -1,4 +1,4 @@
-//! The summary of a run: what fits on a screen, the verdict first, and on demand the details below.
+//! The summary of a run: a screen, the verdict first, and on demand the details below.
 
 use engine::plan::{Arrivals, Model};
 use engine::record::counts::leads_elsewhere;
@@ -12,12 +12,12 @@ use super::parts::{scenarios, stages};
 use super::table::table;
 use super::{explain, per_agent, slo, verdict};
 
-/// The most causes of bad requests that are named.
+/// The most causes of bad requests shown.
 const CAUSES_MAX: usize = 4;
 
 /// The most scenarios, and the most stages, on the first screen.
 const ROWS_MAX: usize = 12;
-/// The same where all details are shown.
+/// The same with details.
 const ROWS_MAX_OF_DETAILS: usize = 40;
 
 /// The summary of a run; `written` names the files with the results.
@@ -27,7 +27,7 @@ pub(crate) fn summary(report: &Report, written: &[String], extent: Extent) -> St
         Extent::Screen => ROWS_MAX,
         Extent::Details => ROWS_MAX_OF_DETAILS,
     };
-    // In a closed loop naive repeats corrected, unless connections had to be waited for.
+    // In a closed loop naive repeats corrected, unless requests waited for connections.
     let is_unpaced = report.config.plan.model() == Model::Closed
         && report.config.plan.period.is_none()
         && difference.is_none();
@@ -74,7 +74,7 @@ fn per_second(report: &Report) -> String {
     fitting(&[format!("{requests}  in {received}  out {sent}"), requests]) + "\n"
 }
 
-/// What came of it, how busy the generator was, and where that was written.
+/// The outcome, the generator's busy time, and the files.
 fn end(report: &Report, written: &[String]) -> String {
     let counts = &report.whole.counts;
     let mut text = Text::new();
@@ -94,7 +94,7 @@ fn end(report: &Report, written: &[String]) -> String {
     text.done()
 }
 
-/// What was run, and the counts of its requests.
+/// The run, and the counts of its requests.
 pub(super) fn subject(report: &Report) -> [String; 2] {
     let config = &report.config;
     let plan = &config.plan;
@@ -149,8 +149,8 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
     [format!("{length}  {load}{stages}  {target}"), requests(report)]
 }
 
-/// How many requests there were, and what was bad about those that had no good answer: a response
-/// in time, with a status that was expected.
+/// The number of requests, and the causes of bad ones: those without a timely response with an
+/// expected status.
 fn requests(report: &Report) -> String {
     let counts = &report.whole.counts;
     let bad = counts.bad();
@@ -162,7 +162,7 @@ fn requests(report: &Report) -> String {
     format!("{}: {} good, {} bad{why}", things(counts.intended, "request"), count(good), count(bad))
 }
 
-/// What was bad, the most frequent first, in words: `503: 10`, `timed out: 7`.
+/// The causes of bad requests, the most frequent first: `503: 10`, `timed out: 7`.
 fn causes(report: &Report) -> Vec<String> {
     let counts = &report.whole.counts;
     let expected = &report.config.plan.expect_status;
@@ -206,7 +206,7 @@ mod tests {
         summary(report, &["report.json".to_owned()], Extent::Screen)
     }
 
-    /// The line that counts the requests, with what it continues in.
+    /// The line that counts the requests, with its continuation.
     fn requests_of(report: &Report) -> String {
         let text = screen(report);
         let lines = text.lines().skip_while(|line| !line.contains(" good, "));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn details_stand_below_the_first_screen() {
+    fn details_are_below_the_first_screen() {
         let report = report(true, part(1_020, 182_000, 3, 181_000));
         let text = summary(&report, &["report.json".to_owned()], Extent::Details);
         let details = text.strip_prefix(&screen(&report)).expect("the screen comes first");
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_run_says_so_first_and_how_far_it_came() {
+    fn an_interruption_comes_first_with_how_far_the_run_came() {
         let mut report = report(true, part(250, 250, 1, 2));
         report.interrupted = true;
         report.config.schedule_until = 8.2;
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn an_objective_that_is_not_met_stands_in_the_headline_of_text_and_page() {
+    fn an_objective_that_is_not_met_is_in_the_headline_of_text_and_page() {
         let mut report = report(true, part(250, 260, 1, 2));
         for (judgement, headline) in [
             (Judgement::Met, "valid; objectives met"),
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_bad_stands_behind_how_many_were() {
+    fn bad_requests_come_with_their_causes() {
         let mut part = part(250, 260, 1, 2);
         part.counts.unexpected_status = 10;
         let mut report = report(true, part);
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_stand_apart_unless_they_are_expected() {
+    fn redirects_are_counted_apart_unless_expected() {
         let mut part = part(250, 260, 1, 2);
         part.counts.status = [(200, 8_990), (302, 400), (308, 100), (304, 10), (404, 500)].into();
         part.counts.unexpected_status = 1_000;

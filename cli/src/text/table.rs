@@ -1,5 +1,5 @@
-//! The latency table: naive beside corrected in one unit, with confidence intervals of corrected.
-//! An unknown percentile shows how many requests it needs.
+//! The latency table: naive and corrected in one unit, with confidence intervals of corrected. An
+//! unknown percentile shows how many requests it needs.
 
 use engine::report::{ClientPart, ClientShare, DistributionPart};
 use engine::stats::interval::{Method, needed};
@@ -9,7 +9,7 @@ use super::figures::{count, percentile, things};
 use super::layout::{Column, Text, widest};
 use super::scale::{Scale, at_the_point};
 
-/// Columns of what heads the names of a table's rows.
+/// Columns of the heading of the rows' names.
 const TITLE: usize = 13;
 /// The space before a column.
 const GAP: usize = 3;
@@ -43,13 +43,13 @@ impl Row {
         self.quantile.map_or(part.max, |quantile| part.quantile_us(quantile.q))
     }
 
-    /// What the generator added there, if that is known.
+    /// The generator's part at this row, if known.
     pub(crate) fn client<'a>(&self, share: &'a ClientShare) -> Option<&'a ClientPart> {
         self.quantile.and_then(|quantile| share.at(quantile.label))
     }
 
-    /// What stands behind it, with times as `shown`: the confidence interval of corrected, or how
-    /// many values it takes.
+    /// The note at its end, with times as `shown`: the confidence interval of corrected, or how many
+    /// values it needs.
     pub(crate) fn note(
         &self,
         corrected: &DistributionPart,
@@ -74,14 +74,14 @@ impl Row {
         }
     }
 
-    /// What a distribution states of it, when it is a percentile.
+    /// The distribution's figures for it, if it is a percentile.
     fn percentile<'a>(&self, part: &'a DistributionPart) -> Option<&'a Percentile> {
         self.quantile.map(|quantile| part.percentiles.at(quantile.q))
     }
 }
 
-/// Latencies in one unit: naive, where it is given, beside corrected with its intervals, and their
-/// means; `title` heads the names of the rows.
+/// Latencies in one unit: naive, if given, and corrected with its intervals, and their means;
+/// `title` heads the names of the rows.
 pub(crate) fn table(
     title: &str,
     naive: Option<&DistributionPart>,
@@ -128,15 +128,15 @@ pub(crate) fn table(
     text.done()
 }
 
-/// What is to be known of the table's figures: why some are unknown, and what the brackets mean.
+/// Notes on the table's figures: why some are unknown, and what the brackets mean.
 pub(crate) fn noted(naive: &DistributionPart, corrected: &DistributionPart) -> Vec<String> {
-    // With equal counts, the note behind corrected's n/a holds for naive too.
+    // With equal counts, the note on corrected's n/a holds for naive too.
     let unsaid = |row: &Row| row.of(corrected).is_some() || naive.count != corrected.count;
     let lacks = lacks("naive", naive, unsaid).map(|lacks| format!("n/a: {lacks}"));
     lacks.into_iter().chain(legend(corrected).map(str::to_owned)).collect()
 }
 
-/// What the brackets behind corrected percentiles mean.
+/// The meaning of the brackets after corrected percentiles.
 fn legend(corrected: &DistributionPart) -> Option<&'static str> {
     let percentiles = &corrected.percentiles;
     match percentiles.method {
@@ -154,14 +154,14 @@ fn legend(corrected: &DistributionPart) -> Option<&'static str> {
     }
 }
 
-/// The note behind the n/a of a percentile that has too few samples.
+/// The note after the n/a of a percentile that has too few samples.
 fn lack(row: &Row, part: &DistributionPart) -> Option<String> {
     let needed = needed(row.quantile?.q);
     let few = || format!("(n = {}, need {})", count(part.count), count(needed));
     (part.count < needed).then(few)
 }
 
-/// The percentiles with too few samples, among the rows that `picked` picks; `None` if there are
+/// The percentiles with too few samples, among the rows that `picked` selects; `None` if there are
 /// none: `naive has n = 100, p99 needs 563, p99.9 needs 5,662`.
 pub(crate) fn lacks(
     name: &str,
@@ -197,7 +197,7 @@ mod tests {
     use super::super::reports::times;
     use super::*;
 
-    /// Values from 1 ms to `count` ms, by so many pieces of a run; without pieces, independent.
+    /// Values from 1 ms to `count` ms, in this many pieces of a run; without pieces, independent.
     fn spread(count: u64, pieces: usize) -> DistributionPart {
         let mut whole = Distribution::new();
         let mut parts = vec![Distribution::new().histogram().clone(); pieces];
@@ -226,7 +226,7 @@ mod tests {
         max              6.00        6.00
         mean             3.00        3.00
         ");
-        // Naive that repeats corrected is left out.
+        // Naive is left out if it repeats corrected.
         insta::assert_snapshot!(table("latency", None, &spread(6_000, 40)), @r"
         latency            s   95 % interval
         p50             3.00   [2.92, 3.08]
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_shows_how_many_requests_it_needs() {
+    fn an_unknown_percentile_shows_how_many_requests_it_needs() {
         insta::assert_snapshot!(table("latency", Some(&times(250, 100)), &spread(1_000, 0)), @r"
         latency, ms       naive   corrected   95 % interval
         p50               0.250         500   [469, 532]
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_in_a_line_say_what_they_lack() {
+    fn percentiles_in_a_line_show_what_they_lack() {
         assert_eq!(listed(&times(250, 600), &["p50", "p99"]), "p50 250 µs, p99 250 µs");
         assert_eq!(
             listed(&times(250, 20), &["p50", "p99"]),

@@ -8,8 +8,8 @@ use super::figures::{count, things};
 use super::layout::Column::{self, Left, Right};
 use super::layout::{Text, WRITTEN};
 
-/// What a case says that wasn't judged.
-const NOT_JUDGED: &str = "not judged: this may be what disturbed the machine, so it says nothing \
+/// The note on a case that wasn't judged.
+const NOT_JUDGED: &str = "not judged: the disturbance may be the cause, so this isn't evidence \
     against the measurement";
 
 /// One case, as it ended.
@@ -43,7 +43,7 @@ pub(crate) fn case(outcome: &Outcome) -> String {
     text.done()
 }
 
-/// Columns before what is said of a case.
+/// Columns before the details of a case.
 const INDENT: usize = 6;
 /// The columns of a case's figures.
 const COLUMNS: [Column; 7] =
@@ -53,7 +53,7 @@ fn row(comparison: &Comparison, is_control: bool) -> [String; 8] {
     let Comparison { name, predicted_ms, measured_ms, held_ms, band_ms: (from, to) } = comparison;
     let note = match comparison.holds() {
         true => "",
-        false if is_control && comparison.is_below() => "  as it must",
+        false if is_control && comparison.is_below() => "  as expected",
         false => "  OUTSIDE",
     };
     let [predicted, measured, held, from, to] =
@@ -62,7 +62,7 @@ fn row(comparison: &Comparison, is_control: bool) -> [String; 8] {
     [String::new(), name, predicted, measured, held, from, to, note.to_owned()]
 }
 
-/// What all of them came to.
+/// The sum of all cases.
 pub(crate) fn sum(outcomes: &[Outcome], planned: usize, written: &[String]) -> String {
     let of = |judgement| outcomes.iter().filter(|outcome| outcome.judgement == judgement).count();
     let passed = of(Judgement::Passed);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_shows_what_was_predicted_and_what_was_not_met() {
+    fn a_case_shows_its_prediction_and_its_misses() {
         let taken = "other processes ran for 48.00 % of the cores' time; the limit is 1.00 %";
         let late = Outcome {
             generator: vec!["pacer lateness p99 is 85.0 µs; the limit is 51.0 µs".to_owned()],

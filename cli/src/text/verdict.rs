@@ -1,6 +1,6 @@
-//! The verdict, above everything else: one line that says whether the numbers can be trusted, then
-//! each reason why not in plain words, with its limit and its cure. Its evidence, and what it means
-//! for the numbers, are among the details.
+//! The verdict, above everything else: one line on whether the numbers can be trusted, then each
+//! reason against that in plain words, with its limit and its cure. Its evidence and its meaning
+//! for the numbers are among the details.
 
 use std::fmt::Write as _;
 
@@ -12,13 +12,13 @@ use super::figures::{number, time};
 use super::layout::{Text, fitting};
 use super::slo::percent;
 
-/// The lines of the verdict: its headline, then each reason by its evidence, with what may have
-/// caused it.
+/// The lines of the verdict: its headline, then each reason by its evidence, with its possible
+/// causes.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
     format!("{}\n{}", headline(verdict), found(verdict))
 }
 
-/// The reasons by their evidence, below a line that says so; empty of a valid run.
+/// The reasons by their evidence, below a heading; empty for a valid run.
 pub(crate) fn evidence(verdict: &Verdict) -> String {
     match found(verdict) {
         none if none.is_empty() => none,
@@ -35,11 +35,11 @@ fn found(verdict: &Verdict) -> String {
     text.done()
 }
 
-/// The most lines of reasons above what was run.
+/// The most lines of reasons above the run's description.
 const LINES_MAX: usize = 9;
 
-/// The verdict of the first screen: its headline, which has the codes where there is room for them,
-/// then the reasons by their origins.
+/// The verdict of the first screen: its headline, with the codes if there is room, then the reasons
+/// by their origins.
 pub(crate) fn brief(verdict: &Verdict, headline: &str) -> String {
     let mut text = Text::new();
     text.wrapped(headline);
@@ -67,11 +67,11 @@ pub(crate) fn brief(verdict: &Verdict, headline: &str) -> String {
 /// A reason that follows from no other, on all agents that have it.
 struct Origin<'a> {
     reason: &'a Reason,
-    /// How many more agents have it.
+    /// How many other agents have it.
     others: usize,
-    /// What may have caused it.
+    /// Its possible cause.
     cause: Option<&'a Reason>,
-    /// What likely follows from it.
+    /// Its likely consequences.
     following: Vec<&'a Reason>,
 }
 
@@ -98,8 +98,8 @@ fn origins(verdict: &Verdict) -> Vec<Origin<'_>> {
 }
 
 impl Origin<'_> {
-    /// Evidence, limit and cure: that of what took processor time, where the lack of it is what may
-    /// have caused it.
+    /// Evidence, limit and cure; the cure of a cause that took processor time, if the lack of it
+    /// may explain the reason.
     fn sentence(&self, level: Level) -> String {
         let Origin { reason, others, cause, following } = self;
         let mut text = name(reason, level);
@@ -124,7 +124,7 @@ impl Origin<'_> {
     }
 }
 
-/// What was found in plain words, with its limit: the rule's words, or how the evidence begins.
+/// The finding in plain words, with its limit: the rule's text, or the start of the evidence.
 fn plain(reason: &Reason) -> String {
     if let Some(plain) = reason.code.rule().more.plain {
         let [figure, limit] = [reason.figure, reason.threshold].map(|of| shown(of, reason.unit));
@@ -151,18 +151,18 @@ fn shown(figure: f64, unit: Unit) -> String {
     }
 }
 
-/// What was found, as the verdict lists it.
+/// A finding, as the verdict lists it.
 pub(crate) struct Line<'a> {
     /// The reason, or the note.
     pub(crate) reason: &'a Reason,
-    /// How it is related to the reason above it, if it is.
+    /// Its relation to the reason above it, if any.
     pub(crate) relation: &'static str,
     /// Its code and its evidence.
     pub(crate) text: String,
 }
 
-/// The reasons in the order to read them in, each with the notes that may explain it. What likely
-/// follows from time that others took stands behind that.
+/// The reasons in reading order, each with the notes that may explain it. Likely consequences of
+/// time taken by others come after that.
 pub(crate) fn in_order(verdict: &Verdict) -> Vec<Line<'_>> {
     let mut lines = Vec::with_capacity(verdict.reasons.len() + verdict.notes.len());
     let mut add = |reason, relation| {
@@ -187,15 +187,15 @@ fn causes<'a>(verdict: &'a Verdict, reason: &'a Reason) -> impl Iterator<Item = 
     })
 }
 
-/// The reasons that likely follow from a reason.
+/// The likely consequences of a reason.
 fn consequences<'a>(verdict: &'a Verdict, reason: &'a Reason) -> impl Iterator<Item = &'a Reason> {
     verdict.reasons.iter().filter(move |other| {
         followed(verdict, other).is_some_and(|followed| std::ptr::eq(followed, reason))
     })
 }
 
-/// The first reason that a note may explain: an effect of the generator's on a number that the
-/// note's cause can move, on the same agent. A pool of connections moves what opening them adds,
+/// The first reason that a note may explain: the generator's effect on a number that the note's
+/// cause can move, on the same agent. A pool of connections moves what opening them adds,
 /// and nothing else.
 fn explained<'a>(verdict: &'a Verdict, note: &Reason) -> Option<&'a Reason> {
     verdict.reasons.iter().find(|reason| {
@@ -218,15 +218,15 @@ pub(crate) fn notes(verdict: &Verdict) -> String {
     let mut alone =
         verdict.notes.iter().filter(|note| explained(verdict, note).is_none()).peekable();
     if alone.peek().is_some() {
-        text.line("notes: possible causes, of none of the reasons above");
+        text.line("notes: possible causes that explain none of the reasons above");
     }
     alone.for_each(|note| text.item(2, format!("{}.", message(note, Level::Valid))));
     text.done()
 }
 
-/// What the reasons mean for the numbers and what to do about each, and about what may have caused
-/// them; empty of a valid run. Reasons of one meaning share it, and what follows from another
-/// reason needs none.
+/// The meaning of the reasons for the numbers and the cure for each, and for their possible causes;
+/// empty for a valid run. Reasons with one meaning share it, and a consequence of another reason
+/// needs none.
 pub(crate) fn meanings(verdict: &Verdict) -> String {
     let causes = verdict.notes.iter().filter(|note| explained(verdict, note).is_some());
     let reasons = verdict.reasons.iter().filter(|reason| followed(verdict, reason).is_none());
@@ -252,13 +252,13 @@ pub(crate) fn meanings(verdict: &Verdict) -> String {
     text.done()
 }
 
-/// The reason that a reason likely follows from: it then needs no meaning and no cure of its own.
+/// The reason that likely caused this one, which then needs no meaning and no cure of its own.
 fn followed<'a>(verdict: &'a Verdict, reason: &Reason) -> Option<&'a Reason> {
     let Follows::NotesAnd(code) = reason.code.rule().more.follows else { return None };
     verdict.reasons.iter().find(|other| other.code == code)
 }
 
-/// A text that begins with the headline of a verdict of this level, with that in its colour.
+/// A text that begins with the headline of a verdict of this level, with the headline in colour.
 pub(crate) fn coloured(text: &str, level: Level) -> String {
     let colour = match level {
         Level::Valid => AnsiColor::Green,
@@ -271,18 +271,18 @@ pub(crate) fn coloured(text: &str, level: Level) -> String {
 }
 
 /// The verdict in one line: `valid`, `INVALID: core_saturated`, `valid for throughput; latencies
-/// suspect: closed_loop`. What no reason speaks against comes first, then each level with what it
-/// is about; throughput and latency together are the run.
+/// suspect: closed_loop`. Topics without a reason come first, then each level with its topics;
+/// throughput and latency together are the run.
 pub(crate) fn headline(verdict: &Verdict) -> String {
     headline_with(verdict, names)
 }
 
-/// The same without the codes, each of which stands below with what was found.
+/// The same without the codes, which are listed below with the findings.
 pub(crate) fn headline_alone(verdict: &Verdict) -> String {
     headline_with(verdict, |_, _| String::new())
 }
 
-/// Names the reasons of a verdict that it is asked for.
+/// Names the selected reasons of a verdict.
 type Names = fn(&Verdict, &dyn Fn(&Reason) -> bool) -> String;
 
 fn headline_with(verdict: &Verdict, names: Names) -> String {
@@ -342,7 +342,7 @@ fn noun(topic: Topic) -> &'static str {
     }
 }
 
-/// The codes of these reasons behind a colon, each once; nothing of none.
+/// The codes of these reasons after a colon, each once; empty if there are none.
 fn names(verdict: &Verdict, of: &dyn Fn(&Reason) -> bool) -> String {
     let mut names: Vec<String> = Vec::new();
     for reason in verdict.reasons.iter().filter(|reason| of(reason)) {
@@ -359,10 +359,10 @@ fn message(reason: &Reason, level: Level) -> String {
     format!("{}: {}", name(reason, level), reason.evidence)
 }
 
-/// A reason's code and its agent. One that is milder than this level says so.
+/// A reason's code and its agent, with its level if that is milder than this one.
 fn name(reason: &Reason, level: Level) -> String {
     let milder = if reason.level < level { " (suspect only)" } else { "" };
-    // Evidence that is of agents beside each other names them.
+    // Evidence that compares agents names them.
     let names_agents = reason.code.rule().of == Of::Whole;
     let agent = match &reason.agent {
         Some(name) if !names_agents => format!(" on agent {name}"),
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_against_it_is_one_word() {
+    fn a_verdict_without_reasons_is_one_word() {
         let nothing = Verdict::valid();
         assert_eq!(verdict(&nothing), "valid\n");
         assert_eq!(meanings(&nothing), "");
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_a_lost_core_is_told_with_it() {
+    fn consequences_of_a_lost_core_are_shown_with_it() {
         let late = reason(Code::GeneratorLate, Level::Suspect, "pacer lateness p99 is 85.0 µs");
         let errors = reason(Code::Errors, Level::Suspect, "5 of 100 requests had no good answer");
         let stolen =
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_stands_below_the_effect_that_it_may_explain_and_else_among_the_notes() {
+    fn a_cause_is_below_the_effect_that_it_may_explain_or_among_the_notes() {
         let added = reason(Code::ClientShare, Level::Suspect, "the generator added 30 µs");
         let few = reason(Code::TooFewSamples, Level::Suspect, "p99 has 5 samples");
         let contended =
@@ -484,7 +484,7 @@ mod tests {
         assert!(meanings(&explained).contains("cpu_contended: the run"));
         for alone in [with(vec![few]), with(Vec::new())] {
             assert!(!verdict(&alone).contains("cpu_contended"), "{}", verdict(&alone));
-            let want = "notes: possible causes, of none of the reasons above\n  cpu_contended: a shard waited for \
+            let want = "notes: possible causes that explain none of the reasons above\n  cpu_contended: a shard waited for \
                         its core 12 %.\n";
             assert_eq!(notes(&alone), want);
             assert!(!meanings(&alone).contains("cpu_contended"));
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_words_leave_no_place_empty() {
+    fn plain_words_fill_every_placeholder() {
         for rule in engine::report::RULES {
             let words = plain(&reason(rule.code, Level::Suspect, "as found; the limit is 1 %; x"));
             assert!(!words.contains(['{', '}', ';']), "{words}");
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_reason_touches_stays_valid() {
+    fn topics_without_a_reason_stay_valid() {
         use Topic::{Arrivals, Latency, Samples, Throughput};
         let found = |reasons: &[(Code, Level, &[Topic])]| {
             let reasons: Vec<Reason> = reasons

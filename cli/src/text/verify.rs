@@ -1,5 +1,5 @@
-//! The findings of `verify`: what differs, one per line, and the sum; on demand all of them and what
-//! was not checked.
+//! The findings of `verify`: the differences, one per line, and the sum; on demand all findings,
+//! and what was not checked.
 
 use engine::verify::{Finding, MergeProof};
 
@@ -8,11 +8,11 @@ use super::figures::{things, time};
 use super::layout::Column::{Left, Right};
 use super::layout::{Text, sections, widest};
 
-/// Characters shown of a correct value; more would say nothing new.
+/// Characters shown of a correct value; more would add nothing.
 const SHOWN_MAX: usize = 40;
 
-/// The findings that differ, among details all of them, then their sum and what was `checked`; among
-/// details also what was `unchecked`.
+/// The differences, with details all findings, then their sum and what was `checked`; with details
+/// also what was `unchecked`.
 pub(crate) fn findings(
     findings: &[Finding],
     checked: &str,
@@ -32,13 +32,13 @@ pub(crate) fn findings(
     });
     sum.add(extent.details(|| {
         let mut text = Text::new();
-        text.wrapped(format!("not checked, because nothing shows it: {unchecked}"));
+        text.wrapped(format!("not checked, for lack of data: {unchecked}"));
         text.done()
     }));
     sections([shown, sum.done()])
 }
 
-/// The findings that differ, alone.
+/// Only the differences.
 pub(crate) fn differing(findings: &[Finding]) -> String {
     table(&findings.iter().filter(|finding| !finding.ok).collect::<Vec<_>>())
 }
@@ -57,7 +57,7 @@ fn table(findings: &[&Finding]) -> String {
 }
 
 /// The proof that merging is right: percentiles of all requests pooled, of the merged histogram,
-/// and the mean of the agents', which is no percentile of anything.
+/// and the mean of the agents' percentiles, which isn't a percentile of anything.
 pub(crate) fn merge_proof(proof: &MergeProof) -> String {
     let (requests, agents) =
         (things(proof.requests, "request"), things(proof.agents as u64, "agent"));
@@ -76,7 +76,7 @@ pub(crate) fn merge_proof(proof: &MergeProof) -> String {
         text.row(&columns, &[row.label, &pooled, &merged, &merged_off, &mean, &mean_off]);
     }
     text.blank();
-    text.line("A mean of percentiles is no percentile: it is shown for how wrong it is.");
+    text.line("A mean of percentiles isn't a percentile; it is shown to reveal its error.");
     text.done()
 }
 
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_of_percentiles_stands_beside_what_is_right() {
+    fn a_mean_of_percentiles_is_shown_with_the_right_values() {
         let row = |label, pooled, merged, mean| MergeRow { label, pooled, merged, mean };
         let rows = vec![
             row("p50", 1_000.25, Some(1_000.4), Some(1_090.0)),
@@ -119,7 +119,7 @@ mod tests {
         p99         48.1 ms      48.1 ms   +0.04 %          17.5 ms  -63.63 %
         p99.9       51.0 ms          n/a                        n/a
 
-        A mean of percentiles is no percentile: it is shown for how wrong it is.
+        A mean of percentiles isn't a percentile; it is shown to reveal its error.
         ");
     }
 

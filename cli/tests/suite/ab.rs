@@ -1,4 +1,4 @@
-//! `ab`: two targets in turn, whose difference is known.
+//! `ab`: two targets in alternating slices, whose difference is known.
 
 use std::fs;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn a_slower_target_is_found_and_the_same_one_is_the_same() {
     let refused = said(&output);
     assert!(refused.contains("a comparison, not a report; name the reports"), "{refused}");
 
-    // The slices alternate, and both of a pair have the same arrivals, which the next has not.
+    // The slices alternate, and both of a pair have the same arrivals, unlike the next pair.
     let order: Vec<&str> =
         slices(&found).iter().map(|slice| slice["of"].as_str().expect("a name")).collect();
     assert_eq!(order.concat(), "baabbaabba");
@@ -70,7 +70,7 @@ fn a_slower_target_is_found_and_the_same_one_is_the_same() {
     assert_eq!(first.expect("a slice")["corrected"]["p50"], p50_of("a-01.json"));
 
     // The same target on both sides is the same: half of 30 ms is more than a busy machine adds to
-    // the median of a slice again and again, and far less than the two targets differ by.
+    // the median of every slice, and far less than the difference of the two targets.
     let same = ["--allow-invalid", "--fail-on", "regression", "--margin", "50%", "--quiet"];
     let output = ab(folder, &[&[&*slow.url, &slow.url], &same[..]].concat());
     let message = said(&output);
@@ -86,7 +86,7 @@ fn slices_that_cannot_be_trusted_are_named_and_nothing_is_judged() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "2ms"]);
     let (url, other) = (target.url.as_str(), format!("{}other", target.url));
-    // Every answer is another than the one expected.
+    // Every response has another status than expected.
     let output = ab(folder.path(), &[url, &other, "--expect-status", "404"]);
     let message = said(&output);
     assert_eq!(output.status.code(), Some(3), "{message}");
@@ -96,8 +96,8 @@ fn slices_that_cannot_be_trusted_are_named_and_nothing_is_judged() {
     assert_eq!((&found["change"], slices(&found).len()), (&"undecided".into(), 10));
 }
 
-/// What a comparison of a target with itself says that a signal ends after so many requests, and
-/// its document.
+/// The output and the document of a comparison of a target with itself that a signal ends after
+/// this many requests.
 fn interrupted(after: u64, args: &[&str]) -> (String, Value) {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "2ms"]);
@@ -121,15 +121,15 @@ fn interrupted(after: u64, args: &[&str]) -> (String, Value) {
 }
 
 #[test]
-fn a_signal_ends_it_and_what_was_measured_is_kept() {
+fn a_signal_ends_it_and_the_results_so_far_are_kept() {
     let (message, found) = interrupted(20, &["--duration", "1m"]);
     assert!(message.starts_with("interrupted by a signal: no pair was complete."), "{message}");
     assert_eq!(slices(&found).len(), 0);
 }
 
 #[test]
-fn a_signal_shows_what_the_pairs_so_far_say() {
-    // The warm-up of both sides takes 200 requests, each pair of slices as many.
+fn a_signal_shows_the_estimates_of_the_pairs_so_far() {
+    // The warm-up of both sides takes 200 requests, and so does each pair of slices.
     let (message, found) = interrupted(750, &["--duration", "500ms", "--slices", "100"]);
     let pairs = found["pairs"].as_array().expect("a list").len();
     assert!((2..5).contains(&pairs), "{message}");
@@ -144,13 +144,13 @@ fn a_signal_shows_what_the_pairs_so_far_say() {
 }
 
 #[test]
-fn what_two_targets_cannot_share_is_refused_before_anything_is_sent() {
+fn flags_that_two_targets_cannot_share_are_refused_before_the_load() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);
     let url = target.url.as_str();
     let nobody = "http://127.0.0.1:1/";
     let place = url.trim_start_matches("http://").trim_end_matches('/');
-    // A folder with the report of a comparison of more slices, and one without.
+    // A folder with the report of a longer comparison, and one without.
     let reports = tempfile::tempdir().expect("a folder");
     let path = |name: &str| reports.path().join(name).to_str().expect("text").to_owned();
     let (old, new) = (&*path("old"), &*path("new"));

@@ -1,5 +1,4 @@
-//! The command `agent` as its operator sees it: what it refuses to start with, what it says, and
-//! how a signal ends it.
+//! The command `agent` as its operator sees it: its refusals, its output, and how a signal ends it.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::{Target, binary, bounded, document, first_line, said, signal};
 
-/// The agent, on a free port and with this folder for what it keeps, unless they are given.
+/// The agent, on a free port and with this folder for its reports, unless they are given.
 fn agent(state: &Path, args: &[&str]) -> Command {
     let mut command = binary();
     command.env_remove("TRUETAIL_KEY").arg("agent").args(args);
@@ -36,7 +35,7 @@ fn listening(command: &mut Command) -> (Child, String) {
 }
 
 #[test]
-fn what_an_agent_cannot_start_with_is_refused_in_one_line() {
+fn bad_flags_of_an_agent_are_refused_in_one_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let short = folder.path().join("short");
     fs::write(&short, "secret\n").expect("written");
@@ -78,7 +77,7 @@ fn what_an_agent_cannot_start_with_is_refused_in_one_line() {
         assert!(said.contains(words), "{args:?}: {said}");
         assert!(!said.contains("secret\n"), "{said}");
     }
-    // The key of the environment counts as well, and is nowhere to be seen.
+    // The environment's key counts as well, and is never shown.
     let mut command = agent(folder.path(), &[]);
     let output = ended({
         command.env("TRUETAIL_KEY", "too-short");
@@ -92,7 +91,7 @@ fn what_an_agent_cannot_start_with_is_refused_in_one_line() {
 }
 
 #[test]
-fn an_agent_says_where_it_listens_and_a_signal_ends_it_in_good_order() {
+fn an_agent_shows_where_it_listens_and_a_signal_ends_it_in_good_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let state = folder.path().join("new/folder");
     for name in ["INT", "TERM"] {
@@ -128,7 +127,7 @@ fn controller(agent: &str, target: &Target, samples: Option<&Path>) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
 }
 
-/// What an agent has kept in its folder.
+/// The files that an agent has kept in its folder.
 fn kept_files(state: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(state).expect("its folder");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -136,7 +135,7 @@ fn kept_files(state: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The report and the samples that an agent has kept, which fit each other.
+/// The report that an agent has kept, and whether it fits the samples.
 fn kept(state: &Path) -> (Value, bool) {
     let files = kept_files(state);
     let of =
@@ -177,7 +176,7 @@ fn a_signal_during_a_run_ends_the_load_and_keeps_the_report() {
 }
 
 #[test]
-fn an_agent_for_one_run_exits_with_what_became_of_its_report() {
+fn an_agent_for_one_run_exits_by_the_fate_of_its_report() {
     let target = Target::start(&[]);
     let folder = tempfile::tempdir().expect("a folder");
     let (child, line) = listening(&mut agent(folder.path(), &["--once"]));

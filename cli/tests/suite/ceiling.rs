@@ -1,5 +1,5 @@
-//! `ceiling` against targets whose limit is known. What it finds takes a machine that others leave
-//! alone, which the figures of its runs tell.
+//! `ceiling` against targets with a known limit. Its results need an undisturbed machine, which the
+//! figures of its runs show.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -37,7 +37,7 @@ fn ceiling(folder: &Path, args: &[&str]) -> Output {
     command.current_dir(folder).output().expect("the binary runs")
 }
 
-/// Every run: the steps, and those that show what moves the ceiling.
+/// Every run: the steps, and the trials that show what moves the ceiling.
 fn runs<'a>(ceiling: &'a Value) -> Vec<&'a Value> {
     let trials = ceiling["proof"]["trials"].as_array().expect("a list");
     let steps = ceiling["steps"].as_array().expect("a list");
@@ -45,7 +45,7 @@ fn runs<'a>(ceiling: &'a Value) -> Vec<&'a Value> {
     steps.iter().chain(trials.iter().flat_map(of_trial)).collect()
 }
 
-/// Whether others took a shard's core in any run; then they took the target's as well.
+/// True if others took a shard's core in any run; then they took the target's as well.
 fn disturbed(ceiling: &Value) -> bool {
     runs(ceiling).iter().any(|run| {
         let figures = &run["figures"];
@@ -70,7 +70,7 @@ fn a_serial_target_is_the_bound() {
     assert!(!fs::read_to_string(path("c.json")).expect("text").contains("pa55"));
     let seeds: Vec<u64> = runs(&found).iter().filter_map(|run| run["seed"].as_u64()).collect();
     assert!(seeds.iter().all(|seed| 7 <= *seed), "{seeds:?}");
-    // Of 4,000/s half go unanswered in any case.
+    // At 4,000/s half go unanswered in any case.
     let failed = found["failed_per_s"].as_f64().expect("it can't do everything");
     assert!(failed <= 4_000.0, "{said}");
     let passed = found["passed_per_s"].as_f64();
@@ -103,7 +103,7 @@ fn a_cap_on_connections_is_the_bound() {
     let output = ceiling(folder.path(), &args);
     let said = said(&output);
     let found = document(&folder.path().join("c.json"));
-    // Four connections bring at most 800/s of a target that takes 5 ms.
+    // Four connections get at most 800/s from a target that takes 5 ms.
     assert!(found["failed_per_s"].as_f64().is_some_and(|failed| failed <= 1_600.0), "{said}");
     assert!(found["passed_per_s"].as_f64().is_none_or(|passed| passed < 1_100.0), "{said}");
     if !disturbed(&found) {
@@ -132,7 +132,7 @@ until grep -q listening target.log; do kill -0 $!; sleep 0.02; done
 #[test]
 fn local_ports_are_the_bound() {
     let folder = tempfile::tempdir().expect("a folder");
-    // A tenth of a second at 2,000/s takes all 200, whatever becomes of those that ended.
+    // A tenth of a second at 2,000/s takes all 200, even if ended connections are reused.
     let output = Command::new("unshare")
         .args(["--map-root-user", "--net", "sh", "-c", FEW_PORTS, BINARY])
         .args(SHORT)
@@ -213,7 +213,7 @@ fn a_signal_ends_it_with_what_it_has() {
 }
 
 #[test]
-fn what_a_ceiling_has_no_use_for_is_refused_before_anything_runs() {
+fn flags_that_a_ceiling_cannot_use_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = "http://127.0.0.1:1/";
     fs::write(folder.path().join("plan.toml"), format!("target = \"{url}\"\n")).expect("written");

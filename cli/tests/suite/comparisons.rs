@@ -1,8 +1,8 @@
-//! Whether `compare`, `ab` and `ceiling` tell what is there from noise: pairs of runs of one
-//! target, of which hardly any may differ, targets that are a tenth slower, which have to be found,
-//! and ceilings of targets whose capacity is known, of which hardly any may lie above it.
+//! Whether `compare`, `ab` and `ceiling` tell a real difference from noise: pairs of runs of one
+//! target, hardly any of which may differ, targets that are a tenth slower, which must be found,
+//! and ceilings of targets with a known capacity, hardly any of which may be above it.
 //!
-//! `make comparisons` runs this, by a release build, and prints what it finds. It takes about an
+//! `make comparisons` runs this with a release build, and prints the results. It takes about an
 //! hour and a half, and the machine for itself.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,21 +18,21 @@ use serde_json::Value;
 
 use crate::support::{Target, binary, document, said};
 
-/// Of many pairs of runs of one target, how many may differ in any figure: all intervals hold 99
-/// times in 100.
+/// The most pairs of runs of one target that may differ in any figure: all intervals hold 99 times
+/// in 100.
 const DIFFER_MAX: usize = 1;
 /// A server that takes 3 ms for each request, one at a time.
 const SERIAL: [&str; 3] = ["--serial", "--base-latency", "3ms"];
-/// Nine tenths of what it can.
+/// Nine tenths of its capacity.
 const BUSY: [&str; 6] = ["--rate", "300", "--warmup", "1s", "--wait", "sleep"];
 /// A target without a queue.
 const USUAL: [&str; 2] = ["--base-latency", "100ms"];
-/// The same, but for a tenth more in one request of a hundred.
+/// The same, with a tenth more in one request of a hundred.
 const SLOW_TAIL: [&str; 6] =
     ["--base-latency", "100ms", "--tail-fraction", "0.01", "--tail-latency", "110ms"];
-/// How that is loaded.
+/// Its load.
 const FAST: [&str; 4] = ["--rate", "3000", "--warmup", "1s"];
-/// How many runs share the machine where each takes little of it.
+/// The number of concurrent runs where each takes little of the machine.
 const AT_ONCE: usize = 4;
 
 /// A run's report, under this name.
@@ -47,13 +47,13 @@ fn run(folder: &Path, url: &str, name: &str, seconds: u64, seed: usize, load: &[
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
 
-/// What a comparison found, which was asked for in a file.
+/// The result of a comparison, which was written to a file.
 fn compared(folder: &Path, output: &Output) -> Value {
     assert_eq!(output.status.code(), Some(0), "{}", said(output));
     document(&folder.join("compared.json"))
 }
 
-/// What `compare` says of these reports.
+/// The result of `compare` for these reports.
 fn compare(folder: &Path, reports: &[&str]) -> Value {
     let output = binary()
         .arg("compare")
@@ -64,14 +64,14 @@ fn compare(folder: &Path, reports: &[&str]) -> Value {
     compared(folder, &output.expect("the binary runs"))
 }
 
-/// One run a side, of so many seconds, and what `compare` says of them.
+/// One run per side, of this length, and the result of `compare`.
 fn by_runs(folder: &Path, urls: [&str; 2], seconds: u64, seed: usize, load: &[&str]) -> Value {
     run(folder, urls[0], "a.json", seconds, seed, load);
     run(folder, urls[1], "b.json", seconds, seed + 1, load);
     compare(folder, &["a.json", "b.json"])
 }
 
-/// So many slices a side, of so many seconds, and what `ab` says of them.
+/// This many slices per side, of this length, and the result of `ab`.
 fn by_slices(
     folder: &Path,
     urls: [&str; 2],
@@ -100,8 +100,7 @@ fn changed(compared: &Value) -> Vec<String> {
     found.chain(Some(&compared["errors"]).filter(differs).map(|_| "errors".to_owned())).collect()
 }
 
-/// Compares one target with itself again and again, each time with other seeds, so many times at
-/// once.
+/// Compares one target with itself again and again, each time with other seeds, several at once.
 fn nothing_differs(
     name: &str,
     pairs: usize,
@@ -130,7 +129,8 @@ fn nothing_differs(
     assert!(differ.len() <= DIFFER_MAX, "{name}: {differ:?}");
 }
 
-/// Compares a target with a slower one, each time by more requests, until it is found.
+/// Compares a target with a slower one, with more requests each time, until the difference is
+/// found.
 fn slower_is_found<T: Copy + std::fmt::Debug>(
     name: &str,
     [usual, slower]: [&[&str]; 2],
@@ -230,7 +230,7 @@ fn ab_finds_a_tenth_more_in_one_request_of_a_hundred() {
 
 /// The serial target, and one whose service takes a tenth longer.
 const SERVICES: [&[&str]; 2] = [&SERIAL, &["--serial", "--base-latency", "3.3ms"]];
-/// How they are loaded, at about half of what they can.
+/// Their load, about half of their capacity.
 const HALF: [&str; 6] = ["--rate", "150", "--warmup", "1s", "--wait", "sleep"];
 
 #[test]
@@ -244,7 +244,7 @@ fn ab_finds_a_service_that_takes_a_tenth_longer() {
 }
 
 #[test]
-fn several_runs_a_side_find_a_service_that_takes_a_tenth_longer() {
+fn several_runs_per_side_find_a_service_that_takes_a_tenth_longer() {
     slower_is_found("5 runs a side", SERVICES, &[10, 30, 60], |folder, urls, seconds| {
         let names = |side: &str| (1..=5).map(|at| format!("{side}{at}.json")).collect::<Vec<_>>();
         let [a, b] = ["a", "b"].map(names);
@@ -258,7 +258,7 @@ fn several_runs_a_side_find_a_service_that_takes_a_tenth_longer() {
     });
 }
 
-/// Looks for a serial target's ceiling again and again: how often it lies above its capacity.
+/// Searches for a serial target's ceiling again and again: how often it is above the capacity.
 fn ceilings(latency: &str, capacity_per_s: f64) {
     const RUNS: usize = 20;
     let above = Mutex::new(Vec::new());
@@ -302,11 +302,11 @@ fn ceilings_of_a_target_of_a_thousand_per_second_lie_below_its_capacity() {
     ceilings("1ms", 1_000.0);
 }
 
-/// How often a run of 10 s at 1,000/s isn't valid, and by which effect. Where the hypervisor and
-/// other programs took next to nothing of the shards' cores, hardly any may be.
+/// How often a run of 10 s at 1,000/s isn't valid, and by which effect. If the hypervisor and other
+/// programs took next to nothing of the shards' cores, hardly any may be.
 fn verdicts(name: &str, url: &str) {
     const RUNS: usize = 50;
-    /// Of a core's time, what others may take of an undisturbed run.
+    /// The share of a core's time that others may take from an undisturbed run.
     const TAKEN_MAX: f64 = 0.001;
     /// Of fewer undisturbed runs, one in twenty is no share that shows.
     const UNDISTURBED_MIN: usize = 10;

@@ -1,5 +1,5 @@
-//! The files of `deploy/` agree with the binary and with each other; the Makefile names what
-//! building lacks.
+//! The files of `deploy/` agree with the binary and with each other; the Makefile names missing
+//! build tools.
 //!
 //! `deploy/seccomp.json` is a whole profile, not a difference, since Kubernetes adds nothing to a
 //! runtime's own: Docker 20.10.24's for a container without capabilities, which had io_uring, with
@@ -59,8 +59,8 @@ fn flag<'a>(args: &'a [String], name: &str) -> &'a str {
     value.unwrap_or_else(|| panic!("no {name} in {args:?}"))
 }
 
-/// The words after the binary with which the unit starts its agent, and those of its example of
-/// the operator's flags.
+/// The words after the binary with which the unit starts its agent, and those of its example of the
+/// operator's flags.
 fn unit_args() -> (Vec<String>, Vec<String>) {
     let unit = text("truetail-agent.service").replace("\\\n", " ");
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -72,15 +72,15 @@ fn unit_args() -> (Vec<String>, Vec<String>) {
     (start, words(example.expect("an example")))
 }
 
-/// Whether the binary's parser takes this command line; nothing is started.
+/// Checks that the binary's parser accepts this command line; nothing is started.
 fn is_accepted(args: &[String]) -> Result<(), String> {
-    // What stands before --help is parsed before it.
+    // Everything before --help is parsed before it.
     let output = binary().args(args).arg("--help").output().expect("the binary runs");
     if output.status.success() { Ok(()) } else { Err(said(&output)) }
 }
 
 #[test]
-fn a_stop_that_cuts_a_run_short_is_no_failure_of_the_unit() {
+fn a_stop_that_cuts_a_run_short_does_not_fail_the_unit() {
     let unit = text("truetail-agent.service");
     assert!(unit.lines().any(|line| line == "SuccessExitStatus=130"), "what an agent exits with");
 }
@@ -109,7 +109,7 @@ fn controller_service_and_agents_mean_the_same_name_port_and_key() {
     assert_eq!(agent_args[0], "agent");
     assert_eq!(controller_args[0], "controller");
 
-    // The name, and what it stands for.
+    // The name, and the service that it resolves to.
     let name = service["metadata"]["name"].as_str().expect("text");
     let namespace = service["metadata"]["namespace"].as_str().expect("text");
     assert_eq!(service["spec"]["clusterIP"], "None", "headless");
@@ -133,7 +133,7 @@ fn controller_service_and_agents_mean_the_same_name_port_and_key() {
     let allowed = flag(&agent_args, "--allow-target");
     assert!(controller_args.contains(&format!("http://{allowed}/")), "{controller_args:?}");
 
-    // The key, and where it lies.
+    // The key, and its path.
     assert_eq!(pod(&set)["volumes"][0], pod(&job)["volumes"][0], "the same secret");
     let secret = &pod(&set)["volumes"][0];
     assert!(secret["secret"]["secretName"].is_string());
@@ -156,7 +156,7 @@ fn pods_have_whole_cores_and_no_rights() {
     for kind in ["StatefulSet", "Job"] {
         let object = object(kind);
         let (pod, container) = (pod(&object), container(pod(&object)));
-        // Guaranteed: what the static CPU manager gives cores of their own to.
+        // Guaranteed: the static CPU manager gives such pods cores of their own.
         let resources = &container["resources"];
         assert_eq!(resources["requests"], resources["limits"], "{kind}");
         let cores = resources["limits"]["cpu"].as_str().expect("text").parse::<u32>();
@@ -187,7 +187,7 @@ fn the_seccomp_profile_is_a_list_of_allowed_calls_with_those_of_io_uring() {
     assert_eq!(profile["architectures"], json!(["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"]));
     let mut allowed = BTreeSet::new();
     for rule in profile["syscalls"].as_array().expect("a list") {
-        // Those of Docker alone, which other runtimes skip without a word.
+        // Keys that only Docker knows, which other runtimes skip silently.
         for key in rule.as_object().expect("an object").keys() {
             assert!(["names", "action", "errnoRet", "args"].contains(&key.as_str()), "{key}");
         }
@@ -241,7 +241,7 @@ fn systemd_accepts_the_unit() {
         fs::write(folder.path().join(name), unit).expect("written");
         let mut verify = Command::new("systemd-analyze");
         let output = verify.arg("verify").arg(folder.path().join(name)).output().expect("it runs");
-        // A directive that isn't known is a warning alone.
+        // An unknown directive is only a warning.
         (output.status.success(), String::from_utf8(output.stderr).expect("text"))
     };
     let unit = text(name).replace("/usr/local/bin/truetail", BINARY);
@@ -251,7 +251,7 @@ fn systemd_accepts_the_unit() {
 }
 
 #[test]
-fn whoever_lacks_what_building_needs_is_told_the_line_that_installs_it() {
+fn a_missing_build_tool_is_reported_with_the_line_that_installs_it() {
     let path = std::env::var_os("PATH").expect("a path");
     let make = std::env::split_paths(&path).map(|folder| folder.join("make"));
     let make = make.into_iter().find(|file| file.exists()).expect("make");

@@ -1,9 +1,8 @@
-//! README and the pages of `docs` keep what they promise: their command lines are ones that the
-//! binary reads, those that can run do, what they name exists, links lead somewhere, and no page is
-//! too long to be read.
+//! README and the pages of `docs` keep their promises: the binary can parse their command lines,
+//! those that can run do, every name in them exists, links have targets, and no page is too long.
 //!
-//! The second word behind a block's language decides what happens with it. ` ```sh run` is run in a
-//! temporary folder. ` ```console run` is a command line behind `$ ` with all that it prints. A
+//! The second word after a block's language decides how it is tested. ` ```sh run` is run in a
+//! temporary folder. ` ```console run` is a command line after `$ ` with all of its output. A
 //! file's name, as in ` ```toml plan.toml`, is where the block is written for those that run.
 
 use std::collections::BTreeSet;
@@ -17,7 +16,7 @@ use engine::report::RULES;
 
 use crate::support::{BINARY, NO_CACHE, Target, binary, bounded, said};
 
-/// What runs here ends sooner than in the document.
+/// The length of loads here, shorter than in the documents.
 const DURATION: &str = "400ms";
 const SHORTENED: [(&str, &str); 7] = [
     ("TRUETAIL_DURATION", DURATION),
@@ -29,14 +28,14 @@ const SHORTENED: [(&str, &str); 7] = [
     ("TRUETAIL_SLICES", "5"),
 ];
 
-/// Exit codes of a line that could be read and has run: the numbers of so short a run may be
-/// doubted, and its objectives missed.
+/// Exit codes of a valid line that has run: the numbers of so short a run may be doubted, and its
+/// objectives missed.
 const HAS_RUN: [i32; 3] = [0, 3, 4];
 
-/// The addresses of the servers that the documents load, which have servers of this test instead.
+/// The addresses of the servers that the documents load, which this test's servers replace.
 const ADDRESSES: [&str; 2] = ["127.0.0.1:8080", "127.0.0.1:8081"];
 
-/// What the shell's variables in the documents stand for.
+/// The values of the shell's variables in the documents.
 const VARIABLES: [(&str, &str); 5] = [
     ("$@", "http://127.0.0.1:8080/"),
     ("$OLD", "http://127.0.0.1:8080/"),
@@ -45,7 +44,7 @@ const VARIABLES: [(&str, &str); 5] = [
     ("$duration", "60s"),
 ];
 
-/// Variables of the environment that are no flag's.
+/// Environment variables that belong to no flag.
 const OWN_VARIABLES: [&str; 2] = ["TRUETAIL_KEY", "TRUETAIL_AGENT_FLAGS"];
 
 const SIZES: [(&str, usize); 2] = [("README.md", 10), ("ARCHITECTURE.md", 20)];
@@ -66,7 +65,7 @@ struct Page {
 /// A fenced block.
 struct Block {
     language: String,
-    /// The word behind the language.
+    /// The word after the language.
     word: String,
     text: String,
 }
@@ -123,7 +122,7 @@ impl Page {
     }
 }
 
-/// The words of a command line as the shell splits them, as far as its first command goes.
+/// The words of a command line as the shell splits them, up to the end of its first command.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -145,7 +144,7 @@ fn words(line: &str) -> Vec<String> {
     words.into_iter().map(with_variables).collect()
 }
 
-/// A word with what the shell's variables in it stand for.
+/// A word with the shell's variables replaced.
 fn with_variables(word: String) -> String {
     VARIABLES.iter().fold(word, |word, (name, value)| word.replace(name, value))
 }
@@ -170,8 +169,8 @@ fn commands(script: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Asserts that the binary can read these arguments. It prints help where `--help` is the last of
-/// them, once it has read the others.
+/// Asserts that the binary can parse these arguments. If `--help` is last, it prints help once it
+/// has parsed the others.
 fn is_read(page: &str, args: &[String]) {
     let output = binary().args(args).arg("--help").stdin(Stdio::null()).output().expect("it runs");
     assert_eq!(output.status.code(), Some(0), "{page}: {args:?}: {}", said(&output));
@@ -208,7 +207,7 @@ static FLAGS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     all.iter().flat_map(|help| help.lines()).filter_map(defined).collect()
 });
 
-/// What looks like a flag in a text.
+/// Words in a text that look like flags.
 fn flags_in(text: &str) -> Vec<String> {
     let is_of_name = |letter: char| letter.is_ascii_lowercase() || letter == '-';
     let begins = text.match_indices("--").filter(|(at, _)| {
@@ -221,7 +220,7 @@ fn flags_in(text: &str) -> Vec<String> {
     names.filter(|name| name.len() > 3).collect()
 }
 
-/// The words of a text that are made like codes and the names of JSON.
+/// Words in a text that look like codes and names in JSON.
 fn names_in(text: &str) -> BTreeSet<String> {
     let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let words = text.split(|letter| !is_of_name(letter));
@@ -276,7 +275,7 @@ fn each_flag_command_and_variable_that_a_page_names_exists() {
     for page in pages() {
         let name = &page.name;
         let spans = page.spans();
-        // The flags of other tools stand behind their names.
+        // The flags of other tools come after their names.
         let ours =
             spans.iter().filter(|span| span.starts_with("--") || span.starts_with("truetail "));
         let outside: String = page.prose().split('`').step_by(2).collect();
@@ -314,7 +313,7 @@ fn each_code_and_field_that_a_page_names_exists() {
     }
     known.extend(codes.iter().cloned().chain(thresholds));
     for page in pages() {
-        // A path, an option of the kernel or a function is no name of ours.
+        // A path, an option of the kernel or a function isn't a name of ours.
         let spans = page.spans().into_iter().filter(|span| !span.contains(['/', ' ', '(']));
         for span in spans.filter(|span| !span.starts_with("kernel.")) {
             for name in names_in(&span) {
@@ -362,8 +361,7 @@ fn anchor(heading: &str) -> String {
     kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
 }
 
-/// The anchors of a document: those that it sets, and its headings, of which later ones of one name
-/// have a number.
+/// The anchors of a document: those that it sets, and its headings; repeated ones get a number.
 fn anchors(text: &str) -> BTreeSet<String> {
     let set = text.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next());
     let mut anchors: BTreeSet<String> = set.map(str::to_owned).collect();
@@ -378,7 +376,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn each_link_leads_somewhere() {
+fn each_link_has_a_target() {
     let mut all = pages();
     let others = ["ARCHITECTURE.md", "FINDINGS.md", "perf/README.md", "probe/README.md"];
     all.extend(others.map(page));
@@ -447,7 +445,7 @@ fn shortened(line: &str) -> String {
 /// A folder in which the blocks of a page run, with the servers that they load.
 struct Sandbox {
     folder: tempfile::TempDir,
-    /// The addresses in the document, and what serves instead of them.
+    /// The addresses in the document, and the servers that replace them.
     servers: Vec<(String, Target)>,
 }
 
@@ -469,7 +467,7 @@ impl Sandbox {
         sandbox
     }
 
-    /// A text with the addresses of the servers that are there.
+    /// A text with the addresses of the actual servers.
     fn with_addresses(&self, text: String) -> String {
         self.servers.iter().fold(text, |text, (address, server)| {
             let (_, own) = server.url.trim_end_matches('/').split_once("://").expect("a URL");
@@ -477,8 +475,8 @@ impl Sandbox {
         })
     }
 
-    /// Starts the sample target that a line puts into the background. The null target, which
-    /// listens where a server is already, is left out.
+    /// Starts the sample target that a line puts into the background. The null target, whose
+    /// address already has a server, is left out.
     fn serve(&mut self, line: &str) {
         let mut args = words(line).split_off(1);
         if args.first().is_none_or(|name| name != "target") {
@@ -508,7 +506,7 @@ impl Sandbox {
         let mut shell = Command::new("sh");
         shell.args(["-ec", &script]).current_dir(self.folder.path());
         shell.envs(NO_CACHE).envs(SHORTENED).env("TRUETAIL_QUIET", "true");
-        // To files, since what is printed may not fit into a pipe.
+        // To files, since the output may not fit into a pipe.
         let printed = self.folder.path().join("printed");
         let file = fs::File::create(&printed).expect("a file");
         shell.stderr(file.try_clone().expect("a file")).stdout(file).stdin(Stdio::null());
@@ -517,7 +515,7 @@ impl Sandbox {
         assert!(status.success(), "{}, {status}: {script}\n{printed}", page.name);
     }
 
-    /// Runs the command line of a block that shows it with what it prints.
+    /// Runs the command line of a block that shows it with its output.
     fn show(&self, page: &Page, block: &Block) {
         let (line, shown) = block.text.split_once('\n').expect("a command");
         let args = words(line.strip_prefix("$ ").expect("a prompt"));

@@ -47,7 +47,7 @@ const EDGES: [(&str, &[&str]); 23] = [
     ("perf", &["http1", "engine", "agents"]),
 ];
 
-/// A crate's name, of its folder.
+/// The name of a crate in a folder.
 fn name_of(folder: &str) -> &str {
     folder.rsplit('/').next().unwrap_or(folder)
 }
@@ -77,7 +77,7 @@ fn imports(manifest: &toml::Table, workspace: &toml::Table) -> BTreeSet<String> 
 }
 
 #[test]
-fn the_crates_import_each_other_as_the_architecture_says() {
+fn the_crates_import_each_other_as_the_architecture_allows() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let read = |path: &Path| -> toml::Table {
         let text =
@@ -90,7 +90,7 @@ fn the_crates_import_each_other_as_the_architecture_says() {
     assert_eq!(
         members,
         EDGES.iter().map(|(folder, _)| *folder).collect(),
-        "each member stands in the table"
+        "each member is in the table"
     );
     for (folder, allowed) in EDGES {
         let manifest = read(&root.join(folder).join("Cargo.toml"));
@@ -104,7 +104,7 @@ fn the_crates_import_each_other_as_the_architecture_says() {
 }
 
 #[test]
-fn an_edge_that_is_not_allowed_is_seen() {
+fn a_forbidden_edge_is_found() {
     let workspace: toml::Table =
         "[workspace.dependencies]\nserde = \"1\"\nengine = { path = \"engine\" }\n\
          sample = { package = \"target\", path = \"target\" }\nother = { path = \"calibration\" }\n"

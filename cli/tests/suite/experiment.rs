@@ -1,5 +1,4 @@
-//! The command `experiment` where it performs nothing to its end: what it refuses, and an
-//! interrupt.
+//! The command `experiment` where nothing runs to its end: its refusals, and an interrupt.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -12,7 +11,7 @@ use crate::support::{binary, said, signal};
 /// The longest that an experiment may take to begin, and to end once it is interrupted.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What a user mistypes ends before anything runs.
+/// A user's mistakes are reported before anything runs.
 #[test]
 fn a_page_that_cannot_be_written_is_refused_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -41,14 +40,14 @@ struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has ended already when the test went well.
+        // It has already ended after a successful test.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 #[test]
-fn an_interrupt_ends_the_run_under_way_and_the_servers() {
+fn an_interrupt_ends_the_current_run_and_the_servers() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = binary();
     let output = folder.path().join("stdout");

@@ -1,4 +1,4 @@
-//! What other programs read of a run, each read here by a reader that isn't ours. HdrHistogram's,
+//! A run's results for other programs, each read here by an independent reader. HdrHistogram's,
 //! which is Python's, is among the real servers.
 
 use std::fs;
@@ -15,7 +15,7 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// What the lines count, and what the report counts.
+/// The counts in the lines, and those in the report.
 const COUNTS: [(&str, &str); 10] = [
     ("intended", "/counts/intended"),
     ("sent", "/counts/sent"),
@@ -38,7 +38,7 @@ fn assert_adds_up(lines: &[Value], report: &Value) {
 }
 
 #[test]
-fn the_lines_of_a_run_add_up_to_its_report_also_if_it_is_interrupted() {
+fn the_lines_of_a_run_add_up_to_its_report_even_if_interrupted() {
     let target = Target::start(&["--base-latency", "1ms"]);
     let folder = tempfile::tempdir().expect("a folder");
     let run = |duration: &str| {
@@ -74,7 +74,7 @@ fn the_lines_of_a_run_add_up_to_its_report_also_if_it_is_interrupted() {
 }
 
 #[test]
-fn the_lines_go_to_standard_output_and_what_is_said_elsewhere() {
+fn the_lines_go_to_standard_output_and_other_text_elsewhere() {
     let target = Target::start(&["--base-latency", "1ms"]);
     let output = binary()
         .args(["run", &target.url, "--rate", "100", "--warmup", "0s", "--duration", "1s"])
@@ -154,7 +154,7 @@ fn a_reader_of_prometheus_text_finds_the_figures_of_the_report() {
     }));
 }
 
-/// The samples of a file, each of whose lines the reader knows.
+/// The samples of a file; the reader must know every line.
 fn scraped(file: &Path) -> Scrape {
     let text = fs::read_to_string(file).expect("it was written");
     let scrape = Scrape::parse(text.lines().map(|line| Ok(line.to_owned()))).expect("it is read");

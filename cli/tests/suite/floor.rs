@@ -36,7 +36,7 @@ fn each_section_has_figures() {
         .expect("it starts");
     let output = bounded(child);
     let said = String::from_utf8_lossy(&output.stdout);
-    // On a busy machine the generator's share may be too much.
+    // On a busy machine the generator's share may be too large.
     assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{said}");
     let document = document(&out);
     assert_eq!(document["interrupted"], false, "{said}");
@@ -64,13 +64,13 @@ fn each_section_has_figures() {
     let is_saved = cache.exists();
     assert_eq!(
         !is_saved,
-        message.contains("the calibration isn't saved: others were in"),
+        message.contains("the calibration isn't saved: others disturbed"),
         "{message}"
     );
     runs_find_it(is_saved.then_some(&cache), &out, &document);
 }
 
-/// Runs on the same cores find what was saved, and no others do; a file is named instead.
+/// Runs on the same cores find the saved one, and no others do; a file can be named instead.
 fn runs_find_it(cache: Option<&PathBuf>, file: &Path, calibration: &Value) {
     let nowhere = PathBuf::from("/dev/null");
     if let Some(cache) = cache {
@@ -143,7 +143,7 @@ fn a_signal_ends_it_with_what_it_has_and_takes_the_null_target_along() {
     assert!(targets.iter().all(|id| !is_there(*id)));
     let document = document(&out);
     assert_eq!((&document["interrupted"], &document["overhead"]), (&true.into(), &Value::Null));
-    assert!(!cache.exists(), "what was interrupted isn't saved");
+    assert!(!cache.exists(), "an interrupted one isn't saved");
     assert!(document["clocks"]["read_ns"].is_f64(), "{document:#}");
 }
 

@@ -1,4 +1,4 @@
-//! Reports that no run wrote: what `verify` refuses of them, every command does that reads them.
+//! Reports that no run wrote: every command that reads reports refuses what `verify` refuses.
 
 use std::fs;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::support::{Target, binary, document, said};
 
-/// The commands that read a report, here with one as it was and one that was changed.
+/// The commands that read a report, here with an original one and a changed one.
 const READERS: [&[&str]; 5] = [
     &["verify", "changed.json"],
     &["report", "changed.json"],
@@ -43,8 +43,8 @@ fn bomb() -> String {
     BASE64_STANDARD.encode([&[0x1c, 0x84, 0x93, 0x14], &length[..], &deflated].concat())
 }
 
-/// The text of a histogram that hardly any could be longer than: all its counts are large, though
-/// not more together than a run may have, and no two are alike.
+/// The text of a histogram about as long as one can be: all its counts are large, though together
+/// no more than a run may have, and no two are alike.
 fn largest(digits: u8) -> String {
     let mut histogram = interval_histogram(digits);
     let values: Vec<u64> = histogram.iter_all().map(|bucket| bucket.value_iterated_to()).collect();
@@ -75,7 +75,7 @@ fn replace(value: &mut Value, with: &str) {
 /// most, are the largest part of what a report can ask for.
 const MEMORY_KIB: u64 = 100 << 10;
 
-/// What a command says in this folder, its exit code, and how long that took.
+/// The output of a command in this folder, its exit code, and its time.
 fn read(folder: &Path, args: &[&str]) -> (Option<i32>, String, Duration) {
     let began = Instant::now();
     let limited = format!("ulimit -d {MEMORY_KIB} && exec \"$0\" \"$@\"");

@@ -1,5 +1,5 @@
-//! What a pipeline fails a build by: objectives, verdicts and comparisons, as exit codes and as
-//! JUnit files.
+//! The conditions that fail a build in a pipeline: objectives, verdicts and comparisons, as exit
+//! codes and as JUnit files.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::support::{BINARY, NO_CACHE, Target, binary, document, said};
 
-/// The step of a pipeline that users copy.
+/// The pipeline step that users copy.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/gate.sh");
 
 /// The step, which loads this URL.
@@ -32,7 +32,7 @@ fn step(folder: &Path, url: &str, args: &[&str]) -> Command {
     step
 }
 
-/// Has the step load this URL for 2 s; its exit code, and what it says of the objectives.
+/// Has the step load this URL for 6 s; returns its exit code, and its line about the objectives.
 fn script(folder: &Path, url: &str, args: &[&str]) -> (Option<i32>, String) {
     let output = step(folder, url, args).env("DURATION", "6s").output();
     let output = output.expect("sh runs");
@@ -42,7 +42,7 @@ fn script(folder: &Path, url: &str, args: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), last)
 }
 
-/// The test cases of the file that the step wrote: their names, and what became of each.
+/// The test cases of the file that the step wrote: their names and results.
 fn cases(folder: &Path) -> Vec<(String, &'static str)> {
     let text = fs::read_to_string(folder.join("results.xml")).expect("it was written");
     let report = Report::deserialize_from_str(&text).unwrap_or_else(|error| panic!("{error}"));
@@ -57,7 +57,7 @@ fn cases(folder: &Path) -> Vec<(String, &'static str)> {
     cases.map(|case| (case.name.as_str().to_owned(), outcome(&case.status))).collect()
 }
 
-/// A server of which every `nth` answer is a 500, and its URL.
+/// A server that answers every `nth` request with 500, and its URL.
 fn failing(nth: u64) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("bound"));
@@ -91,13 +91,13 @@ fn answer_all(mut stream: TcpStream, nth: u64, count: &AtomicU64) {
 }
 
 #[test]
-fn a_pipeline_tells_held_missed_undecided_and_invalid_apart() {
+fn a_pipeline_distinguishes_held_missed_undecided_and_invalid() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "5ms"]);
     let any = "--allow-invalid";
-    let held = "held, if a window of 6s is typical: the summary says what it may lack";
-    // 1,200 requests of 5 ms: they show that p50 is below a minute and above 1 ms, and tell nothing
-    // of p99.9.
+    let held = "held, if a window of 6s is typical: see the summary for what it may miss";
+    // 1,200 requests of 5 ms show that p50 is below a minute and above 1 ms, but nothing about
+    // p99.9.
     for (args, code, said, objectives) in [
         (&["--slo", "p50<60s,rate>=0.5", any][..], 0, held, &["passed", "passed"][..]),
         (&["--slo", "p50<1ms,errors<50%", any], 4, "missed", &["failed", "passed"]),
@@ -112,26 +112,32 @@ fn a_pipeline_tells_held_missed_undecided_and_invalid_apart() {
     }
     let names: Vec<String> = cases(folder.path()).into_iter().map(|case| case.0).collect();
     assert_eq!(names, ["verdict", "p99.9 < 60.0 s"]);
-    // Whatever the objectives say, these numbers can't be trusted.
+    // These numbers can't be trusted, even if the objectives are met.
     let (code, message) = script(folder.path(), &failing(1), &["--slo", "p50<60s"]);
     assert_eq!(code, Some(3), "{message}");
     assert!(message.starts_with("the numbers cannot be trusted"), "{message}");
     assert_eq!(cases(folder.path())[0], ("verdict".to_owned(), "error"));
     let (code, message) = script(folder.path(), "http://127.0.0.1:1/", &["--slo", "p50<60s"]);
-    assert_eq!((code, message.as_str()), (Some(1), "not judged: the line above says why"));
+    assert_eq!(
+        (code, message.as_str()),
+        (Some(1), "not judged: see the line above for the reason")
+    );
     for file in ["results.xml", "report.json"] {
         assert!(!folder.path().join(file).exists(), "{file} is of another build");
     }
 }
 
 #[test]
-fn a_pipeline_that_ends_early_is_not_told_what_the_objectives_are() {
+fn a_pipeline_that_ends_early_judges_no_objectives() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "5ms"]);
     // The report can't be written, so nothing starts.
     fs::create_dir(folder.path().join("report.json")).expect("a folder");
     let (code, message) = script(folder.path(), &target.url, &["--allow-invalid"]);
-    assert_eq!((code, message.as_str()), (Some(2), "not judged: the line above says why"));
+    assert_eq!(
+        (code, message.as_str()),
+        (Some(2), "not judged: see the line above for the reason")
+    );
     fs::remove_dir(folder.path().join("report.json")).expect("it is empty");
 
     let args = ["--slo", "p50<60s"];
@@ -149,20 +155,20 @@ fn a_pipeline_that_ends_early_is_not_told_what_the_objectives_are() {
     assert!(said(&output).ends_with("objectives: not judged: interrupted\n"), "{}", said(&output));
     let report = document(&folder.path().join("report.json"));
     assert_eq!(report["interrupted"], true);
-    // Without a word about its length.
+    // The default length.
     assert_eq!(report["config"]["duration"], "1m");
     assert_eq!(cases(folder.path()).len(), 2);
 }
 
 #[test]
-fn the_step_of_a_pipeline_is_the_one_that_is_documented() {
+fn the_pipeline_step_is_the_documented_one() {
     let read = |path: &str| fs::read_to_string(path).expect("a file of the project");
     let page = read(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/comparing.md"));
     let block = format!("```sh\n{}```\n", read(SCRIPT));
     assert!(page.contains(&block), "docs/comparing.md lacks: {block}");
 }
 
-/// A run of 6 s; its exit code, and what it said.
+/// A run of 6 s; returns its exit code and its output.
 fn run(folder: &Path, url: &str, args: &[&str]) -> (Option<i32>, String) {
     let output = binary()
         .args(["run", url, "--rate", "200", "--duration", "6s", "--warmup", "0s", "--quiet"])
@@ -175,7 +181,7 @@ fn run(folder: &Path, url: &str, args: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn an_undecided_objective_fails_only_who_asks_for_it() {
+fn an_undecided_objective_fails_only_on_request() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "5ms"]);
     let undecided = ["--slo", "p99.9<60s", "--allow-invalid"];
@@ -185,19 +191,19 @@ fn an_undecided_objective_fails_only_who_asks_for_it() {
 }
 
 #[test]
-fn a_quarter_of_failures_does_not_pass_unnoticed() {
+fn a_quarter_of_failures_is_noticed() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = failing(4);
     let (code, message) = run(folder.path(), &url, &["--slo", "errors<1%", "--allow-invalid"]);
     assert_eq!(code, Some(4), "{message}");
     assert_eq!(cases(folder.path())[1], ("errors < 1 %".to_owned(), "failed"));
-    // Without an objective it is the verdict that says so.
+    // Without an objective the verdict shows it.
     let (code, message) = run(folder.path(), &url, &["--fail-on", "suspect"]);
     assert!(code == Some(3) && message.contains(" bad (500: "), "{message}");
 }
 
 #[test]
-fn what_a_gate_cannot_mean_is_refused() {
+fn contradictory_gates_are_refused() {
     for (args, words) in [
         (&["--fail-on", "undecided"][..], "--fail-on undecided: there is no objective; give --slo"),
         (&["--fail-on", "suspect", "--allow-invalid"], "--fail-on suspect: --allow-invalid lets"),
@@ -215,7 +221,7 @@ fn report(folder: &Path, target: &Target, name: &str, args: &[&str]) {
     report_of(folder, target, name, "1s", args);
 }
 
-/// The same of a window of this length.
+/// The same with a window of this length.
 fn report_of(folder: &Path, target: &Target, name: &str, length: &str, args: &[&str]) {
     let output = binary()
         .args(["run", &target.url, "--duration", length, "--warmup", "200ms"])
@@ -248,15 +254,20 @@ fn a_slower_target_is_a_regression() {
     report(folder, &fast, "c.json", &["--rate", "100"]);
     let any = "--allow-invalid";
     let gate = ["--fail-on", "regression"];
-    // One run a side decides nothing unless that is accepted; what it shows is shown all the same.
+    // One run per side decides nothing unless that is accepted; its estimates are shown all the
+    // same.
     let one = [&a[0], b[0].as_str(), any];
     let (code, said) = compare(folder, &[&one[..], &gate].concat());
     assert_eq!(code, Some(3), "{said}");
-    let cure = "give several a side (--with), compare by `truetail ab`, or add --accept-one-run\n";
+    let cure =
+        "give several per side (--with), compare with `truetail ab`, or add --accept-one-run\n";
     assert!(said.contains("\ntruetail: --fail-on regression: ") && said.ends_with(cure), "{said}");
-    assert!(said.starts_with("undecided: no percentile has an interval, so the sides"), "{said}");
+    assert!(
+        said.starts_with("undecided: no percentile has an interval, so any difference"),
+        "{said}"
+    );
     let unwrapped = said.replace('\n', " ");
-    assert!(unwrapped.contains(" it takes windows of 5 s, or 5 runs a side."), "{said}");
+    assert!(unwrapped.contains(" it takes windows of 5 s, or 5 runs per side."), "{said}");
     // A window of 1 s calls nothing, so it doesn't pass a gate either, accepted or not.
     let (code, said) = compare(folder, &[&one[..], &gate, &["--accept-one-run"]].concat());
     assert_eq!(code, Some(3), "{said}");
@@ -264,7 +275,7 @@ fn a_slower_target_is_a_regression() {
         said.contains("\ntruetail: --fail-on regression: no percentile has an interval"),
         "{said}"
     );
-    // Five runs a side are known by what they differ by.
+    // With five runs per side, the difference between runs is known.
     let sides = |a: &[String], b: &[String]| {
         let a = a.iter().map(String::as_str);
         a.chain(["--with"]).chain(b.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
@@ -281,7 +292,7 @@ fn a_slower_target_is_a_regression() {
     assert_eq!(compared["a"]["runs"], 5);
     let p50 = &compared["percentiles"][0];
     assert!(p50["ratio"].as_f64().is_some_and(|ratio| 1.5 < ratio), "{p50}");
-    // On a machine that others use, runs of one side may differ too much for an interval.
+    // On a shared machine, runs of one side may differ too much for an interval.
     if let Some(low) = p50["interval"][0].as_f64() {
         assert!(1.01 < low, "{p50}");
         assert_eq!((code, &compared["change"]), (Some(4), &"worse".into()), "{said}");
@@ -315,12 +326,12 @@ fn a_slower_target_is_a_regression() {
 }
 
 #[test]
-fn what_the_generator_never_sent_is_no_error_of_the_target() {
+fn requests_never_sent_are_no_errors_of_the_target() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let fast = Target::start(&["--base-latency", "1ms"]);
     let slow = Target::start(&["--base-latency", "500ms"]);
-    // The only connection takes two requests per second of the slow target's.
+    // The only connection gets two responses per second from the slow target.
     let one = ["--rate", "100", "--conns", "1", "--timeout", "1s"];
     report(folder, &fast, "a.json", &one);
     report(folder, &slow, "b.json", &one);
@@ -336,7 +347,7 @@ fn what_the_generator_never_sent_is_no_error_of_the_target() {
 }
 
 #[test]
-fn what_is_dropped_while_the_target_keeps_all_connections_busy_is_its_error() {
+fn requests_dropped_while_the_target_is_busy_are_its_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let fast = Target::start(&["--base-latency", "1ms"]);
@@ -348,7 +359,7 @@ fn what_is_dropped_while_the_target_keeps_all_connections_busy_is_its_error() {
     assert_eq!(code, Some(0), "{said}");
     let compared = document(&folder.join("c.json"));
     assert_eq!(compared["errors"]["change"], "worse", "{said}");
-    // Two connections carry 10 of the 50 a second; what was dropped has no latency to show it.
+    // Two connections carry 10 of the 50 a second; dropped requests have no latency to show it.
     let errors = compared["errors"]["b"].as_f64().expect("a share");
     assert!((0.7..0.9).contains(&errors), "{said}");
 }

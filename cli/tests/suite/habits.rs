@@ -1,5 +1,5 @@
-//! What users of other load generators type: short flags, a number of requests, results on standard
-//! output, bodies from standard input, redirects, and where to connect to.
+//! Habits of other load generators' users: short flags, a number of requests, results on standard
+//! output, bodies from standard input, redirects, and the address to connect to.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{Target, binary, document, said};
 
-/// Runs a line whose verdict may be any, and returns what it printed.
+/// Runs a line, with any verdict, and returns its output.
 fn run(args: &[&str]) -> Output {
     let output = binary().args(args).arg("--allow-invalid").output().expect("the binary runs");
     assert_eq!(output.status.code(), Some(0), "{args:?}: {}", said(&output));
@@ -44,7 +44,7 @@ fn verified(report: &[u8]) {
 }
 
 #[test]
-fn a_number_of_requests_is_what_the_target_gets_and_no_more() {
+fn the_target_gets_exactly_the_number_of_requests() {
     let all: Vec<String> =
         placement::allowed_cores().iter().take(4).map(ToString::to_string).collect();
     let cores = all.join(",");
@@ -115,7 +115,7 @@ fn raw_samples_of_a_counted_run_rebuild_its_report() {
 }
 
 #[test]
-fn a_result_on_standard_output_has_it_for_itself() {
+fn a_result_on_standard_output_is_alone_there() {
     let target = Target::start(&["--base-latency", "1ms"]);
     let output = run(&["-n", "50", "-c", "2", &target.url, "--csv", "-"]);
     let rows = String::from_utf8_lossy(&output.stdout);
@@ -160,10 +160,10 @@ fn a_body_is_posted_and_may_come_from_standard_input() {
         (&config["method"], &config["headers"][0]),
         (&"PUT".into(), &"Content-Type: a/b".into())
     );
-    assert!(!String::from_utf8_lossy(&output.stderr).contains("--body"), "nothing was assumed");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("--body"), "there is no assumption");
 }
 
-/// A server that answers each request on each connection with this status and a place to go to.
+/// A server that answers each request on each connection with this status and a location.
 fn serve(status: &'static str) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -176,7 +176,7 @@ fn serve(status: &'static str) -> SocketAddr {
     address
 }
 
-/// Answers until the client goes away.
+/// Answers until the client disconnects.
 fn answer_all(mut stream: TcpStream, status: &str) {
     let Ok(reader) = stream.try_clone() else { return };
     let response =
@@ -203,7 +203,7 @@ fn redirects_are_no_successes_unless_they_are_expected() {
 }
 
 #[test]
-fn a_run_connects_where_it_is_told_to_and_asks_for_its_url() {
+fn a_run_connects_to_the_given_address_and_requests_its_url() {
     let target = Target::start(&["--base-latency", "1ms"]);
     let place = target.url.trim_start_matches("http://").trim_end_matches('/').to_owned();
     let port = place.rsplit_once(':').expect("a port").1;
@@ -219,7 +219,7 @@ fn a_run_connects_where_it_is_told_to_and_asks_for_its_url() {
 }
 
 #[test]
-fn a_run_over_a_unix_domain_socket_is_verified_and_says_where_it_went() {
+fn a_run_over_a_unix_domain_socket_is_verified_and_names_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("app.sock");
     let listener = UnixListener::bind(&path).expect("a free path");
@@ -296,7 +296,7 @@ fn variables_give_flags_and_an_unknown_one_is_refused() {
         assert!(said(&output).starts_with(line), "{}", said(&output));
     }
     assert_eq!(target.received(), 30);
-    // A flag that excludes a variable's beats it: nothing listens on the first port.
+    // A flag overrides a variable that it excludes: nothing listens on the first port.
     let flags = ["--target", "http://127.0.0.1:1/", "--progress", "lines"];
     let output = run(&given[..5], &flags);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));

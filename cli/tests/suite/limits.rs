@@ -1,5 +1,5 @@
 //! Limits that are reached in each phase of a run: each result is whole or absent, an older file
-//! stays where there is no new one, and nothing is left behind.
+//! stays where there is no new one, and no temporary file remains.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,14 +9,14 @@ use std::process::Command;
 use crate::phases::{FILES, Held, Phase};
 use crate::support::{BINARY, NO_CACHE, Target, bounded, document};
 
-/// Sets a limit of a run that is under way.
+/// Sets a limit of a running run.
 fn set_limit(held: &Held, limit: &str) {
     let pid = held.child.id().to_string();
     let set = Command::new("prlimit").args(["--pid", &pid, limit]).status();
     assert!(set.expect("prlimit runs").success(), "{limit}");
 }
 
-/// A limit, what is sent after it so that the run ends, and how it ends then.
+/// A limit, the signal after it that ends the run, and the expected end.
 struct Row {
     limit: &'static str,
     /// The exit code in a phase with load, and while the report is written.
@@ -28,19 +28,19 @@ struct Row {
 }
 
 const ROWS: [Row; 2] = [
-    // Not a byte more: neither samples nor a report, nor what else is longer than nothing.
+    // Not a byte more: neither samples nor a report, nor any other non-empty file.
     Row {
         limit: "--fsize=0",
         codes: [1, 1],
         files: [&[], &["report.json", "raw.bin"]],
         line: ["could not be written (File too large", "could not be written (File too large"],
     },
-    // No descriptor more: connections fail, results are open already.
+    // No descriptor more: connections fail, results are already open.
     Row { limit: "--nofile=1", codes: [130, 0], files: [&FILES, &FILES], line: ["", ""] },
 ];
 
 #[test]
-fn a_limit_reached_in_any_phase_costs_what_it_forbids_and_nothing_else() {
+fn a_limit_in_any_phase_affects_only_what_it_forbids() {
     for phase in Phase::ALL {
         let target = phase.target();
         for row in &ROWS {
@@ -52,7 +52,7 @@ fn a_limit_reached_in_any_phase_costs_what_it_forbids_and_nothing_else() {
             let said = format!("{} in {phase:?}: {}", row.limit, ended.said());
             assert_eq!(ended.output.status.code(), Some(row.codes[at]), "{said}");
             assert_eq!(ended.files(), row.files[at], "{said}");
-            // One that still waits for responses says so.
+            // A run that still waits for responses announces it.
             let stderr = String::from_utf8_lossy(&ended.output.stderr);
             let complaints = |line: &&str| !line.starts_with("truetail: interrupted: ");
             let stderr = stderr.lines().filter(complaints).collect::<Vec<_>>().join("\n");
@@ -106,7 +106,7 @@ fn a_limit_of_processor_time_interrupts_the_run() {
 fn a_full_disk_costs_the_samples_and_not_the_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "0s"]);
-    // The disk is the child's own. It lists what the run left there.
+    // The disk is the child's own. The script lists what the run left there.
     let script = "mount -t tmpfs -o size=64k none disk && echo old >disk/raw.bin && \"$0\" \"$@\"; \
         echo $? >code; ls disk >left; cat disk/raw.bin >>left";
     fs::create_dir(folder.path().join("disk")).expect("a folder");

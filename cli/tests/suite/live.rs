@@ -1,5 +1,5 @@
-//! The view of a run on the whole screen: whoever leaves it doesn't end the run, whoever ends the
-//! run gets the terminal back.
+//! The full-screen view of a run: leaving it doesn't end the run, and the end of the run restores
+//! the terminal.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::support::{Target, binary, bounded, document, signal, until_ended, wait_until};
 
-/// What takes the whole screen, and what gives it back.
+/// The sequences that take the whole screen and give it back.
 const TAKEN: &str = "\u{1b}[?1049h";
 const GIVEN_BACK: &str = "\u{1b}[?1049l";
 
@@ -70,7 +70,7 @@ impl OnTerminal {
         wait_until(&mut self.child, || shown.lock().expect("no reader panics").contains(text));
     }
 
-    /// Waits until what it had shown when it ended has been read, and asserts that this is in it.
+    /// Waits until the last output was read, and asserts that it contains this.
     fn shown_at_last(&self, text: &str) {
         let is_shown = || self.shown().contains(text);
         let came = (0..500).any(|_| {
@@ -84,7 +84,7 @@ impl OnTerminal {
         self.near.write_all(key).expect("it reads");
     }
 
-    /// Whether the terminal gives a program lines, and turns keys into signals.
+    /// True if the terminal is in line mode, and turns keys into signals.
     fn is_as_it_was(&self) -> bool {
         let modes = tcgetattr(&self.far).expect("a terminal").local_modes;
         modes.contains(LocalModes::ICANON | LocalModes::ISIG | LocalModes::ECHO)
@@ -98,14 +98,14 @@ impl OnTerminal {
 }
 
 #[test]
-fn whoever_leaves_the_view_does_not_end_the_run() {
+fn leaving_the_view_does_not_end_the_run() {
     let target = Target::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
     for key in ["q", "\u{1b}"] {
         let mut run = OnTerminal::start(&target, &["--progress", "bar"]);
         run.wait_for(TAKEN);
         run.wait_for("Ctrl-C stops it");
         assert!(!run.is_as_it_was());
-        // A key that means nothing.
+        // A key without a meaning.
         run.press(b"x");
         let before = target.received();
         target.wait_for_requests(&mut run.child, before + 20);
@@ -124,7 +124,7 @@ fn whoever_leaves_the_view_does_not_end_the_run() {
 }
 
 #[test]
-fn whatever_ends_the_run_gives_the_terminal_back() {
+fn every_end_of_the_run_restores_the_terminal() {
     let target = Target::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
     let mut run = OnTerminal::start(&target, &["--progress", "off"]);
     run.wait_for(TAKEN);
@@ -149,7 +149,7 @@ fn whatever_ends_the_run_gives_the_terminal_back() {
 #[test]
 fn without_a_terminal_it_is_refused() {
     for (line, message) in [
-        ("run http://127.0.0.1:1/ --live", "--live: standard error, where it is drawn, is no"),
+        ("run http://127.0.0.1:1/ --live", "--live: standard error, where it is drawn, isn't a"),
         ("sweep http://127.0.0.1:1/ --rates 1..2 --live", "--live: the view shows one run; omit"),
         ("controller http://127.0.0.1:1/ --agents h:1 --live", "--live: the view shows this"),
         ("run http://127.0.0.1:1/ --live --quiet", "--live"),

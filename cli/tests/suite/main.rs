@@ -1,4 +1,4 @@
-//! The binary as its users run it, and which crate may import which.
+//! The binary as its users run it, and the allowed imports between crates.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Results that aren't a file of their own, and bodies that are too large to send.
+//! Results that aren't files of their own, and bodies that are too large to send.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
@@ -23,14 +23,14 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
-fn a_pipe_that_nobody_reads_is_refused_before_the_run() {
+fn a_pipe_without_a_reader_is_refused_before_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);
     let made = Command::new("mkfifo").arg("pipe").current_dir(folder.path()).status();
     assert!(made.expect("mkfifo runs").success());
     for (flag, words) in [
-        ("--out", "--out pipe: nobody reads this pipe; start its reader first"),
-        ("--csv", "--csv pipe: nobody reads this pipe; start its reader first"),
+        ("--out", "--out pipe: this pipe has no reader; start one first"),
+        ("--csv", "--csv pipe: this pipe has no reader; start one first"),
         ("--raw", "--raw pipe: isn't a regular file; "),
     ] {
         let run = short_run(&target, folder.path()).args([flag, "pipe"]).spawn();
@@ -44,7 +44,7 @@ fn a_pipe_that_nobody_reads_is_refused_before_the_run() {
     let output = bounded(server.spawn().expect("the binary runs"));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("--ledger pipe: nobody reads this pipe"),
+        stderr(&output).contains("--ledger pipe: this pipe has no reader"),
         "{}",
         stderr(&output)
     );
@@ -53,7 +53,7 @@ fn a_pipe_that_nobody_reads_is_refused_before_the_run() {
 }
 
 #[test]
-fn a_log_that_is_standard_output_gets_both_and_stays() {
+fn a_log_as_standard_output_gets_both_and_stays() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);
     let log = folder.path().join("log");
@@ -127,14 +127,14 @@ fn two_runs_with_one_file_of_samples_do_not_mix() {
         verify.args(["verify", report, "--raw", "raw.bin"]).current_dir(folder.path());
         verify.output().expect("it runs").status.code()
     });
-    // The file is the one's that ended last.
+    // The file is from the run that ended last.
     assert!(verified.contains(&Some(0)), "{verified:?}");
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 4);
     target.interrupt();
 }
 
 #[test]
-fn what_a_killed_run_left_is_removed_by_the_next() {
+fn leftovers_of_a_killed_run_are_removed_by_the_next() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);
     let mut killed = binary()
@@ -147,7 +147,7 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     signal(&killed, "KILL");
     bounded(killed);
     let left = || fs::read_dir(folder.path()).expect("a folder").count();
-    assert_eq!(left(), 2, "nobody can clean up after this signal");
+    assert_eq!(left(), 2, "no process can clean up after this signal");
     let run = short_run(&target, folder.path())
         .args(["--raw", "raw.bin", "--out", "report.json"])
         .stdout(Stdio::null())

@@ -1,7 +1,7 @@
 //! A generator or a target that is stopped for a while: the report blames the right one, and
 //! nothing is lost or made up.
 //!
-//! The stops are longer than any delay of a busy machine; times are bounded from below only, or by
+//! The stops are longer than any delay of a busy machine; times are bounded only from below, or by
 //! other figures of the same report.
 
 use std::process::Stdio;
@@ -12,15 +12,14 @@ use tempfile::TempDir;
 
 use crate::support::{Target, binary, document, signal};
 
-/// Which process is stopped.
+/// The process that is stopped.
 enum Stopped {
     Generator,
     Target,
 }
 
 /// A run of 3 s without a warm-up, with one of the two stopped for a while once 100 requests have
-/// been received; returns the report, the ledger and the folder of
-/// the run's files.
+/// been received; returns the report, the ledger and the folder of the run's files.
 fn run_with_a_stop(
     target_flags: &[&str],
     flags: &[&str],
@@ -65,7 +64,7 @@ fn us(report: &Value, distribution: &str, figure: &str) -> f64 {
 }
 
 #[test]
-fn a_stopped_generator_is_late_and_blames_nobody_else() {
+fn a_stopped_generator_is_late_and_blames_only_itself() {
     let stop = Duration::from_millis(400);
     let (report, ledger, _) =
         run_with_a_stop(&["--base-latency", "1ms"], &["--rate", "1k"], Stopped::Generator, stop);
@@ -98,7 +97,7 @@ fn a_stopped_closed_loop_is_late_too() {
 }
 
 #[test]
-fn a_closed_loop_whose_generator_keeps_stopping_says_that_it_held_the_throughput_down() {
+fn a_closed_loop_whose_generator_keeps_stopping_blames_it_for_the_throughput() {
     let target = Target::start(&["--base-latency", "1ms"]);
     let folder = tempfile::tempdir().expect("a folder");
     let mut run = binary()
@@ -127,8 +126,8 @@ fn a_closed_loop_whose_generator_keeps_stopping_says_that_it_held_the_throughput
 }
 
 #[test]
-fn an_answer_that_came_while_the_generator_stood_still_is_no_timeout() {
-    // The stop is longer than the timeout: the answers lie in the kernel meanwhile.
+fn an_answer_that_came_while_the_generator_stalled_is_no_timeout() {
+    // The stop is longer than the timeout: the answers wait in the kernel meanwhile.
     let (report, ledger, _) = run_with_a_stop(
         &["--serial", "--base-latency", "1ms"],
         &["--conns", "1", "--timeout", "400ms"],
@@ -157,7 +156,7 @@ fn responses_that_arrive_while_the_generator_is_stopped_are_not_slow() {
 }
 
 #[test]
-fn a_stopped_target_is_a_wait_and_no_lateness() {
+fn a_stopped_target_is_a_wait_not_lateness() {
     let (report, ledger, _) = run_with_a_stop(
         &["--base-latency", "1ms"],
         &["--rate", "1k", "--conns", "20"],
@@ -175,7 +174,7 @@ fn a_stopped_target_is_a_wait_and_no_lateness() {
 }
 
 #[test]
-fn connections_that_are_opened_while_the_target_stands_still_speak_against_no_latency() {
+fn connections_opened_while_the_target_stalls_discredit_no_latency() {
     let (report, ledger, _) = run_with_a_stop(
         &["--base-latency", "1ms"],
         &["--rate", "2k", "--conns", "2000"],
@@ -188,7 +187,7 @@ fn connections_that_are_opened_while_the_target_stands_still_speak_against_no_la
     let notes = verdict["notes"].as_array().expect("a list");
     assert!(notes.iter().any(|note| note["code"] == "pool_grew"), "{verdict}");
     assert!(!codes(&report).contains(&"pool_grew"), "{verdict}");
-    // What was sent late, and what it took to open them, is little of the time that users waited.
+    // Late sends and opened connections are a small part of the time that users waited.
     let part = &report["client_share"]["p99"];
     let us = |name: &str| part[name].as_f64().expect("a number");
     assert!(200_000.0 < us("corrected"), "{part}");
@@ -260,7 +259,7 @@ fn after_a_stop_longer_than_the_deadline_each_paced_request_counts_once() {
         .map(|line| line.split(',').nth(at).expect("a field").parse().expect("a number"))
         .collect();
     times.sort_unstable();
-    // The users ask in turn, one each 2 ms for 3 s: every moment once.
+    // The users send in turn, one every 2 ms for 3 s: every moment once.
     let expected: Vec<u64> = (0..1_500).map(|k| 2_000_000 * k).collect();
     assert!(times == expected, "{} requests, {}", times.len(), report["counts"]);
 }
@@ -269,7 +268,7 @@ fn after_a_stop_longer_than_the_deadline_each_paced_request_counts_once() {
 fn nothing_is_sent_once_the_drain_is_over() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "100ms"]);
-    // Each of four users asks four times as often as it is answered: requests wait at the end.
+    // Each of four users sends four times as often as it is answered: requests wait at the end.
     let mut run = binary()
         .args(["run", &target.url, "--conns", "4", "--period", "25ms", "--duration", "1s"])
         .args(["--warmup", "0s", "--timeout", "1s", "--out", "report.json", "--allow-invalid"])

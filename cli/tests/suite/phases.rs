@@ -1,4 +1,4 @@
-//! The phases of a run, each held open until a test has done there what it wants to.
+//! The phases of a run, each held open for as long as a test needs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::support::{Target, binary, bounded, document, wait_until};
 
-/// Where a run is.
+/// A phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Connections are opened; load that settles their number.
@@ -32,7 +32,7 @@ impl Phase {
     /// All of them.
     pub const ALL: [Phase; 5] =
         [Phase::Setup, Phase::Warmup, Phase::Window, Phase::Drain, Phase::Writing];
-    /// What makes a run stay in this phase.
+    /// The flags that make a run stay in this phase.
     fn flags(self) -> &'static [&'static str] {
         match self {
             Phase::Setup => &["--settle", "1h", "--warmup", "1h", "--duration", "1h"],
@@ -56,13 +56,13 @@ const FLAGS: [(&str, &str); 4] =
 /// All its files: `--hdr` writes two.
 pub const FILES: [&str; 5] = ["report.json", "run.hlog", "run.hgrm", "run.csv", "raw.bin"];
 
-/// A run that is in a phase and stays there.
+/// A run that stays in a phase.
 pub struct Held {
     /// Its process.
     pub child: Child,
     /// Its folder.
     pub folder: TempDir,
-    /// What reads its report while it is written.
+    /// Reads its report while it is written.
     pipe: Option<File>,
 }
 
@@ -72,7 +72,7 @@ impl Held {
         Held::start_as(&mut binary(), phase, target, flags)
     }
 
-    /// [`Held::start`] by a command that runs what its arguments are.
+    /// [`Held::start`] by a command that executes its arguments.
     pub fn start_as(command: &mut Command, phase: Phase, target: &Target, flags: &[&str]) -> Held {
         let folder = tempfile::tempdir().expect("a folder");
         // A full pipe with a reader that doesn't read holds the run while it writes its report.
@@ -108,7 +108,7 @@ impl Held {
         Held { child, folder, pipe }
     }
 
-    /// How it ended, and what it left.
+    /// Its end and its files.
     pub fn end(self) -> Ended {
         let Held { child, folder, pipe } = self;
         let reader = pipe.map(|pipe| thread::spawn(move || read_all(pipe)));
@@ -118,11 +118,11 @@ impl Held {
     }
 }
 
-/// What the files hold before the run.
+/// The content of the files before the run.
 const OLD: &str = "of an earlier run";
 
 fn is_new(path: &Path) -> bool {
-    // To read the pipe would be to wait for a writer.
+    // Reading the pipe would wait for a writer.
     let is_pipe = fs::metadata(path).is_ok_and(|found| !found.is_file());
     is_pipe || fs::read(path).is_ok_and(|bytes| bytes != OLD.as_bytes())
 }
@@ -139,8 +139,8 @@ fn full_pipe(path: &Path) -> File {
     pipe
 }
 
-/// What is written to a pipe until nothing has come for a while. We hold it open for writing, so it
-/// has no end.
+/// The bytes written to a pipe until nothing has come for a while. We hold it open for writing, so
+/// it has no end.
 fn read_all(mut pipe: File) -> Vec<u8> {
     let (mut read, mut idle) = (Vec::new(), 0);
     let mut bytes = [0; 65_536];
@@ -162,7 +162,7 @@ fn read_all(mut pipe: File) -> Vec<u8> {
 
 /// A run that has ended.
 pub struct Ended {
-    /// Its exit code and its last words.
+    /// Its exit code and its last output.
     pub output: Output,
     /// Its folder.
     pub folder: TempDir,
@@ -183,22 +183,22 @@ impl Ended {
         self.folder.path().join(name)
     }
 
-    /// Whether a file is of this run. What is of an earlier one is as it was.
+    /// True if a file is from this run. A file of an earlier one is unchanged.
     pub fn is_new(&self, name: &str) -> bool {
         is_new(&self.path(name))
     }
 
-    /// The files of this run; asserts that there is no other beside those of an earlier one.
+    /// The files of this run; asserts that the only others are those of an earlier one.
     pub fn files(&self) -> Vec<&'static str> {
         let entries = fs::read_dir(self.folder.path()).expect("a folder");
         for entry in entries {
             let name = entry.expect("an entry").file_name();
-            assert!(FILES.iter().any(|file| name == *file), "{name:?} is left");
+            assert!(FILES.iter().any(|file| name == *file), "{name:?} remains");
         }
         FILES.into_iter().filter(|name| self.is_new(name)).collect()
     }
 
-    /// All that it said.
+    /// All its output.
     pub fn said(&self) -> String {
         let texts = [&self.output.stdout, &self.output.stderr];
         texts.map(|text| String::from_utf8_lossy(text).into_owned()).concat()

@@ -1,5 +1,5 @@
-//! Profiles of runs: by perf where it can be used, by the run's own signal where it can't, in every
-//! format, of a run that was interrupted; and what is refused before a run.
+//! Profiles of runs: by perf where that works, else by the run's own signal, in every format, of an
+//! interrupted run; and refusals before a run.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn verified(folder: &Path) {
     assert!(verify.status.success(), "{}", said(&verify));
 }
 
-/// Whether perf took a profile; what else did is a reason to skip what only perf shows.
+/// True if perf took a profile; otherwise tests of perf's own features are skipped.
 fn by_perf(report: &Value) -> bool {
     let profile = &report["profile"];
     let by_perf = profile["source"] == "perf" && profile["user_only"].is_null();
@@ -90,7 +90,7 @@ fn perf_shows_a_shards_calls_down_into_the_kernel() {
 }
 
 #[test]
-fn without_perf_the_run_samples_itself_and_every_place_says_so() {
+fn without_perf_the_run_samples_itself_and_reports_it_everywhere() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);
     let words = "user space only: perf is not installed";
@@ -120,7 +120,7 @@ fn without_perf_the_run_samples_itself_and_every_place_says_so() {
 }
 
 #[test]
-fn an_interrupted_run_has_the_profile_of_what_it_did() {
+fn an_interrupted_run_has_the_profile_up_to_then() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);
     let mut child = spawned(&mut run(&target, folder.path(), ["0s", "60s"], "run.svg"));
@@ -155,7 +155,7 @@ fn a_run_that_never_reached_its_window_has_no_profile() {
 }
 
 #[test]
-fn what_can_not_be_a_profile_is_refused_before_the_run() {
+fn a_bad_profile_file_is_refused_before_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);
     fs::create_dir(folder.path().join("folder.svg")).expect("a folder");
@@ -202,10 +202,10 @@ fn two_profiles_of_either_format_are_compared() {
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let after = found["whole"]["after_us"].as_f64().expect("a figure");
     assert!((after - us).abs() < 0.01, "{after} {us}");
-    // The shard polls nearly all the time, which a profile knows by a function's name.
+    // The shard polls nearly all the time, which a profile recognises by a function's name.
     let polling = found["polling"]["after_us"].as_f64().expect("a figure");
     assert!(after / 2.0 < polling, "{polling} of {after}");
-    // Beside the polling, a second of it may have few functions.
+    // Apart from polling, a second of it may have few functions.
     let frames = found["frames"].as_array().expect("frames").len();
     assert!((1..=10).contains(&frames), "{frames}");
     assert!(read(folder.path(), "diff.svg").contains("widths: after, and what only before had"));

@@ -1,4 +1,4 @@
-"""Reads what `--hdr` wrote by HdrHistogram's own package, and holds it against the report."""
+"""Reads the files of `--hdr` with HdrHistogram's own package, and checks them against the report."""
 
 import json
 
@@ -20,7 +20,7 @@ def near(what, found, expected, share):
 
 
 def up_to(histogram, value):
-    """How many values lie in the buckets up to that of this value."""
+    """The number of values in the buckets up to that of this value."""
     last = histogram._counts_index_for(value)
     return sum(histogram.get_count_at_index(at) for at in range(last + 1))
 

@@ -1,11 +1,11 @@
-//! The binary against servers that others wrote: nginx, with TLS and without, `openssl s_server`,
-//! and Python's `http.server`, which closes after each response; against one whose segments come
-//! out of order; its histograms against HdrHistogram's own reader; and under limits that only root
-//! can set: locked memory, local ports.
+//! The binary against other projects' servers: nginx, with and without TLS, `openssl s_server`, and
+//! Python's `http.server`, which closes after each response; against one whose segments come out of
+//! order; its histograms against HdrHistogram's own reader; and under limits that only root can
+//! set: locked memory, local ports.
 //!
 //! Behind the feature `real-servers`, because it needs root, nginx, openssl, python3 with the
 //! package hdrhistogram, and iproute2. Each server listens on a loopback port of its own and ends
-//! with its test. The report's count has to equal nginx's log.
+//! with its test. The report's count must equal nginx's log.
 
 use std::fs;
 use std::net::TcpStream;
@@ -52,10 +52,9 @@ impl Server {
     }
 }
 
-/// A port that nobody listens on, and that no connection of another test takes before the server
-/// does: those of the kernel's choice are from 32,768 on. It isn't bound to see whether it is free:
-/// a process that another test is starting just then would hold the listener until it runs its
-/// program.
+/// A port without a listener that no connection of another test takes before the server does: the
+/// kernel chooses ports from 32,768 on. It isn't bound to test whether it is free: a process that
+/// another test is just starting would hold the listener until its exec.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + u16::try_from(std::process::id() % 20_000).expect("it fits");
@@ -69,7 +68,7 @@ pub fn nginx(folder: &Path, locations: &str) -> Server {
     nginx_listening(folder, "", locations)
 }
 
-/// The same with more than an address behind `listen`.
+/// The same with more than an address after `listen`.
 fn nginx_listening(folder: &Path, how: &str, locations: &str) -> Server {
     let port = free_port();
     let at = folder.display();
@@ -102,7 +101,7 @@ fn run(folder: &Path, port: u16, path: &str, flags: &[&str]) -> Value {
 fn run_url(folder: &Path, url: &str, flags: &[&str]) -> Value {
     let out = folder.join("report.json");
     let output = Command::new(env!("CARGO_BIN_EXE_truetail"))
-        // No calibration that this user has saved is within its reach.
+        // The user's saved calibrations are out of its reach.
         .env("XDG_CACHE_HOME", "/dev/null")
         .args(["run", url, "--warmup", "0s", "--quiet", "--out"])
         .arg(&out)
@@ -191,7 +190,7 @@ fn nginx_tls(folder: &Path, version: &str) -> Server {
     nginx_listening(folder, " ssl", &locations)
 }
 
-/// What the binary says when it refuses to run.
+/// The message with which the binary refuses to run.
 fn refusal(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_truetail")).arg("run").args(args).output();
     let output = output.expect("the binary runs");
@@ -257,7 +256,7 @@ fn openssl_serves_files_over_each_version_and_is_refused_with_an_older_one() {
         Server::start(command.current_dir(folder.path()).stderr(Stdio::null()), port)
     };
     let root = folder.path().join("ca.pem").display().to_string();
-    // It serves one connection after the other, and ends each response by closing its.
+    // It serves one connection after another, and ends each response by closing the connection.
     let one = ["--model", "closed", "--conns", "1", "--duration", "2s", "--cacert", &root];
     for (flag, name) in [("-tls1_3", "TLS 1.3"), ("-tls1_2", "TLS 1.2")] {
         let server = start(&[flag]);
@@ -304,7 +303,7 @@ fn nginx_answers_pipelined_requests_until_it_closes_the_connection() {
         let log = fs::read_to_string(folder.path().join("access.log")).expect("nginx keeps a log");
         assert_eq!(log.lines().count() as u64, count(&report, "answered"), "{counts}");
         assert!(0 < count(&report, "shared_receives"), "{counts}");
-        // What was sent behind a connection's hundredth request is lost, and nothing else is.
+        // Requests sent after a connection's hundredth are lost, and no others.
         let behind = counts["errors"]["behind_failed"].as_u64().unwrap_or(0);
         assert_eq!(count(&report, "failed"), behind, "{counts}");
         assert!(0 < behind, "{counts}");
@@ -333,7 +332,7 @@ fn nginx_answers_a_head_without_a_body() {
 #[test]
 fn nginx_forwards_an_answer_in_chunks() {
     let folder = tempfile::tempdir().expect("a folder");
-    // An upstream that gives no length and closes: nginx has to frame its response in chunks.
+    // An upstream without a length that closes: nginx must frame its response in chunks.
     let upstream_port = free_port();
     let script = format!(
         "import http.server as h
@@ -361,11 +360,7 @@ S(('127.0.0.1', {upstream_port}), H).serve_forever()"
         probe.read_to_end(&mut bytes).expect("received");
         String::from_utf8_lossy(&bytes).to_lowercase()
     };
-    assert!(
-        text.contains("transfer-encoding: chunked"),
-        "the case is what it says: {}",
-        &text[..200]
-    );
+    assert!(text.contains("transfer-encoding: chunked"), "it is chunked: {}", &text[..200]);
     fs::write(folder.path().join("access.log"), "").expect("writable");
 
     let report = run(folder.path(), server.port, "/", &["--rate", "100", "--duration", "3s"]);
@@ -390,7 +385,7 @@ fn pythons_server_closes_after_each_response() {
 const REORDERED: &str = include_str!("reordered.py");
 
 #[test]
-fn latency_ends_with_the_last_segment_to_arrive_not_with_that_of_the_last_byte() {
+fn latency_ends_with_the_last_segment_to_arrive_not_with_the_last_byte() {
     let folder = tempfile::tempdir().expect("a folder");
     let (port, late_s) = (free_port(), 0.2);
     let mut command = Command::new("python3");
@@ -441,7 +436,7 @@ fn words(output: &Output) -> String {
 }
 
 #[test]
-fn what_the_check_of_locked_memory_asks_for_is_enough() {
+fn the_locked_memory_that_the_check_asks_for_is_enough() {
     let (_folder, binary) = binary_for_all();
     let folder = tempfile::tempdir().expect("a folder");
     let server = nginx(folder.path(), "");
@@ -468,7 +463,7 @@ fn what_the_check_of_locked_memory_asks_for_is_enough() {
         let output = run(user + at + 2, needed).output().expect("it runs");
         assert_eq!(output.status.code(), Some(0), "{needed}: {}", words(&output));
 
-        // If another process of the user holds as much, the limit alone says nothing.
+        // If another process of the user holds as much, the limit alone proves nothing.
         let log = folder.path().join("access.log");
         fs::write(&log, "").expect("writable");
         let mut holding = run_with(user + at + 3, 8_192, "19000", "1h");
@@ -502,7 +497,7 @@ until grep -q listening target.log; do kill -0 $!; sleep 0.02; done
 #[test]
 fn ports_that_run_out_are_the_generators_fault_and_make_the_run_invalid() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Half a second at 1,000/s: 500 connections at once, whatever becomes of those that ended.
+    // Half a second at 1,000/s: 500 connections at once, even if ended ones are reused.
     let output = Command::new("unshare")
         .args(["--net", "sh", "-c", FEW_PORTS, env!("CARGO_BIN_EXE_truetail")])
         .env("XDG_CACHE_HOME", "/dev/null")

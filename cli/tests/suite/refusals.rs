@@ -1,4 +1,4 @@
-//! What the machine refuses: every command says it in the line that `doctor` prints, and no
+//! Refusals by the machine: every command reports them with the line that `doctor` prints, and no
 //! library's panic reaches the user.
 #![expect(unsafe_code, reason = "a filter of system calls is for the child alone")]
 
@@ -23,10 +23,10 @@ fn without_stamps(command: &mut Command) -> &mut Command {
 
 /// Makes the kernel refuse a system call, if it has this third argument, to the command's process.
 fn without(command: &mut Command, call: libc::c_long, third: Option<u32>) -> &mut Command {
-    /// Where a filter finds the third argument.
+    /// The position of the third argument in a filter's data.
     const THIRD_AT: u32 = 32;
     let call = u32::try_from(call).expect("a number of a system call");
-    // Without such an argument, the number of the system call is looked at twice.
+    // Without such an argument, the number of the system call is compared twice.
     let (at, value) = third.map_or((0, call), |third| (THIRD_AT, third));
     let block = move || {
         const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
@@ -36,7 +36,7 @@ fn without(command: &mut Command, call: libc::c_long, third: Option<u32>) -> &mu
         let compare = word(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
         let give = word(libc::BPF_RET | libc::BPF_K);
         let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-        // The number of the system call comes first in what a filter looks at.
+        // The number of the system call comes first in a filter's data.
         let mut steps = [
             step(load, 0, 0, 0),
             step(compare, 0, 3, call),
@@ -54,7 +54,7 @@ fn without(command: &mut Command, call: libc::c_long, third: Option<u32>) -> &mu
         };
         if set { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
-    // SAFETY: between fork and exec it makes system calls alone, and allocates nothing.
+    // Between fork and exec it only makes system calls, and allocates nothing.
     unsafe { command.pre_exec(block) }
 }
 
@@ -66,7 +66,7 @@ fn without_sys() -> Command {
     command
 }
 
-/// A copy of the binary that every user may run: they can't enter the folder it was built in.
+/// A copy of the binary that every user may run: they can't enter its build folder.
 struct Copy(tempfile::TempDir);
 
 impl Copy {
@@ -78,9 +78,9 @@ impl Copy {
         Copy(folder)
     }
 
-    /// A command of a user without any other process, who may have so many threads.
+    /// A command of a user without any other process, limited to this many threads.
     fn with_threads(&self, threads: u32) -> Command {
-        /// A user of nobody else.
+        /// A user without processes.
         const USER: u32 = 54_323;
         let mut command = Command::new("prlimit");
         command.arg(format!("--nproc={threads}")).arg(self.0.path().join("truetail"));
@@ -89,7 +89,7 @@ impl Copy {
     }
 }
 
-/// How a command ends that is interrupted as soon as it serves.
+/// The end of a command that is interrupted as soon as it serves.
 fn end(command: &mut Command) -> Output {
     let mut child = command
         .stdin(Stdio::null())
@@ -138,7 +138,7 @@ fn assert_refused(command: &[String], output: &Output, start: &str) {
     assert!(!line.contains("panicked"), "{command:?}: {line}");
 }
 
-/// The part of `doctor`'s output about one thing, and its exit code.
+/// The part of `doctor`'s output about one check, and its exit code.
 fn doctor(command: &mut Command) -> (String, Option<i32>) {
     let output = end(command.arg("doctor"));
     assert_eq!(stderr(&output), "");
@@ -166,7 +166,7 @@ fn a_blocked_io_uring_is_refused_alike_by_every_command() {
 }
 
 #[test]
-fn without_the_kernels_stamps_a_run_goes_on_and_says_why_unless_it_asked_for_them() {
+fn without_kernel_stamps_a_run_goes_on_with_a_note_unless_it_asked_for_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);
     let run = |more: &[&str]| {
@@ -216,7 +216,7 @@ fn without_sys_every_command_refuses_alike_or_needs_none() {
             assert_refused(&args, &output, "core topology: unknown (No such file");
         }
     }
-    // On a core that isn't the first as well: the allowed cores are known without /sys.
+    // Also on a core that isn't the first: the allowed cores are known without /sys.
     let (said, code) = doctor(without_sys().current_dir(folder.path()));
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("missing  core topology ") && said.contains("mount"), "{said}");
@@ -226,7 +226,7 @@ fn without_sys_every_command_refuses_alike_or_needs_none() {
 #[test]
 fn whatever_the_limit_of_threads_a_command_works_or_refuses_in_one_line() {
     if !rustix::process::geteuid().is_root() {
-        return; // Another user is root's to become, and the own user has other processes.
+        return; // Only root can become another user, and the own user has other processes.
     }
     let copy = Copy::new();
     let target = Target::start(&[]);

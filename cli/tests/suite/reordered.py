@@ -1,5 +1,5 @@
-"""Answers each request by four segments, the second and the last of which arrive first: the others
-follow one by one, as late as after losses. Takes the port, and by how many seconds each is late."""
+"""Answers each request with four segments, the second and the last of which arrive first: the others
+follow one by one, as late as after losses. Takes the port, and the seconds that each is late."""
 
 import socket
 import struct
@@ -10,8 +10,8 @@ import time
 PORT, LATE_S = int(sys.argv[1]), float(sys.argv[2])
 SEGMENTS = [b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n", b"1234", b"5678", b"9012"]
 
-# Socket options that Python doesn't name, of linux/tcp.h: they tell where a connection's sequence
-# numbers are.
+# Socket options of linux/tcp.h that Python doesn't name: they return a connection's sequence
+# numbers.
 TCP_REPAIR, TCP_REPAIR_QUEUE, TCP_QUEUE_SEQ = 19, 20, 21
 REPAIR_ON, REPAIR_OFF = 1, -1
 RECEIVED, SENT = 1, 2
@@ -22,7 +22,7 @@ raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
 
 
 def sequence_numbers(connection):
-    """Of the next byte to send, and of the next one to receive."""
+    """Those of the next byte to send, and of the next one to receive."""
 
     def of(queue):
         connection.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR_QUEUE, queue)
@@ -67,7 +67,7 @@ def serve(connection):
             send_segment(connection, (sent + before) % 2**32, received, SEGMENTS[number])
         for late in SEGMENTS[:2], SEGMENTS[2:]:
             time.sleep(LATE_S)
-            # The kernel sends the second of them once more, which then isn't news.
+            # The kernel sends the second of them once more, as a duplicate.
             for segment in late:
                 connection.sendall(segment)
 

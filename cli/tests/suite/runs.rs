@@ -32,7 +32,7 @@ fn assert_sums(counts: &Value) {
     assert_eq!(count("sent"), ended, "{counts}");
 }
 
-/// When each request was due, ns, by the raw samples.
+/// When each request was due, ns, from the raw samples.
 fn intended(folder: &Path, raw: &str) -> Vec<u64> {
     let output = binary().args(["samples", raw]).current_dir(folder).output().expect("it runs");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
@@ -51,7 +51,7 @@ fn a_seed_decides_when_requests_are_due_and_nothing_else() {
     let target = Target::start(&["--base-latency", "1ms", "--tail-fraction", "0"]);
     let requests = REQUESTS.to_string();
     let [one, same, other] = [("one", "7"), ("same", "7"), ("other", "8")].map(|(name, seed)| {
-        // The names of a run's files are a part of its plan.
+        // The names of a run's files are part of its plan.
         let folder = folder.path().join(name);
         fs::create_dir(&folder).expect("a folder");
         let output = binary()
@@ -81,7 +81,7 @@ fn a_seed_decides_when_requests_are_due_and_nothing_else() {
     assert_eq!(plans[0], plans[1]);
     for plan in &mut plans {
         let plan = plan.as_object_mut().expect("an object");
-        // A number of requests takes until the next of them would be due.
+        // A number of requests takes until the next one would be due.
         for key in ["seed", "schedule_digest", "duration", "schedule_until_s"] {
             assert!(plan.remove(key).is_some(), "{key}");
         }
@@ -90,7 +90,7 @@ fn a_seed_decides_when_requests_are_due_and_nothing_else() {
 }
 
 #[test]
-fn a_run_gives_the_document_the_log_and_the_summary() {
+fn a_run_writes_the_document_the_log_and_the_summary() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let ledger_path = path("ledger.json");
@@ -220,7 +220,7 @@ fn a_missed_objective_ends_with_its_own_exit_code() {
         let said = text(&output);
         (output.status.code(), report["slo"]["judgement"].clone(), said)
     };
-    // No response is faster than the target's own 5 ms; 1,200 requests tell nothing of p99.9.
+    // No response is faster than the target's own 5 ms; 1,200 requests show nothing about p99.9.
     for (slo, code, judgement) in [
         ("p50<1ms,p99.9<1s", 4, "missed"),
         ("p50<60s,p99.9<60s", 0, "undecided"),
@@ -239,7 +239,7 @@ fn a_missed_objective_ends_with_its_own_exit_code() {
 }
 
 #[test]
-fn a_pipelined_run_sends_what_the_target_receives() {
+fn a_pipelined_run_and_its_target_count_the_same_requests() {
     let folder = tempfile::tempdir().expect("a folder");
     for load in [&["--rate", "5k"][..], &["--model", "closed"]] {
         let ledger = folder.path().join("ledger.json");
@@ -329,7 +329,9 @@ fn without_a_terminal_there_is_a_line_every_ten_seconds() {
     let output =
         binary().args(["run", &target.url, "--progress", "bar"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).starts_with("truetail: --progress bar: standard error is no terminal; "));
+    assert!(
+        text(&output).starts_with("truetail: --progress bar: standard error isn't a terminal; ")
+    );
     target.interrupt();
 }
 
@@ -406,11 +408,11 @@ fn a_report_and_its_samples_are_verified_and_a_change_is_found() {
 }
 
 #[test]
-fn a_result_that_cannot_be_written_takes_nothing_else_with_it() {
+fn a_result_that_cannot_be_written_affects_no_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
-    // Both the figures and the report fail; no status is one that was expected.
-    // A limit to the length of a file, which only a shell can set.
+    // Both the figures and the report fail; no status is as expected. Only a shell can limit the
+    // length of a file.
     let output = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$0\" \"$@\"", BINARY])
         .args(["run", &target.url, "--rate", "100", "--duration", "300ms", "--warmup", "0s"])
@@ -437,7 +439,7 @@ fn a_result_that_cannot_be_written_takes_nothing_else_with_it() {
 }
 
 #[test]
-fn an_invalid_run_says_so_first_and_exits_with_3() {
+fn an_invalid_run_begins_with_that_and_exits_with_3() {
     let target = Target::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
     let run = |flags: &[&str]| {
         binary()
@@ -473,7 +475,7 @@ fn long_run(target: &Target, folder: &Path, report: &str) -> Child {
     run
 }
 
-/// Whether this is the name that `file` has until it is whole.
+/// True if `file` has this name until it is whole.
 fn is_temporary(name: &str, file: &str) -> bool {
     name.strip_prefix(file).is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".tmp"))
 }
@@ -488,7 +490,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_interrupted_run_writes_what_it_has_and_says_so() {
+fn an_interrupted_run_writes_and_announces_what_it_has() {
     for name in ["INT", "TERM"] {
         let folder = tempfile::tempdir().expect("a folder");
         let target = Target::start(&["--base-latency", "1ms", "--tail-fraction", "0"]);
@@ -506,7 +508,7 @@ fn an_interrupted_run_writes_what_it_has_and_says_so() {
     }
 }
 
-/// A listener that takes no more connections: its queue is full, and nobody accepts.
+/// A listener that takes no more connections: its queue is full, and none is accepted.
 fn deaf() -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("it has one");
@@ -524,14 +526,14 @@ fn a_signal_ends_the_search_for_a_target() {
     let (listener, waiting) = deaf();
     ended_by_a_signal(&format!("http://{}/", listener.local_addr().expect("it has one")));
     drop(waiting);
-    // Its kernel accepts the connection, and nobody shakes hands.
+    // The kernel accepts the connection, but there is no handshake.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     ended_by_a_signal(&format!("https://{}/", silent.local_addr().expect("it has one")));
 }
 
 /// Sends a signal to a run that waits for its target: it ends at once, and there is no report.
 fn ended_by_a_signal(url: &str) {
-    /// Less than the three seconds after which the program gives the target up.
+    /// Less than the three seconds after which the program gives up on the target.
     const IN_TIME: Duration = Duration::from_secs(2);
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("report.json");
@@ -565,7 +567,7 @@ fn ended_by_a_signal(url: &str) {
             );
             return;
         }
-        // The machine was too slow for the case to arise: this attempt says nothing.
+        // The machine was too slow for the case to arise: this attempt proves nothing.
     }
     panic!("no signal came within {IN_TIME:?}");
 }
@@ -591,7 +593,7 @@ fn a_target_that_never_answers_does_not_hold_an_interrupted_run() {
 #[test]
 fn a_second_signal_ends_it_at_once_and_leaves_no_half_file() {
     let folder = tempfile::tempdir().expect("a folder");
-    // A full pipe that nobody reads: the report can't be finished, so only the second signal ends
+    // A full pipe without a reader: the report can't be finished, so only the second signal ends
     // the program.
     let report = folder.path().join("report.pipe");
     assert!(Command::new("mkfifo").arg(&report).status().expect("mkfifo runs").success());
@@ -609,7 +611,7 @@ fn a_second_signal_ends_it_at_once_and_leaves_no_half_file() {
     assert!(is_temporary(&before[0], "raw.bin"), "{before:?}");
     assert_eq!(before[1], "report.pipe");
     assert!(is_temporary(&before[2], "run.csv"), "{before:?}");
-    // Signals that are pending at once count as one, so they are sent until the second is heard.
+    // Signals that are pending at once count as one, so they are sent until the second is received.
     // Without it the program would wait for a reader of the pipe.
     let ended = (0..6_000).any(|_| {
         signal(&run, "INT");
@@ -621,7 +623,7 @@ fn a_second_signal_ends_it_at_once_and_leaves_no_half_file() {
     }
     let output = run.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
-    assert_eq!(text(&output), "", "nothing more was said");
+    assert_eq!(text(&output), "", "there was no more output");
     let names = names(folder.path());
     assert!(names.iter().all(|name| !name.ends_with(".tmp")), "{names:?}");
     drop((reader, target));
@@ -631,7 +633,7 @@ fn a_second_signal_ends_it_at_once_and_leaves_no_half_file() {
 const O_NONBLOCK: i32 = 0o4000;
 
 #[test]
-fn a_stdout_that_takes_nothing_harms_neither_the_run_nor_its_files() {
+fn a_broken_stdout_harms_neither_the_run_nor_its_files() {
     let target = Target::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
     let folder = tempfile::tempdir().expect("a folder");
     let args = ["--rate", "100", "--duration", "300ms", "--warmup", "0s", "--allow-invalid", "-q"];
@@ -646,7 +648,7 @@ fn a_stdout_that_takes_nothing_harms_neither_the_run_nor_its_files() {
         assert_sums(&document(&folder.path().join(out))["counts"]);
         (output.status.code(), String::from_utf8(output.stderr).expect("text"))
     };
-    // A reader that has gone away does no harm; a full disk loses the summary and nothing else.
+    // A reader that has gone away does no harm; a full disk loses only the summary.
     let (reader, broken) = io::pipe().expect("a pipe");
     drop(reader);
     assert_eq!(run("broken.json", broken.into()), (Some(0), String::new()));
@@ -693,7 +695,7 @@ fn the_demonstration_shows_both_and_keeps_both() {
     assert!(100_000.0 < open["corrected"]["max"].as_f64().expect("a number"), "{}", text(&output));
 }
 
-/// What the faulty server does with a request, by the request's number.
+/// The faulty server's treatment of a request, by the request's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Answered,
@@ -750,7 +752,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<BTreeMap<Fate, u64>>) -> Option<()> 
     let mut head = [0; 1_024];
     loop {
         // The bytes stay in the socket until the request's fate is known: closing it with unread
-        // bytes makes it a reset.
+        // bytes resets it.
         let length = match stream.peek(&mut head).ok()? {
             0 => return None,
             seen => head[..seen].windows(4).position(|end| end == HEAD_END).map(|at| at + 4),

@@ -1,5 +1,5 @@
 //! `report.schema.json` describes the report's document: it is generated from the types, and
-//! reports of many kinds are held against it.
+//! reports of many kinds are checked against it.
 
 use std::path::Path;
 use std::{env, fs};
@@ -32,7 +32,7 @@ fn validator() -> Validator {
     jsonschema::draft202012::new(&committed()).expect("a schema")
 }
 
-/// What the schema has against a document.
+/// The schema's objections to a document.
 fn refused(document: &Value) -> Vec<String> {
     let validator = validator();
     let errors = validator.iter_errors(document);
@@ -51,7 +51,7 @@ fn the_schema_is_that_of_the_types() {
 }
 
 #[test]
-fn reports_are_as_the_schema_says() {
+fn reports_match_the_schema() {
     let target = Target::start(&["--base-latency", "1ms"]);
     let folder = tempfile::tempdir().expect("a folder");
     let all: [&[&str]; 4] = [
@@ -83,7 +83,7 @@ fn reports_are_as_the_schema_says() {
 }
 
 #[test]
-fn what_is_no_report_is_refused() {
+fn other_documents_are_refused() {
     let target = Target::start(&[]);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("report.json");

@@ -1,5 +1,5 @@
-//! What may be a secret is never repeated on stderr: credentials and the query of a URL, the value
-//! of a header.
+//! Possible secrets are never repeated on stderr: credentials and the query of a URL, the value of
+//! a header.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -27,7 +27,7 @@ fn assert_kept(args: &[&str], plan: Option<&str>) {
 
 #[test]
 fn no_line_on_stderr_holds_a_secret() {
-    // Nobody listens there any more.
+    // Nothing listens there any more.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let host = listener.local_addr().expect("an address").to_string();
     drop(listener);

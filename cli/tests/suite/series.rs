@@ -1,6 +1,6 @@
 //! `sweep` and `search` against a target that serves one request at a time, in 1 ms: it can't
-//! answer more than 1,000 requests per second. That it answers as many takes a machine that others
-//! leave alone, which the verdicts of the steps tell.
+//! answer more than 1,000 requests per second. Reaching that takes an undisturbed machine, which
+//! the verdicts of the steps show.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -43,7 +43,7 @@ fn steps(document: &Value) -> &Vec<Value> {
     document["steps"].as_array().expect("a list")
 }
 
-/// Whether the machine disturbed any step, by its own verdict.
+/// True if the machine disturbed any step, by its own verdict.
 fn disturbed(document: &Value) -> bool {
     steps(document).iter().any(|step| {
         let found = ["codes", "notes"].map(|of| step["verdict"][of].as_array().expect("a list"));
@@ -59,7 +59,7 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let target = serial_target();
-    // Each step's plan is that of the file, but for what the sweep changes.
+    // Each step's plan is the file's, except for what the sweep changes.
     fs::write(path("plan.toml"), "seed = 7\nheader = \"X-Secret: pa55\"\n").expect("written");
     let output = run(
         folder.path(),
@@ -92,7 +92,7 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
     let of = |name: &str| steps.iter().map(|step| step[name].clone()).collect::<Vec<_>>();
     assert_eq!(of("rate_per_s")[..4], [250.0, 500.0, 1_000.0, 2_000.0].map(Value::from));
     assert_eq!(of("seed")[..4], [7, 8, 9, 10].map(Value::from));
-    // The document has what it takes to make the sweep again.
+    // The document has everything needed to repeat the sweep.
     assert_eq!(sweep["sweep"]["rates"], Value::from(vec![250.0, 500.0, 1_000.0, 2_000.0]));
     assert_eq!((&sweep["sweep"]["refine_max"], &sweep["cooldown"]), (&2.into(), &"1s".into()));
     for step in steps {
@@ -100,10 +100,10 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
         // A window of 1 s states none.
         assert_eq!(step["corrected"]["intervals"]["needed_s"]["p50"], 5.0, "{step}");
     }
-    // What it answers in the window is in part what the warm-up left over.
+    // Part of what it answers in the window is the warm-up's backlog.
     let [answered, due] = ["answered_per_s", "answered_due_per_s"].map(|of| steps[3][of].as_f64());
     assert!(due < answered, "{}", steps[3]);
-    // Of 2,000/s half go unanswered in any case.
+    // At 2,000/s half go unanswered in any case.
     let knee = &sweep["knee"];
     let to = knee["to_per_s"].as_f64().expect("it falls behind at the end");
     assert!(to <= 2_000.0 && knee["method"].is_string(), "{knee}");
@@ -111,7 +111,7 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
     if !disturbed(&sweep) {
         assert!((1_000.0..=2_000.0).contains(&to), "{said}");
         assert_eq!(knee["bound"], "target");
-        // Half a second of so few requests may not show that they are answered.
+        // Half a second of so few requests may not prove that they are answered.
         let from = knee["from_per_s"].as_f64();
         assert!(from.is_none_or(|from| from <= 1_050.0), "{said}");
         assert!(
@@ -242,7 +242,7 @@ fn a_series_keeps_within_its_time_and_is_marked_incomplete() {
         let steps = steps(&found);
         let steps_s: f64 = steps.iter().filter_map(|step| step["took_s"].as_f64()).sum();
         assert!(1 < steps.len() && steps_s <= took_s, "{steps_s} of {took_s} s: {text}");
-        // A step may take longer beside its window than the one before.
+        // A step may take longer outside its window than the one before.
         assert!(steps_s <= 7.5, "{steps_s} s: {text}");
         let verify = binary().args(["verify", "s.json"]).current_dir(folder.path()).output();
         let verify = verify.expect("the binary runs");
@@ -251,7 +251,7 @@ fn a_series_keeps_within_its_time_and_is_marked_incomplete() {
 }
 
 #[test]
-fn what_a_series_has_no_use_for_is_refused_before_anything_runs() {
+fn flags_that_a_series_cannot_use_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let sweep = ["sweep", "http://127.0.0.1:1/", "--rates", "1k..2k"];
     let search = ["search", "http://127.0.0.1:1/"];
@@ -298,11 +298,11 @@ fn what_a_series_has_no_use_for_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_target_that_accepts_and_never_answers_is_told_as_that() {
+fn a_target_that_accepts_and_never_answers_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("it has an address"));
-    // Nobody reads what these connections bring.
+    // These connections are never read.
     thread::spawn(move || listener.incoming().collect::<Vec<_>>());
     let sweep = ["sweep", &url, "--rates", "50..100", "--steps", "2", "--refine", "0"];
     let output = run(folder.path(), &[&sweep[..], &["--out", "s.json"]].concat());
@@ -338,7 +338,7 @@ fn a_target_that_accepts_and_never_answers_is_told_as_that() {
 }
 
 #[test]
-fn a_series_that_cannot_begin_says_nothing_but_why() {
+fn a_series_that_cannot_begin_prints_only_the_reason() {
     let url = "http://127.0.0.1:1/";
     for (args, code) in [
         (&["sweep", url, "--rates", "1k..2k"][..], 1),

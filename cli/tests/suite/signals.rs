@@ -1,4 +1,4 @@
-//! Signals in each phase of a run: the first ends it with what it has, the second at once.
+//! Signals in each phase of a run: the first ends it with its results so far, the second at once.
 #![expect(unsafe_code, reason = "what a signal does by default has no safe form")]
 
 use std::fs;
@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use crate::phases::{FILES, Held, Phase};
 use crate::support::{BINARY, NO_CACHE, Target, binary, document, signal};
 
-/// What a user or a terminal sends; a repeated one ends the program at once.
+/// Signals from a user or a terminal; a repeated one ends the program at once.
 const USERS: [&str; 4] = ["INT", "TERM", "HUP", "QUIT"];
-/// What the kernel sends at a limit, as often as it likes.
+/// Signals that the kernel sends repeatedly at a limit.
 const LIMITS: [&str; 2] = ["XFSZ", "XCPU"];
 
-/// Lets processes started from here hear SIGHUP, even if this one was started by nohup.
+/// Lets processes started from here receive SIGHUP, even if this one was started by nohup.
 fn hear_hangups() {
     // SAFETY: the default action needs no handler.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
@@ -30,7 +30,7 @@ fn a_signal_ends_every_phase_with_what_there_is() {
             let ended = held.end();
             let said = format!("{name} in {phase:?}: {}", ended.said());
             let report = ended.report().unwrap_or_else(|| panic!("no report; {said}"));
-            // A run that is over isn't interrupted any more.
+            // A run that is over can't be interrupted any more.
             let interrupted = phase != Phase::Writing;
             let code = if interrupted { 130 } else { 0 };
             assert_eq!(ended.output.status.code(), Some(code), "{said}");
@@ -45,17 +45,17 @@ fn a_signal_ends_every_phase_with_what_there_is() {
 }
 
 #[test]
-fn a_second_signal_of_the_user_ends_it_at_once_and_one_of_a_limit_never() {
+fn a_second_signal_of_the_user_ends_it_at_once_but_one_of_a_limit_never_does() {
     hear_hangups();
     let target = Phase::Writing.target();
     for name in USERS {
         let mut held = Held::start(Phase::Writing, &target, &[]);
         // Signals that are pending at once count as one, so they are sent until the second is
-        // heard.
+        // received.
         crate::support::until_ended(&mut held.child, name);
         let ended = held.end();
         assert_eq!(ended.output.status.code(), Some(130), "{name}: {}", ended.said());
-        assert_eq!(ended.said(), "", "nothing more was said");
+        assert_eq!(ended.said(), "", "there was no more output");
         assert!(ended.report().is_none(), "it can't have been finished");
         assert_eq!(ended.files(), ["report.json", "raw.bin"], "half of the pipe, whole samples");
     }
@@ -69,7 +69,7 @@ fn a_second_signal_of_the_user_ends_it_at_once_and_one_of_a_limit_never() {
 }
 
 #[test]
-fn under_nohup_a_hangup_is_nothing() {
+fn under_nohup_a_hangup_is_ignored() {
     let target = Phase::Window.target();
     let mut shell = Command::new("sh");
     shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", BINARY]).envs(NO_CACHE);

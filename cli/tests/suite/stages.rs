@@ -1,4 +1,4 @@
-//! `--stages` through the binary: a run whose rate rises and falls, and what it refuses.
+//! `--stages` through the binary: a run whose rate rises and falls, and its refusals.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ fn a_run_has_results_for_each_of_its_stages() {
 }
 
 #[test]
-fn stages_are_read_from_a_plan_file_and_refused_where_they_have_no_meaning() {
+fn stages_are_read_from_a_plan_file_and_refused_where_meaningless() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = "[[stage]]\nrate = 100\nduration = '1s'\n\
         [[stage]]\nfrom = 100\nto = '1k'\nduration = '2s'\n";

@@ -15,8 +15,7 @@ use serde_json::Value;
 /// The binary.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_truetail");
 
-/// The environment of the binary, with its user's calibrations out of its reach: none can be there,
-/// and none be saved.
+/// The environment of the binary, which hides the user's calibrations: none can be read or saved.
 pub const NO_CACHE: [(&str, &str); 1] = [("XDG_CACHE_HOME", "/dev/null")];
 
 /// The binary in that environment.
@@ -26,7 +25,7 @@ pub fn binary() -> Command {
     command
 }
 
-/// What a process that ended had said, on standard output and then on standard error.
+/// The output of a process that ended, standard output first, then standard error.
 pub fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat()
 }
@@ -62,7 +61,7 @@ impl Target {
         Target { child, stdout, url }
     }
 
-    /// Interrupts it as a user does and returns its last output.
+    /// Interrupts it like a user and returns its last output.
     pub fn interrupt(self) -> String {
         self.end_by("INT")
     }
@@ -89,12 +88,12 @@ impl Target {
         self.url.trim_start_matches("http://").trim_end_matches('/')
     }
 
-    /// How many requests it has received, by its own ledger.
+    /// The number of requests it has received, by its own ledger.
     pub fn received(&self) -> u64 {
         self.ledger()["received"].as_u64().expect("a count")
     }
 
-    /// Its ledger as it stands.
+    /// Its current ledger.
     pub fn ledger(&self) -> Value {
         let mut stream = TcpStream::connect(self.address()).expect("it listens");
         stream
@@ -130,8 +129,8 @@ pub fn wait_until(run: &mut Child, condition: impl Fn() -> bool) {
     panic!("the run never came so far: {status}");
 }
 
-/// How a process ends, which is killed if that takes too long. What it writes to its pipes has to
-/// fit into them.
+/// The end of a process, which is killed if that takes too long. Its output must fit into the
+/// pipes.
 pub fn bounded(mut child: Child) -> Output {
     for _ in 0..6_000 {
         if child.try_wait().expect("it is ours").is_some() {
@@ -167,7 +166,7 @@ pub fn first_line(child: &mut Child) -> String {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        // It has ended already when the test went well.
+        // It has already ended after a successful test.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -185,7 +184,7 @@ pub fn document(path: &Path) -> Value {
     serde_json::from_str(&text).expect("it is JSON")
 }
 
-/// The exit code of a series that was done, by its document and whether it found a rate.
+/// The expected exit code of a completed series, given its document and whether it found a rate.
 pub fn code_of_series(document: &Value, found: bool) -> i32 {
     let steps = document["steps"].as_array().expect("a list");
     let mut deciding = steps.iter().filter(|step| step["outcome"] != "undecided").peekable();
@@ -199,8 +198,7 @@ pub fn code_of_series(document: &Value, found: bool) -> i32 {
     }
 }
 
-/// Asserts that a document of many runs verifies, and that one with another figure doesn't, which
-/// is named.
+/// Asserts that a document of many runs verifies, and that a changed figure is found and named.
 pub fn verified(path: &Path, figure: &str) {
     let verify = |file: &Path| {
         let output = binary().arg("verify").arg(file).output().expect("the binary runs");

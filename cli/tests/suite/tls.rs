@@ -1,5 +1,4 @@
-//! The binary over TLS against its own target: counts as in the ledger, what the summary says, and
-//! what is refused.
+//! The binary over TLS against its own target: counts as in the ledger, the summary, and refusals.
 
 use std::path::Path;
 use std::process::Output;
@@ -8,8 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Target, binary, document, said};
 
-/// A target that speaks TLS in this folder, with its issuer in `ca.pem` and its ledger in
-/// `ledger.json`.
+/// A TLS target in this folder, with its issuer in `ca.pem` and its ledger in `ledger.json`.
 fn target(folder: &Path) -> Target {
     let path = |name: &str| folder.join(name).display().to_string();
     let target = Target::start(&[
@@ -23,7 +21,7 @@ fn target(folder: &Path) -> Target {
     target
 }
 
-/// A run in this folder, whose verdict may be any, with its report in `report.json`.
+/// A run in this folder, with any verdict, and its report in `report.json`.
 fn run(folder: &Path, url: &str, flags: &[&str]) -> Output {
     let mut command = binary();
     command.args(["run", url, "--warmup", "0s", "--duration", "1s", "--allow-invalid"]);
@@ -31,7 +29,7 @@ fn run(folder: &Path, url: &str, flags: &[&str]) -> Output {
     command.output().expect("the binary runs")
 }
 
-/// The report of a run that went well, which `verify` accepts, and what it printed.
+/// The report of a successful run, which `verify` accepts, and its output.
 fn ran(folder: &Path, url: &str, flags: &[&str]) -> (Value, String) {
     let output = run(folder, url, flags);
     assert_eq!(output.status.code(), Some(0), "{flags:?}: {}", said(&output));
@@ -41,7 +39,7 @@ fn ran(folder: &Path, url: &str, flags: &[&str]) -> (Value, String) {
 }
 
 #[test]
-fn a_run_over_tls_is_in_the_ledger_as_it_is_in_the_report() {
+fn a_run_over_tls_is_the_same_in_ledger_and_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = target(folder.path());
     let mut answered = 0;
@@ -74,7 +72,7 @@ fn a_run_over_tls_is_in_the_ledger_as_it_is_in_the_report() {
     assert_eq!(ledger["answered"].as_u64(), Some(answered));
     let served = &ledger["connections"]["handshakes"];
     let count = |name: &str| served[name].as_u64().expect("a count");
-    // Each run's first is the one before it.
+    // Each run's first is its probe.
     let expected = [handshakes[0] + 6, handshakes[1]];
     assert_eq!(([count("full"), count("resumed")], count("failed")), (expected, 0), "{served}");
 }

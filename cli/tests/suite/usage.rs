@@ -33,7 +33,7 @@ fn listening() -> (TcpListener, String) {
 }
 
 #[test]
-fn a_url_that_is_no_http_target_is_refused() {
+fn a_url_of_another_scheme_is_refused() {
     refused(&["run"], 2, &["--target '': the URL is missing", "http://"]);
     refused(&["run", "gopher://127.0.0.1/"], 2, &["--target", "gopher", "http nor https"]);
     refused(&["run", "ftp://127.0.0.1/"], 2, &["--target ftp://", "http nor https", "http://"]);
@@ -43,7 +43,7 @@ fn a_url_that_is_no_http_target_is_refused() {
 }
 
 #[test]
-fn an_output_that_takes_nothing_is_refused_before_anything_is_sent() {
+fn a_full_output_is_refused_before_anything_is_sent() {
     let (listener, url) = listening();
     listener.set_nonblocking(true).expect("a socket");
     for flag in ["--out", "--csv", "--ndjson", "--junit"] {
@@ -64,7 +64,7 @@ fn tls_flags_are_refused_without_tls() {
 }
 
 #[test]
-fn protocols_that_are_not_spoken_are_named() {
+fn unsupported_protocols_are_named() {
     for (flag, words) in [
         ("--http2", "--http2: only HTTP/1.1 is spoken; for HTTP/2 use h2load"),
         ("--http3", "for HTTP/3 and QUIC use h2load or oha"),
@@ -160,7 +160,7 @@ fn contradictory_or_impossible_values_are_refused() {
 #[test]
 fn more_connections_than_open_files_are_refused() {
     let (_listener, url) = listening();
-    // The limit is lowered by the shell, for its child only.
+    // The shell lowers the limit, for its child only.
     let output = Command::new("sh")
         .args(["-c", "ulimit -n 200 && exec \"$0\" run \"$1\" --conns 5000"])
         .args([BINARY, &url])
@@ -209,7 +209,7 @@ fn unwritable_and_unreadable_files_are_refused() {
     for command in [&["report", &comparison][..], &["compare", &comparison, &comparison]] {
         refused(command, 1, &["REPORT", &comparison, "a comparison, not a report; name the"]);
     }
-    // A report of an older version lacks fields, and its schema's number explains it.
+    // A report of an older version lacks fields, and its schema's number explains that.
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
     refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 13"]);

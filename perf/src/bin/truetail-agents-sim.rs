@@ -1,7 +1,7 @@
-//! Simulated agents: they say all that agents say and send no load, so that one machine can show
-//! what a controller of many agents costs.
+//! Simulated agents: they send all messages of agents but no load, so that one machine can show the
+//! cost of a controller of many agents.
 //!
-//! What they report is made up: each arrival of an agent's share was sent 2 µs after it was due and
+//! Their results are made up: each arrival of an agent's share was sent 2 µs after it was due and
 //! answered 1 ms later.
 
 use std::io::{self, Write as _};
@@ -44,11 +44,11 @@ use engine::sys::placement::allowed_cores;
 use glommio::timer::timeout;
 use glommio::{GlommioError, LocalExecutorBuilder, Placement};
 
-/// How often it is looked whether results are made up.
+/// How often to check whether results are made up.
 const LOOK_NS: u64 = 10_000_000;
 /// How late a made-up request is sent, ns.
 const LATE_NS: u64 = 2_000;
-/// How long it then takes, ns.
+/// Its naive latency, ns.
 const NAIVE_NS: u64 = 1_000_000;
 
 /// Simulates agents until it is killed; the first line printed has their addresses.
@@ -58,7 +58,7 @@ struct Arguments {
     /// How many agents
     #[arg(long, default_value = "100")]
     agents: usize,
-    /// The address that they listen on, each on a free port
+    /// The address to listen on, each on a free port
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     listen: IpAddr,
 }
@@ -110,7 +110,7 @@ struct Agent {
     results: Option<Receiver<(ShardState, CollectedHead)>>,
 }
 
-/// A run that nobody sends.
+/// A simulated run.
 struct Run {
     plan: Plan,
     share: Share,
@@ -179,7 +179,7 @@ impl Agent {
         }
     }
 
-    /// Says what is due by itself: the progress of the run, or its results.
+    /// Sends whatever is due by itself: the progress of the run, or its results.
     async fn look(&mut self) -> Result<(), SessionError> {
         let Some(results) = &self.results else {
             let progress = self.run.as_mut().map(Run::progress).expect("a run is under way");
@@ -196,7 +196,7 @@ impl Agent {
         self.session.send(&Message::Report(results)).await
     }
 
-    /// Ends the run now; one that hasn't begun is forgotten.
+    /// Ends the run now; one that hasn't begun is dropped.
     fn stop(&mut self) {
         match &mut self.run {
             Some(Run { epoch_ns: Some(epoch_ns), until_ns, .. }) => {
@@ -231,13 +231,13 @@ impl Run {
         })
     }
 
-    /// How long until something is to be reported; `None` if nothing is.
+    /// Time until the next report is due; `None` if there is none.
     fn wait_ns(&self) -> Option<u64> {
         let at_ns = self.epoch_ns? + (self.reported_ns + PROGRESS_NS).min(self.until_ns + NAIVE_NS);
         (!self.is_done).then(|| at_ns.saturating_sub(now_ns()))
     }
 
-    /// What happened since the last time.
+    /// The progress since the last time.
     fn progress(&mut self) -> RunProgress {
         let elapsed_ns = now_ns().saturating_sub(self.epoch_ns.expect("it has begun"));
         let phase = match elapsed_ns {
@@ -264,15 +264,15 @@ impl Run {
         RunProgress { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
     }
 
-    /// What it would have measured. It is made up by a thread, since all agents are asked at once
-    /// and none may fall silent; one at a time, because each takes much memory.
+    /// The results it would have measured. A thread makes them up, since all agents are asked at
+    /// once and none may fall silent; one at a time, because each takes much memory.
     fn results(self, address: SocketAddr) -> Receiver<(ShardState, CollectedHead)> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let (done, results) = mpsc::channel();
         thread::spawn(move || {
             let _turn = ONE_AT_A_TIME.lock();
             let (shard, head) = self.made_up(address);
-            // Nobody waits for it any more if the session has ended.
+            // The receiver is gone if the session has ended.
             let _ = done.send((ShardState::new(&shard), head));
         });
         results

@@ -1,4 +1,4 @@
-//! A controller of many agents, which are simulated.
+//! A controller of many simulated agents.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -50,7 +50,7 @@ fn many_agents_report_the_schedule_of_one_machine() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("report.json");
     let mut controller = Command::new(truetail());
-    // Nobody connects there.
+    // This port is never connected to.
     controller.args(["controller", "http://127.0.0.1:9/", "--agents", &simulator.addresses]);
     controller.args(["--rate", "20k", "--duration", "2s", "--warmup", "500ms", "--seed", "5"]);
     controller.args(["--allow-invalid", "--out"]).arg(&file);

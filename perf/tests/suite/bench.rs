@@ -20,7 +20,7 @@ fn cells<'a>(output: &'a str, heading: &str, first: &str) -> Vec<&'a str> {
     lines.find_map(row).unwrap_or_else(|| panic!("{heading}: {first}: {output}"))
 }
 
-/// The number with which each of these columns of a row begins, counted from 0.
+/// The number at the start of each of these columns of a row, counted from 0.
 fn numbers(output: &str, heading: &str, first: &str, columns: &[usize]) -> Vec<f64> {
     let cells = cells(output, heading, first);
     let number = |&column: &usize| {
@@ -98,7 +98,7 @@ fn runs_give_tables() {
     }
 }
 
-/// The counts of this build are not those of the file, which is for the release build.
+/// The counts of this build differ from the file's, which is for the release build.
 #[test]
 fn instructions_are_held_by_their_limits() {
     let folder = tempfile::tempdir().expect("a folder");

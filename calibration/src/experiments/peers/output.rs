@@ -1,6 +1,6 @@
-//! What other load generators print about their runs, as figures.
+//! Parses the output of other load generators.
 //!
-//! A figure that a program doesn't print stays `None`: nothing is derived for it.
+//! A figure that a program doesn't print stays `None`: none is derived.
 
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub(super) struct Printed {
     pub(super) max_ms: Option<f64>,
 }
 
-/// Reads what `wrk --latency` prints.
+/// Parses the output of `wrk --latency`.
 pub(super) fn wrk(text: &str) -> Printed {
     let percentile = |percent: f64| share_line(text, percent).and_then(time_ms);
     let latency = words_after(text, "    Latency ");
@@ -38,7 +38,7 @@ pub(super) fn wrk(text: &str) -> Printed {
     }
 }
 
-/// Reads what `h2load` prints. Later versions have more columns, so the line above names them.
+/// Parses the output of `h2load`. Later versions have more columns, so the line above names them.
 pub(super) fn h2load(text: &str) -> Printed {
     let mut lines = text.lines();
     let names = lines.find(|line| {
@@ -67,17 +67,17 @@ pub(super) fn h2load(text: &str) -> Printed {
     }
 }
 
-/// Reads what `hey` prints.
+/// Parses the output of `hey`.
 pub(super) fn hey(text: &str) -> Printed {
     in_seconds(text)
 }
 
-/// Reads what `oha --no-tui` prints.
+/// Parses the output of `oha --no-tui`.
 pub(super) fn oha(text: &str) -> Printed {
     in_seconds(text)
 }
 
-/// The summary that hey has, and oha after it: times with their unit, percentiles as `99% in`.
+/// Parses the summary of hey, which oha imitates: times with their unit, percentiles as `99% in`.
 fn in_seconds(text: &str) -> Printed {
     let time = |label| words_after(text, label).and_then(time_ms);
     let percentile = |percent: f64| {
@@ -104,7 +104,7 @@ fn in_seconds(text: &str) -> Printed {
     }
 }
 
-/// Reads what `ab` prints: its percentiles are whole ms.
+/// Parses the output of `ab`: its percentiles are whole ms.
 pub(super) fn ab(text: &str) -> Printed {
     let percentile = |percent: f64| share_line(text, percent).and_then(number);
     Printed {
@@ -124,12 +124,12 @@ fn line<'a>(text: &'a str, part: &str) -> Option<&'a str> {
     text.lines().find(|line| line.contains(part))
 }
 
-/// What follows this label in the first line that has it.
+/// The words after this label in the first line that has it.
 fn words_after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     line(text, label)?.split_once(label).map(|(_, rest)| rest.trim())
 }
 
-/// What follows `99%` in the line that begins with this percentage.
+/// The words after `99%` in the line that begins with this percentage.
 fn share_line(text: &str, percent: f64) -> Option<&str> {
     text.lines().find_map(|line| {
         let (share, rest) = line.trim_start().split_once('%')?;
@@ -138,12 +138,12 @@ fn share_line(text: &str, percent: f64) -> Option<&str> {
     })
 }
 
-/// The number that this begins with.
+/// The number at the start of the word.
 fn number(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// The time that this begins with, ms: the unit follows the number, with a space or without.
+/// The time at the start of the word, ms: the unit follows the number, with a space or without.
 fn time_ms(text: &str) -> Option<f64> {
     let text = text.trim_start();
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
@@ -262,7 +262,7 @@ Percentage of the requests served within a certain time (ms)
 
     #[test]
     fn every_summary_is_read() {
-        // 0 for what is not printed.
+        // 0 stands for a figure that is not printed.
         check(&wrk(WRK), [559_012.0, 111_799.69, 0.55, 0.54, 0.65, 1.2, 5.0]);
         check(&h2load(H2LOAD), [292_219.0, 146_110.0, 0.437, 0.0, 0.0, 0.0, 5.1]);
         check(&h2load(H2LOAD_NEW), [2_001.0, 1_000.5, 10.2, 10.1, 0.0, 12.5, 1_500.0]);
@@ -272,7 +272,7 @@ Percentage of the requests served within a certain time (ms)
     }
 
     #[test]
-    fn what_is_cut_short_or_says_something_else_has_no_figures() {
+    fn truncated_or_other_output_has_no_figures() {
         type Read = fn(&str) -> Printed;
         let read: [(Read, &str); 5] =
             [(wrk, WRK), (h2load, H2LOAD), (hey, HEY), (oha, OHA), (ab, AB)];
@@ -283,7 +283,7 @@ Percentage of the requests served within a certain time (ms)
             );
             for (end, _) in text.char_indices() {
                 let (whole, part) = (all(&read(text)), all(&read(&text[..end])));
-                // A number whose last digits are missing is the only one that may differ.
+                // Only a number that has lost its last digits may differ.
                 let others = whole
                     .iter()
                     .zip(part)

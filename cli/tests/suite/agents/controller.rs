@@ -1,4 +1,4 @@
-//! The controller's command line: what it takes, what it refuses, and how it ends.
+//! The controller's command line: its flags, its refusals, and how it ends.
 
 use engine::sys::placement::allowed_cores;
 use engine::sys::units::CoreList;
@@ -10,20 +10,20 @@ use crate::support::{binary, bounded, document, said};
 const SHORT: [&str; 8] =
     ["--rate", "200", "--duration", "1s", "--warmup", "100ms", "--settle", "100ms"];
 
-/// How a command ends that has to end by itself.
+/// The end of a command that must end by itself.
 fn ends(args: &[&str]) -> Ended {
     let mut command = binary();
     super::processes::Process::start(command.args(args)).ends_within(LONGEST)
 }
 
 #[test]
-fn what_it_cannot_do_is_a_usage_error_before_an_agent_is_asked() {
+fn bad_flags_are_a_usage_error_before_an_agent_is_contacted() {
     let url = "http://127.0.0.1:9/";
     let folder = tempfile::tempdir().expect("a folder");
     let short_key = folder.path().join("key");
     std::fs::write(&short_key, "short").expect("written");
     let short_key = short_key.to_str().expect("text");
-    // Nobody listens on these ports.
+    // Nothing listens on these ports.
     let (one, two) = ("127.0.0.1:9", "127.0.0.1:10");
     let both = format!("{one},{two}");
     for (command, args, words) in [
@@ -119,7 +119,7 @@ fn agents_that_cannot_be_reached_are_named_in_one_line() {
 }
 
 #[test]
-fn a_signal_stops_the_agents_and_the_report_says_so() {
+fn a_signal_stops_the_agents_and_the_report_shows_it() {
     let target = Target::start(Place::Here);
     let all = CoreList::new(allowed_cores()).to_string();
     let agents = [Agent::start(Place::Here, &[]), Agent::start(Place::Here, &["--cores", &all])];
@@ -191,7 +191,7 @@ fn the_steps_of_a_series_are_made_by_agents() {
         line.args(command).args(common).args(step);
         let ended = super::processes::Process::start(&mut line).ends_within(3 * LONGEST);
         let code = ended.code.expect("it ends by itself");
-        // A rate may not hold here, and that is an answer.
+        // It is an answer, too, if no rate holds here.
         assert!([0, 4].contains(&code), "{command:?}: {code}: {}{}", ended.stdout, ended.stderr);
         let document = document(std::path::Path::new(out));
         assert_eq!(document["interrupted"], false, "{command:?}");
@@ -201,7 +201,7 @@ fn the_steps_of_a_series_are_made_by_agents() {
 }
 
 #[test]
-fn the_help_says_what_the_flags_mean_to_agents() {
+fn the_help_shows_the_flags_of_agents() {
     let help = |command: &str| {
         let mut line = binary();
         let child = line.args([command, "--help"]).stdout(std::process::Stdio::piped()).spawn();

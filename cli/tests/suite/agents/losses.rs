@@ -18,9 +18,9 @@ use super::processes::{
 };
 use crate::support::{binary, document, said};
 
-/// A load that doesn't end by itself while a test lasts.
+/// A load that outlasts a test.
 const LONG: [&str; 8] = ["--rate", "300", "--duration", "60s", "--warmup", "0s", "--wait", "sleep"];
-/// One that is over soon.
+/// A short load.
 const SHORT: [&str; 9] = [
     "--rate",
     "300",
@@ -71,7 +71,8 @@ impl<'a> Machines<'a> {
     }
 }
 
-/// Takes the controller away from its agents; they stop, keep what they have, and serve the next.
+/// Takes the controller away from its agents; they stop, keep their results, and serve the next
+/// one.
 fn agents_stop_without(machines_are_connected: bool, take_away: impl FnOnce(&Network, &Process)) {
     let Some(network) = Network::new(5) else { return };
     let folder = tempfile::tempdir().expect("a folder");
@@ -100,7 +101,7 @@ fn agents_stop_without(machines_are_connected: bool, take_away: impl FnOnce(&Net
         let ended = machines.controller(&load).ends_within(LONGEST);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(received < machines.target.received(), "the agents serve the next");
-        // What an agent kept is a part of a load, and isn't held against a whole one.
+        // An agent's kept report is of a part of the load, and isn't compared with a whole one.
         fs::write(folder.path().join("third.json"), kept[0].to_string()).expect("written");
         let args = ["compare", "third.json", "whole.json", "--allow-invalid"];
         let output = binary().args(args).current_dir(folder.path()).output().expect("it runs");
@@ -115,7 +116,7 @@ fn a_controller_that_is_killed_leaves_no_load() {
 }
 
 #[test]
-fn a_controller_that_stands_still_leaves_no_load() {
+fn a_stalled_controller_leaves_no_load() {
     agents_stop_without(true, |_, controller| controller.signal("STOP"));
 }
 
@@ -144,7 +145,7 @@ fn an_agent_that_dies_ends_the_run() {
 }
 
 #[test]
-fn the_others_go_on_if_they_may_and_the_report_says_what_is_missing() {
+fn the_others_go_on_if_they_may_and_the_report_shows_what_is_missing() {
     let Some(network) = Network::new(5) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let machines = Machines::start(&network, folder.path());
@@ -178,13 +179,13 @@ fn the_others_go_on_if_they_may_and_the_report_says_what_is_missing() {
     assert_eq!(lost.len(), 1, "{lost:?}");
     assert_eq!(lost[0]["name"], machines.agents[1].address.to_string());
     assert_eq!(lost[0]["share"], json!({ "units": { "start": 1, "end": 2 }, "of": 3 }));
-    // What it had reported is known, and in no other number.
+    // Its reported progress is known, and counts in no other number.
     let answered = lost[0]["reported"]["answered"].as_u64().expect("a count");
     assert!(0 < answered && answered < document["counts"]["answered"].as_u64().expect("a count"));
     assert!(ended.stdout.contains("; not counted: "), "{}", ended.stdout);
     let rest = document["per_agent"].as_array().expect("a list");
     assert_eq!(rest.len(), 2);
-    // What the others were to send, by the schedule.
+    // The others' share of the schedule.
     let curve = Curve::constant("300".parse().expect("a rate"));
     let share = |number: u32| {
         let share = Share::units(number..number + 1, 3);
@@ -194,7 +195,7 @@ fn the_others_go_on_if_they_may_and_the_report_says_what_is_missing() {
 }
 
 #[test]
-fn a_run_whose_only_agent_is_lost_reports_what_that_had_reported() {
+fn a_run_whose_only_agent_is_lost_has_that_agents_progress() {
     for on_loss in ["abort", "continue"] {
         let folder = tempfile::tempdir().expect("a folder");
         let target = Target::start(Place::Here);
@@ -245,12 +246,12 @@ fn an_interrupted_controller_reports_what_was_sent() {
 }
 
 #[test]
-fn an_agent_that_stood_still_beyond_its_lease_sends_nothing_when_it_goes_on() {
+fn an_agent_that_stalls_beyond_its_lease_sends_nothing_afterwards() {
     const STILL: Duration = Duration::from_secs(5);
     let open = ["--rate", "1000", "--conns", "100", "--prewarm", "100", "--duration", "60s"];
     let closed = ["--model", "closed", "--conns", "20", "--duration", "60s", "--timeout", "5s"];
     for load in [&open, &closed] {
-        // Each has a target of its own, and they stand still at moments of their own.
+        // Each has a target of its own, and they stall at different moments.
         let targets: Vec<Target> = (0..4).map(|_| Target::start(Place::Here)).collect();
         let agents: Vec<Agent> = targets.iter().map(|_| Agent::start(Place::Here, &[])).collect();
         let mut controllers: Vec<Process> = (targets.iter().zip(&agents))

@@ -11,18 +11,19 @@ use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Set where the tests must not be skipped.
+/// Set if the tests must not be skipped.
 const NEEDED: &str = "TEST_NAMESPACES_NEEDED";
 
 /// Machines that reach each other over one switch, and nothing else.
 pub struct Network {
-    /// The switch's namespace; those of the machines are called after it.
+    /// The switch's namespace; the machines' names derive from it.
     switch: String,
     machines: usize,
 }
 
 impl Network {
-    /// So many machines, numbered from 0. `None` where no namespace can be made, which is said.
+    /// This many machines, numbered from 0. `None` where no namespace can be made, which is
+    /// printed.
     pub fn new(machines: usize) -> Option<Network> {
         static NETWORKS: AtomicUsize = AtomicUsize::new(0);
         let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
@@ -87,7 +88,7 @@ impl Network {
         })
     }
 
-    /// Pulls a machine's cable: nothing reaches it or leaves it, and nobody is told.
+    /// Pulls a machine's cable: nothing reaches it or leaves it, and no side is notified.
     pub fn cut(&self, machine: usize) {
         ip(&["-n", &self.switch, "link", "set", &port(machine), "nomaster"]).expect("a port");
     }
@@ -100,7 +101,7 @@ fn port(machine: usize) -> String {
 impl Drop for Network {
     fn drop(&mut self) {
         for machine in 0..self.machines {
-            // It isn't there if its making failed.
+            // It doesn't exist if creating it failed.
             let _ = ip(&["netns", "delete", &self.name(machine)]);
         }
         let _ = ip(&["netns", "delete", &self.switch]);

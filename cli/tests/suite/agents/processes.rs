@@ -1,5 +1,5 @@
-//! What the tests start: targets, agents and controllers, each a process of its own that is killed
-//! by its id when it is dropped.
+//! The processes of the tests: targets, agents and controllers, each of which is killed by its id
+//! when it is dropped.
 
 use std::fs;
 use std::io::{Read, Write as _};
@@ -18,9 +18,9 @@ use crate::support::{BINARY, NO_CACHE, binary, document, signal};
 
 /// The key of agents and controllers that have one.
 pub const KEY: &str = "0123456789abcdef0123456789abcdef";
-/// The longest that anything here may take beyond what it is told to.
+/// The longest that anything here may take beyond its planned time.
 pub const LONGEST: Duration = Duration::from_secs(60);
-/// How often a condition is looked at.
+/// How often a condition is checked.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Where a process runs: on a machine of a network, or here.
@@ -62,26 +62,26 @@ impl Place<'_> {
     }
 }
 
-/// What a pipe has brought so far.
+/// The output from a pipe so far.
 type Said = Arc<Mutex<String>>;
 
 /// A process, whose output is read as it comes.
 pub struct Process {
-    /// Its words.
+    /// Its command line.
     what: String,
     child: Child,
     stdout: Said,
     stderr: Said,
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Debug)]
 pub struct Ended {
     /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
@@ -96,12 +96,12 @@ impl Process {
         Process { what, child, stdout, stderr }
     }
 
-    /// What it wrote to standard output so far.
+    /// Its standard output so far.
     pub fn stdout(&self) -> String {
         self.stdout.lock().expect("no reader panics").clone()
     }
 
-    /// What it wrote to standard error so far.
+    /// Its standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.lock().expect("no reader panics").clone()
     }
@@ -174,7 +174,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has ended already when the test went well, or is one that serves until it is killed.
+        // It has already ended after a successful test, or it serves until it is killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -226,7 +226,7 @@ impl<'a> Target<'a> {
         format!("http://{}/", self.address)
     }
 
-    /// What it did so far, by its own account.
+    /// Its ledger so far.
     pub fn ledger(&self) -> Value {
         let response = self.place.within(|| {
             let mut stream = TcpStream::connect(self.address).expect("it listens");

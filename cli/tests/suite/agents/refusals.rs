@@ -1,4 +1,4 @@
-//! What an agent refuses, each with its own message, while it goes on serving.
+//! An agent's refusals, each with its own message; it goes on serving.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use super::processes::{Agent, Ended, KEY, LONGEST, Place, Process, Target, contr
 use crate::support::document;
 
 const OTHER_KEY: &str = "0123456789abcdef0123456789abcdeX";
-/// A run that is over soon.
+/// A short run.
 const SHORT: [&str; 11] = [
     "--conns",
     "50",
@@ -28,10 +28,10 @@ const SHORT: [&str; 11] = [
 /// The type and the payload of a controller's first frame, which has its part of the handshake.
 const OPEN: u8 = 0;
 const OPEN_PAYLOAD: usize = 51;
-/// Where a frame's length stands, and how long its header is.
+/// The position of a frame's length, and the length of its header.
 const LENGTH_AT: usize = 7;
 const HEADER: usize = 11;
-/// The controller's frames in the clear; what follows are records.
+/// The controller's frames in the clear; records follow.
 const HANDSHAKE_FRAMES: usize = 2;
 
 /// A frame before authentication, with a claimed length.
@@ -46,17 +46,17 @@ fn opening(version: u16, length: u32) -> Vec<u8> {
     frame
 }
 
-/// What a stranger who says this is told.
+/// The answer to a stranger that sends these bytes.
 fn answer(agent: &Agent, said: &[u8]) -> String {
     let mut stream = TcpStream::connect(agent.address).expect("it listens");
     stream.set_read_timeout(Some(LONGEST)).expect("a socket");
-    // It may have been closed before all was said.
+    // It may have been closed before all was sent.
     let _ = stream.write_all(said);
     let mut answer = Vec::new();
     let mut buffer = [0; 1 << 12];
     while let Ok(length @ 1..) = stream.read(&mut buffer) {
         answer.extend_from_slice(&buffer[..length]);
-        assert!(answer.len() < 1 << 12, "a stranger is told little");
+        assert!(answer.len() < 1 << 12, "a stranger learns little");
     }
     String::from_utf8_lossy(&answer).into_owned()
 }
@@ -70,7 +70,7 @@ fn run(target: &Target, agent: SocketAddr, more: &[&str]) -> Ended {
 /// Asserts that the controller was refused with these words, in one line that names the agent.
 fn assert_refused(ended: &Ended, agent: SocketAddr, words: &str) {
     assert_eq!(ended.code, Some(5), "{ended:?}");
-    // The run that doesn't begin has said how long it takes.
+    // A run that doesn't begin has announced its length.
     let lines = ended.stderr.lines().filter(|line| !line.starts_with("takes "));
     assert_eq!(lines.count(), 1, "{ended:?}");
     assert!(ended.stderr.contains(&agent.to_string()), "{agent}: {ended:?}");
@@ -78,8 +78,8 @@ fn assert_refused(ended: &Ended, agent: SocketAddr, words: &str) {
 }
 
 #[test]
-fn what_is_wrong_wherever_it_runs_is_told_before_any_agent_is_asked() {
-    // Nobody listens there.
+fn errors_of_the_plan_are_reported_before_any_agent_is_contacted() {
+    // Nothing listens there.
     let agents = "127.0.0.1:9,127.0.0.1:10";
     let long = "x".repeat(100_000);
     for (load, words) in [
@@ -96,7 +96,7 @@ fn what_is_wrong_wherever_it_runs_is_told_before_any_agent_is_asked() {
 }
 
 #[test]
-fn a_target_that_is_down_is_told_as_by_a_run() {
+fn a_target_that_is_down_is_reported_as_by_a_run() {
     let agent = Agent::start(Place::Here, &[]);
     let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let (url, agent) = (format!("http://{free}/"), agent.address.to_string());
@@ -119,7 +119,7 @@ fn an_agent_with_two_names_is_named_once() {
     assert!(ended.stderr.contains("is an agent of this run already"), "{ended:?}");
 }
 
-/// Stands between a controller and an agent for one session, and keeps what the controller says.
+/// Relays one session between a controller and an agent, and keeps the controller's messages.
 struct Relay {
     address: SocketAddr,
     heard: JoinHandle<io::Result<Vec<u8>>>,
@@ -182,7 +182,7 @@ fn agent(folder: &Path, more: &[&str]) -> (Agent, String) {
 }
 
 #[test]
-fn whoever_has_not_the_key_is_told_so_and_the_next_is_served() {
+fn a_controller_without_the_key_learns_it_and_the_next_is_served() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(Place::Here);
     let (agent, key) = agent(folder.path(), &[]);
@@ -198,13 +198,13 @@ fn whoever_has_not_the_key_is_told_so_and_the_next_is_served() {
 }
 
 #[test]
-fn what_is_replayed_ends_its_session_alone() {
+fn a_replay_ends_only_its_own_session() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(Place::Here);
     let (mut agent, key) = agent(folder.path(), &[]);
     let with_key = ["--key-file", key.as_str()];
 
-    // A whole session, heard on its way and said again.
+    // A whole session, recorded on its way and sent again.
     let relay = Relay::start(agent.address, None);
     let ended = run(&target, relay.address, &with_key);
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -252,7 +252,7 @@ fn strangers_are_refused_by_the_frame_or_not_answered() {
 }
 
 #[test]
-fn an_agent_does_what_its_operator_allows_alone() {
+fn an_agent_does_only_what_its_operator_allows() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(Place::Here);
     let caps = ["--max-rate", "300", "--max-conns", "50", "--max-duration", "10s"];
@@ -271,7 +271,7 @@ fn an_agent_does_what_its_operator_allows_alone() {
         let ended = controller(Place::Here, &args).ends_within(LONGEST);
         assert_refused(&ended, agent.address, words);
     }
-    // A name that stands for a machine that isn't allowed, which nobody connects to.
+    // A name of a machine that isn't allowed, which is never connected to.
     let elsewhere = "http://192.0.2.1:8080/";
     let address = agent.address.to_string();
     let args = [&[elsewhere, "--agents", &address, "--key-file", &key], &SHORT[..]].concat();
@@ -361,7 +361,7 @@ fn a_thousand_connections_of_garbage_do_not_change_a_run() {
 }
 
 #[test]
-fn a_second_controller_is_told_who_holds_the_agent() {
+fn a_second_controller_learns_which_one_holds_the_agent() {
     let target = Target::start(Place::Here);
     let agent = Agent::start(Place::Here, &[]);
     let (url, address) = (target.url(), agent.address.to_string());

@@ -13,12 +13,11 @@ use super::processes::{
 };
 use crate::support::{binary, document, said};
 
-/// A key of the right length.
-/// What a machine with too few cores for all of this does to a run; nothing here is about that.
+/// The effects of a machine with too few cores for all of this, which no test here is about.
 const TOO_FEW_CORES: [&str; 5] =
     ["cpu_stolen", "cpu_contended", "generator_late", "client_share", "schedule_not_as_planned"];
 
-/// By how much windows and rates are larger than here.
+/// The factor for windows and rates.
 fn scale() -> u64 {
     let scale = std::env::var("TEST_AGENTS_SCALE");
     scale.map_or(1, |scale| scale.parse().expect("TEST_AGENTS_SCALE is a whole number"))
@@ -35,7 +34,7 @@ fn codes(report: &Value) -> Vec<&str> {
     reasons.iter().map(|reason| reason["code"].as_str().expect("a code")).collect()
 }
 
-/// What `truetail verify` says of a report with its samples, but for what is right.
+/// The output of `truetail verify` for a report with its samples, without the lines that agree.
 fn verify(report: &Path, samples: &Path) -> String {
     let mut verify = binary();
     let output =
@@ -47,7 +46,7 @@ fn verify(report: &Path, samples: &Path) -> String {
     said
 }
 
-/// A run on one machine with the same plan, to have its digest.
+/// A run on one machine with the same plan, for its digest.
 fn digest_of_one(target: &Target, load: &[&str], folder: &Path) -> String {
     let file = folder.join("one.json");
     let mut run = binary();
@@ -94,18 +93,18 @@ fn three_machines_send_one_schedule_and_report_one_distribution() {
 
     let document = document(&report);
     println!("{}", verify(&report, &samples));
-    // A target here, since this process has the loopback interface alone.
+    // A target here, since this process has only the loopback interface.
     let here = Target::start(Place::Here);
     let load = [load.as_slice(), &["--allow-invalid"]].concat();
     assert_eq!(digest(&document), digest_of_one(&here, &load, folder.path()));
-    // Beside other tests anything may happen to the generator.
+    // With other tests running, anything may happen to the generator.
     for code in codes(&document).into_iter().filter(|_| 1 < scale()) {
         assert!(TOO_FEW_CORES.contains(&code), "{code}: {}", document["verdict"]);
     }
 }
 
 #[test]
-fn unequal_agents_offer_together_what_one_offers_alone() {
+fn unequal_agents_together_offer_the_load_of_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(Place::Here);
     let agents: Vec<Agent> = (0..5).map(|_| Agent::start(Place::Here, &[])).collect();
@@ -145,7 +144,7 @@ fn unequal_agents_offer_together_what_one_offers_alone() {
 }
 
 #[test]
-fn a_number_of_requests_is_that_of_all_agents_together() {
+fn a_number_of_requests_is_for_all_agents_together() {
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("report.json");
     let agents: Vec<Agent> = (0..2).map(|_| Agent::start(Place::Here, &[])).collect();
@@ -204,8 +203,8 @@ fn a_closed_loop_of_three_agents_adds_up() {
 
 #[test]
 fn an_agent_keeps_no_descriptor_and_no_memory_of_the_runs_that_it_served() {
-    /// How far memory may grow in the second half of the runs: the allocator's arenas fill in the
-    /// first, and a run that was kept would be about 7 MiB.
+    /// The most that memory may grow in the second half of the runs: the allocator's arenas fill in
+    /// the first, and a leaked run would be about 7 MiB.
     const GROWS_MIB: u64 = 32;
     let runs = 10 * scale();
     let target = Target::start(Place::Here);
@@ -217,7 +216,7 @@ fn an_agent_keeps_no_descriptor_and_no_memory_of_the_runs_that_it_served() {
         let ended = controller(Place::Here, &[&args[..], &more].concat()).ends_within(LONGEST);
         assert_eq!(ended.code, Some(0), "{ended:?}");
     };
-    // The first one opens what stays open, and its session's socket for a moment.
+    // The first one opens what remains open, and its session's socket for a moment.
     run();
     thread::sleep(Duration::from_millis(500));
     let before = agent.process.descriptors();

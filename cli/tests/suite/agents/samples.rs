@@ -1,4 +1,5 @@
-//! Raw samples that an agent or the controller has no room for: they are lost, and said to be.
+//! Raw samples that an agent or the controller has no room for: they are lost, and reported as
+//! lost.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +31,7 @@ const RUN: [&str; 17] = [
     "--agents",
 ];
 
-/// The reasons of the verdict that speak of samples, once the report has been verified.
+/// The verdict's reasons about samples, once the report has been verified.
 fn samples_lost(report: &Path) -> Vec<Value> {
     let mut verify = binary();
     let output = verify.arg("verify").arg(report).output().expect("it runs");
@@ -42,7 +43,7 @@ fn samples_lost(report: &Path) -> Vec<Value> {
     reasons
 }
 
-/// Whether all samples of an agent's part are lost.
+/// True if all samples of an agent's part are lost.
 fn is_lost(part: &Value) -> bool {
     let samples = &part["samples"];
     samples["file"].is_null()
@@ -86,11 +87,11 @@ fn an_agent_without_room_loses_its_samples_and_no_others() {
 }
 
 #[test]
-fn a_controller_without_room_loses_all_samples_and_says_so() {
+fn a_controller_without_room_loses_all_samples_and_reports_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(Place::Here);
     let agents = [(); 2].map(|()| Agent::start(Place::Here, &["--cores", "0"]));
-    // The disk is the controller's own. It lists what the run left there.
+    // The disk is the controller's own. The script lists what the run left there.
     let script =
         "mount -t tmpfs -o size=16k none disk && \"$0\" \"$@\"; echo $? >code; ls disk/raw >left";
     fs::create_dir(folder.path().join("disk")).expect("a folder");

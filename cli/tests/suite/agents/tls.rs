@@ -1,5 +1,5 @@
-//! Runs of several agents over TLS: what they trust, and that their handshakes and responses are
-//! those of the target's ledger.
+//! Runs of several agents over TLS: the issuers they trust, and handshakes and responses that equal
+//! the target's ledger.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn run(folder: &Path, url: &str, agents: &[Agent], flags: &[&str]) -> Ended {
 fn handshakes_and_responses_of_all_agents_are_those_of_the_ledger() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = target(folder.path());
-    // What OpenSSL and rustls read the system's issuers from, where it is set.
+    // OpenSSL and rustls read the system's issuers from here, if it is set.
     let issuer = folder.path().join("ca.pem");
     let agents: Vec<Agent> = (0..3)
         .map(|_| Agent::start_as(binary().env("SSL_CERT_FILE", &issuer), Place::Here, &[]))

@@ -1,4 +1,4 @@
-//! What a row of the table expects, one run of the binary against its server, and the comparison.
+//! A row's expectation, one run of the binary against its server, and the comparison.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::server::{Fault, Log, Server};
 
-/// What drives the load.
+/// The source of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// Arrivals by a schedule.
@@ -31,23 +31,23 @@ const MODELS: [Model; 4] = [Model::Open, Model::Closed, Model::Paced, Model::NoK
 
 /// One row of the table: a server's fault, how it is loaded, and the outcome.
 pub struct Row {
-    /// What the server does wrong.
+    /// The server's fault.
     pub fault: Fault,
     /// The load.
     pub load: LoadShape,
-    /// The outcome in the open, closed, paced and no-keepalive models. A single one is that of
-    /// every model: the open one is tried, and each at full size.
+    /// The outcome in the open, closed, paced and no-keepalive models. A single one holds for every
+    /// model: only the open one runs, or all at full size.
     pub expected: Vec<Expected>,
 }
 
-/// How a row's server is loaded.
+/// The load of a row's server.
 #[derive(Clone, Copy)]
 pub struct LoadShape {
-    /// Whether the request has a body that no buffer of the kernel holds, and comes less often.
+    /// True if the request has a body that no kernel buffer holds, and comes less often.
     pub large: bool,
     /// Users of the closed models.
     pub users: u64,
-    /// How often each user of the paced model asks, ms.
+    /// The period of each user of the paced model, ms.
     pub period_ms: u64,
     /// Length of the warm-up, ms.
     pub warmup_ms: u64,
@@ -57,7 +57,7 @@ pub struct LoadShape {
     pub timeout: Timeout,
 }
 
-/// How long a request may take.
+/// The longest time of a request.
 #[derive(Clone, Copy)]
 pub enum Timeout {
     /// This long, ms.
@@ -66,7 +66,7 @@ pub enum Timeout {
     BeyondWindow,
 }
 
-/// How many of the requests that were sent ended in some way.
+/// How many of the sent requests had some outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// None of them.
@@ -79,8 +79,8 @@ pub enum Amount {
     Any,
 }
 
-/// A number of the report that equals one of the server's log, connections and requests of the
-/// warm-up included.
+/// A number in the report that equals one in the server's log, including connections and requests
+/// of the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Equality {
     /// Requests sent = requests that the server read to their end.
@@ -93,25 +93,25 @@ pub enum Equality {
     TimedOutWereIgnored,
     /// Timed out or abandoned = responses begun and never ended.
     TimedOutWereUnended,
-    /// Connections opened = connections accepted, but for the first, which only tests the port.
+    /// Connections opened = connections accepted, except for the first, which only tests the port.
     ConnectsWereAccepted,
     /// Failed, without those that had no connection = requests read that got nothing.
     FailedWereIgnored,
 }
 
-/// What the report has to count of a target's misbehaviour, and to hold against the run.
+/// A fault of the target that the report must count, and use against the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// Users who were blocked for half of the window or more.
     StarvedUsers,
-    /// Bytes that no request was waiting for.
+    /// Bytes without a request.
     UnaskedBytes,
     /// Responses followed by further bytes: all of them.
     TrailingBytes,
-    /// A response that was there before its request is no answer, but an outcome of its own or
-    /// unasked bytes: each user who is connected before the run meets one.
+    /// A response that arrives before its request is no answer, but an outcome of its own or
+    /// unsolicited bytes: each user connected before the run meets one.
     EarlyResponses,
-    /// Answers to requests that weren't completely sent: a count, and no reason of the verdict.
+    /// Answers to requests that weren't completely sent: a count, but no reason of the verdict.
     IncompleteUploads,
     /// A window without a request.
     NothingSent,
@@ -159,7 +159,7 @@ impl Expected {
         Expected { failed: Amount::All, causes, codes: &["errors"], ..Expected::NOTHING }
     }
 
-    /// So many are answered, so many time out, and so many fail by one of these causes.
+    /// Some are answered, some time out, and some fail by one of these causes, in these amounts.
     pub const fn mixed(
         answered: Amount,
         timed_out: Amount,
@@ -179,12 +179,12 @@ impl Expected {
         Expected { codes, ..self }
     }
 
-    /// The verdict has no reason that accuses the target.
+    /// The verdict has no reason that blames the target.
     pub const fn clean(self) -> Expected {
         Expected { clean: true, ..self }
     }
 
-    /// The report tells this.
+    /// The report shows this.
     pub const fn shown(self, shown: &'static [Shown]) -> Expected {
         Expected { shown, ..self }
     }
@@ -195,26 +195,26 @@ impl Expected {
     }
 }
 
-/// Reasons that accuse the target.
+/// Reasons that blame the target.
 const ACCUSATIONS: [&str; 4] = ["errors", "starved", "unsolicited", "nothing_sent"];
-/// Reasons that would be wrong whatever the target does: they accuse truetail or its machine of
-/// something that no server here can bring about.
+/// Reasons that are wrong for any target: they blame truetail or its machine for something that no
+/// server here can cause.
 const WRONG: [&str; 3] = ["littles_law", "local_resource", "buffers_exhausted"];
 /// Reasons of a run that the machine disturbed.
 const DISTURBED: [&str; 5] =
     ["generator_late", "core_saturated", "cpu_stolen", "cpu_contended", "cpu_throttled"];
-/// A disturbed run has this many chances.
+/// The most runs of a row that the machine disturbs.
 const RUNS_MAX: usize = 3;
 /// A run that takes longer than its plan by this much is killed.
 const RUN_SLACK: Duration = Duration::from_secs(30);
 
-/// How many times the small size a run's window is, by the environment; 1 by default.
+/// The factor on a run's small window, from the environment; 1 by default.
 fn scale() -> u64 {
     std::env::var("TEST_HOSTILE_SCALE")
         .map_or(1, |scale| scale.parse().expect("TEST_HOSTILE_SCALE is a whole number"))
 }
 
-/// Runs a row in its models, all at once, and panics with whatever differs.
+/// Runs a row in its models, all at once, and panics with any difference.
 pub fn check(row: &Row) {
     let expected = match row.expected[..] {
         [of_every_model] if 1 < scale() => &[of_every_model; MODELS.len()],
@@ -239,7 +239,7 @@ fn large_body() -> usize {
     largest.parse::<usize>().expect("bytes") + (1 << 20)
 }
 
-/// What a run left behind.
+/// The results of a run.
 struct Ran {
     report: Value,
     log: Log,
@@ -259,7 +259,7 @@ fn run(row: &Row, model: Model) -> Ran {
         Timeout::BeyondWindow => warmup_ms + window_ms + 1_000,
     };
     let mut command = Command::new(env!("CARGO_BIN_EXE_truetail"));
-    // No calibration that this user has saved is within its reach.
+    // The user's saved calibrations are out of its reach.
     command.env("XDG_CACHE_HOME", "/dev/null");
     let server = Server::start(row.fault);
     command
@@ -312,8 +312,8 @@ fn run(row: &Row, model: Model) -> Ran {
     }
 }
 
-/// Runs a row in one model; what is wrong with it, if anything is. As elsewhere, a failure is final
-/// unless the run itself says that it was disturbed.
+/// Runs a row in one model; returns its differences, if any. As elsewhere, a failure is final
+/// unless the run itself reports a disturbance.
 fn compare(row: &Row, model: Model, expected: &Expected) -> Option<String> {
     let mut last = None;
     for _ in 0..RUNS_MAX {
@@ -350,23 +350,23 @@ fn compare(row: &Row, model: Model, expected: &Expected) -> Option<String> {
     last
 }
 
-/// What a run does other than expected.
+/// The differences of a run from its expectation.
 #[derive(Default)]
 struct Wrong {
     claims: Vec<String>,
-    /// Whether no disturbance excuses it.
+    /// True if no disturbance excuses it.
     is_final: bool,
 }
 
 impl Wrong {
-    /// What the machine may disturb.
+    /// A condition that the machine may disturb.
     fn unless(&mut self, holds: bool, words: impl Into<String>) {
         if !holds {
             self.claims.push(words.into());
         }
     }
 
-    /// What holds on any machine.
+    /// A condition that holds on any machine.
     fn always(&mut self, holds: bool, words: impl Into<String>) {
         self.unless(holds, words);
         self.is_final |= !holds;
@@ -561,7 +561,7 @@ impl Equality {
 }
 
 impl Shown {
-    /// The reason of the verdict that follows.
+    /// The expected reason of the verdict.
     fn code(self) -> Option<&'static str> {
         match self {
             Shown::StarvedUsers => Some("starved"),
@@ -577,15 +577,15 @@ impl Shown {
         match self {
             Shown::StarvedUsers => 0 < counts.users_blocked,
             Shown::UnaskedBytes => 0 < counts.unsolicited,
-            // A response and what follows it may come in two pieces.
+            // A response and the bytes after it may come in two pieces.
             Shown::TrailingBytes => counts.trailing + counts.unsolicited == counts.answered,
             Shown::EarlyResponses => {
                 let early = counts.causes.get("early_response").copied().unwrap_or_default();
                 // A server without a core may come too late for some.
                 counts.users <= 2 * (early + counts.unsolicited)
             }
-            // A server that reads on may see the end of a request whose sender didn't know that
-            // it was through.
+            // A server that reads on may see the end of a request whose sender didn't know that it
+            // was complete.
             Shown::IncompleteUploads if 0 < log.requests + log.requests_cut => {
                 (log.requests_cut..=log.early).contains(&counts.incomplete_uploads)
             }

@@ -1,8 +1,8 @@
-//! A hostile evening: servers that misbehave, the outcome that each brings about in every model,
-//! and counts that equal the server's own log.
+//! Hostile servers: the outcome of each fault in every model, and counts that equal the server's
+//! own log.
 //!
-//! What a response means follows RFC 9112. Each row is a test of its own, with one run in each of
-//! the four models, or in one where the model doesn't matter. `TEST_HOSTILE_SCALE=10` makes the
+//! The meaning of a response follows RFC 9112. Each row is a test of its own, with one run in each
+//! of the four models, or in one where the model doesn't matter. `TEST_HOSTILE_SCALE=10` makes the
 //! windows ten times as long, and tries every row in each model.
 
 mod check;
@@ -16,7 +16,7 @@ use check::Equality::{
 use check::{Equality, Expected, LoadShape, Row, Shown, Timeout, check};
 use server::{DRIPPED, Fault, SLOW};
 
-/// A small request, and a timeout that no answer comes near.
+/// A small request, and a timeout far above any answer's time.
 const LOAD: LoadShape = LoadShape {
     large: false,
     users: 4,
@@ -25,49 +25,49 @@ const LOAD: LoadShape = LoadShape {
     window_ms: 300,
     timeout: Timeout::Ms(5_000),
 };
-/// More users, who ask more often than they are answered.
+/// More users, who send more often than they are answered.
 const BUSY: LoadShape = LoadShape { users: 16, period_ms: 5, ..LOAD };
-/// A timeout that ends what hangs, well above what an answer takes.
+/// A timeout that ends hanging requests, well above an answer's time.
 const IMPATIENT: LoadShape = LoadShape { timeout: Timeout::Ms(400), ..LOAD };
 /// A request that no buffer holds.
 const LARGE: LoadShape = LoadShape { large: true, ..LOAD };
 /// The same from many users: the buffers of all their connections are full.
 const LARGE_OF_MANY: LoadShape = LoadShape { users: 64, ..LARGE };
-/// A timeout that is over only after the window: what hangs began before it.
+/// A timeout that expires only after the window: hanging requests began before it.
 const PATIENT: LoadShape = LoadShape { warmup_ms: 100, timeout: Timeout::BeyondWindow, ..LOAD };
 
 /// Requests, answers and connections: as many as the server saw.
 const ALL: &[Equality] = &[SentWereRead, AnsweredWereWritten, ConnectsWereAccepted];
 
-/// A server that does nothing wrong.
+/// A server without a fault.
 const FINE: Expected = Expected::answered().equal(ALL).clean();
 
-/// Requests that nobody answers.
+/// Requests that are never answered.
 const HUNG: Expected =
     Expected::timed_out().equal(&[ConnectsWereAccepted]).shown(&[Shown::StarvedUsers]);
 /// Responses that begin and never end.
 const UNENDED: Expected = Expected::timed_out()
     .equal(&[SentWereRead, TimedOutWereUnended, ConnectsWereAccepted])
     .shown(&[Shown::StarvedUsers]);
-/// Answers that stand, and bytes after them.
+/// Valid answers, with bytes after them.
 const TRAILED: Expected = Expected::answered().equal(ALL).shown(&[Shown::TrailingBytes]);
-/// Answers to requests that were still on their way.
+/// Answers to requests that were still being sent.
 const EARLY: Expected = Expected::answered()
     .equal(&[AnsweredWereWritten, ConnectsWereAccepted])
     .shown(&[Shown::IncompleteUploads]);
 /// Answers, and requests that met a close.
 const CLOSED_ON: Expected = Expected::mixed(Seen, Never, Any, CLOSES).equal(&[AnsweredWereWritten]);
-/// The same of a server that reads what comes after its FIN.
+/// The same for a server that reads on after its FIN.
 const FIN_READ_ON: Expected = Expected::mixed(Seen, Never, Any, &["closed_before_response"])
     .equal(&[SentWereRead, AnsweredWereWritten, FailedWereIgnored]);
-/// Which response belongs to which request is unknown to all but the server.
+/// Only the server knows which response belongs to which request.
 const CONFUSED: Expected = Expected::mixed(Any, Any, Any, &["early_response", "unsolicited_bytes"]);
-/// Users who hang beside users who are served.
+/// Some users hang while others are served.
 const HALF_HUNG: Expected = Expected::mixed(Seen, Any, Never, &[])
     .equal(&[SentWereRead, AnsweredWereWritten, TimedOutWereIgnored])
     .shown(&[Shown::StarvedUsers]);
 
-/// What a close may look like to a request that meets it.
+/// The possible effects of a close on a request.
 const CLOSES: &[&str] = &["reset", "closed_before_response", "write_failed"];
 
 /// The same outcome in every model.
@@ -85,13 +85,13 @@ fn breaks(rule: &'static [&'static str]) -> Vec<Expected> {
     vec![broken(rule)]
 }
 
-/// Responses that are no answers, by this cause.
+/// Responses that aren't answers, with this cause.
 const fn broken(cause: &'static [&'static str]) -> Expected {
     Expected::failed(cause).equal(&[SentWereRead, FailedWereBroken, ConnectsWereAccepted])
 }
 
-/// Declares each row as a test: its name, the fault, the load, and the outcome in
-/// the open, closed, paced and no-keepalive models, or one that the model doesn't matter to.
+/// Declares each row as a test: its name, the fault, the load, and the outcome in the open, closed,
+/// paced and no-keepalive models, or one if the model doesn't matter.
 macro_rules! rows {
     ($($name:ident: $fault:expr, $load:expr, $expected:expr;)*) => {
         $(
@@ -104,7 +104,7 @@ macro_rules! rows {
 }
 
 rows! {
-    // Nothing wrong, or nothing that a client may object to.
+    // No fault, or none that a client may object to.
     an_honest_server: Fault::None, LOAD, each(FINE);
     accepts_slowly: Fault::AcceptSlowly, LOAD, each(FINE);
     drips_its_response: Fault::DripWholeResponse, LoadShape { period_ms: 200, ..LOAD },
@@ -116,7 +116,7 @@ rows! {
     sends_503_to_every_third: Fault::EveryThird503, LOAD,
         each(Expected::answered().equal(ALL).codes(&["errors"]));
 
-    // Connections that hang, or that there are none of.
+    // Connections that hang or are missing.
     hangs_from_the_third_connection_on: Fault::HangFrom(3), IMPATIENT, each(HALF_HUNG);
     hangs_longer_than_the_window: Fault::HangFrom(3), PATIENT, vec![
         Expected::mixed(Seen, Any, Never, &[]),
@@ -140,7 +140,7 @@ rows! {
     drips_a_head_without_an_end: Fault::DripHead, IMPATIENT, each(UNENDED);
     sends_chunks_without_an_end: Fault::EndlessChunks, IMPATIENT, each(UNENDED);
 
-    // Closes that nobody announced.
+    // Unannounced closes.
     sends_fin_on_accept: Fault::FinOnAccept, LOAD,
         each(Expected::failed(&["closed_before_response"]).equal(&[FailedWereIgnored]));
     closes_idle_connections: Fault::CloseIdle, LOAD, each(FIN_READ_ON);
@@ -163,7 +163,7 @@ rows! {
     cuts_its_body_short: Fault::ShortBody, LOAD, cut(&["cut_short"]);
 
     // Answers at the wrong time. A repeated answer that comes while the next request is in flight
-    // can't be told from that one's answer; what remains is seen when a connection is idle.
+    // looks like that one's answer; the rest is seen when a connection is idle.
     answers_on_accept: Fault::AnswerOnAccept, IMPATIENT, vec![
         CONFUSED,
         CONFUSED.shown(&[Shown::EarlyResponses]),

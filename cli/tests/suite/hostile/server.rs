@@ -1,9 +1,9 @@
-//! A server that misbehaves in one way at a time and keeps its own log of what it did.
+//! A server with one fault at a time that keeps its own log.
 //!
-//! One thread accepts and each connection has one of its own; nothing is shared with the engine or
-//! the target but TCP. A thread ends when its client goes, or when the server stops, so the log is
-//! complete once [`Server::stop`] returns. Connection 0 is the one with which the client checks
-//! that the server listens.
+//! One thread accepts and each connection has one of its own; it shares nothing with the engine or
+//! the target except TCP. A thread ends when its client disconnects, or when the server stops, so
+//! the log is complete once [`Server::stop`] returns. Connection 0 is the one with which the client
+//! checks that the server listens.
 
 mod broken;
 mod closes;
@@ -30,11 +30,11 @@ pub use timing::SLOW;
 
 /// A pause before each response: it bounds the load of a closed loop.
 const THINK: Duration = Duration::from_millis(2);
-/// How long nobody listens during [`Fault::Restart`].
+/// How long the port is closed during [`Fault::Restart`].
 const DOWN: Duration = Duration::from_millis(200);
-/// How often the accepting thread looks whether it is to stop.
+/// How often the accepting thread checks whether it must stop.
 const ACCEPT_POLL: Duration = Duration::from_millis(5);
-/// Connections that a server accepts at most: more than any row can need.
+/// The most connections of a server: more than any row can need.
 const ACCEPTED_MAX: u64 = 50_000;
 /// A connection queue of two, for servers that don't accept.
 const BACKLOG_SMALL: i32 = 1;
@@ -61,11 +61,11 @@ struct Shared {
     changed: Condvar,
 }
 
-/// What the threads of a server have to know of each other.
+/// State shared by a server's threads.
 #[derive(Default)]
 struct State {
     stopped: bool,
-    /// Whether the server is to close its port for a while; once in its life.
+    /// Set once in its life, to close the port for a while.
     down: bool,
     went_down: bool,
     /// Connections to close when the server goes down.
@@ -90,7 +90,7 @@ impl Server {
         Server { port, shared, accepting }
     }
 
-    /// Stops a server whose clients have gone, and returns its log.
+    /// Stops a server whose clients have disconnected, and returns its log.
     pub fn stop(self) -> Log {
         self.shared.state.lock().expect("no thread panics").stopped = true;
         self.shared.changed.notify_all();
@@ -128,7 +128,7 @@ impl Shared {
         drop(self.changed.wait_while(state, |state| !state.stopped).expect("no thread panics"));
     }
 
-    /// Accepts until the server is stopped and nobody waits to be accepted.
+    /// Accepts until the server is stopped and no connection is waiting.
     fn accept<'scope>(
         &'scope self,
         scope: &'scope thread::Scope<'scope, '_>,

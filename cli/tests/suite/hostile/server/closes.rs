@@ -1,4 +1,4 @@
-//! Closes that the client can't foresee.
+//! Unforeseeable closes.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::replies::{Kind, Reply, Then};
 /// [`Fault::CloseIdle`] closes after this time.
 const IDLE: Duration = Duration::from_millis(10);
 
-/// The response to each request, if a close follows that nothing announced.
+/// The response to each request, if an unannounced close follows.
 pub(super) fn reply(fault: Fault) -> Option<Reply> {
     let broken = Kind::Broken;
     let (bytes, kind, then) = match fault {
@@ -39,7 +39,7 @@ pub(super) fn reply(fault: Fault) -> Option<Reply> {
 }
 
 impl Connection<'_> {
-    /// Answers as usual, and closes what has been idle for a while.
+    /// Answers as usual, and closes connections that have been idle for a while.
     pub(super) fn close_when_idle(&mut self) {
         self.stream.set_read_timeout(Some(IDLE)).expect("an option");
         loop {

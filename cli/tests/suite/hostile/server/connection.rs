@@ -1,4 +1,4 @@
-//! One accepted connection: which fault it has, and what every fault is made of.
+//! One accepted connection: its fault, and the parts of every fault.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -21,7 +21,7 @@ pub(super) struct Connection<'server> {
 }
 
 impl Connection<'_> {
-    /// Serves until either side has had enough.
+    /// Serves until either side closes.
     pub(super) fn serve(mut self, number: u64) {
         self.stream.set_nodelay(true).expect("an option");
         // An accepted socket inherits the listener's timeout.
@@ -57,7 +57,7 @@ impl Connection<'_> {
             Fault::AnswerEarlyAndClose => {
                 if let Some(length) = self.answer_early(LAST, 200) {
                     self.fin();
-                    // The client has its response while its request is still on its way.
+                    // The client has its response while its request is still being sent.
                     thread::sleep(DRIP);
                     self.read_body(length);
                 }
@@ -95,7 +95,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Reads the head of a request; the length of its body, `None` at the end of the connection.
+    /// Reads the head of a request; returns the length of its body, `None` at the end of the
+    /// connection.
     pub(super) fn read_head(&mut self) -> Option<usize> {
         let mut searched = 0;
         loop {
@@ -116,7 +117,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Reads a request to its end; whether there was one.
+    /// Reads a request to its end; returns whether there was one.
     pub(super) fn read_request(&mut self) -> bool {
         self.read_head().is_some_and(|length| self.read_body(length))
     }
@@ -134,7 +135,7 @@ impl Connection<'_> {
         true
     }
 
-    /// Reads a request and does nothing about it; whether there was one.
+    /// Reads a request without answering; returns whether there was one.
     pub(super) fn ignore(&mut self) -> bool {
         let read = self.read_request();
         self.server.note(|log| log.ignored += u64::from(read));
@@ -153,12 +154,12 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits for the first byte of a request without reading it; whether there was one.
+    /// Waits for the first byte of a request without reading it; returns whether there was one.
     pub(super) fn has_more(&mut self) -> bool {
         !self.buffer.is_empty() || matches!(self.stream.peek(&mut [0]), Ok(1..))
     }
 
-    /// Writes the response to a request; whether it could.
+    /// Writes the response to a request; returns whether it could.
     pub(super) fn answer(&mut self, bytes: &[u8], kind: Kind) -> bool {
         let written = self.write(bytes);
         self.server.note(|log| match kind {
@@ -169,7 +170,7 @@ impl Connection<'_> {
         written
     }
 
-    /// Writes a response that no request asks for; whether it could.
+    /// Writes a response without a request; returns whether it could.
     pub(super) fn write_extra(&mut self, bytes: &[u8]) -> bool {
         let written = self.write(bytes);
         self.server.note(|log| log.extra += u64::from(written));

@@ -1,4 +1,4 @@
-//! Responses without an end, and one that takes its time.
+//! Responses without an end, and a slow one.
 
 use std::thread;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use super::connection::Connection;
 use super::fault::Fault;
 use super::replies::Kind;
 
-/// Between two pieces of a response that drips.
+/// Time between two pieces of a response that drips.
 pub(super) const DRIP: Duration = Duration::from_millis(10);
-/// Pieces of a response without an end, at most: more than any client waits for.
+/// The most pieces of a response without an end: more than any client waits for.
 const PIECES_MAX: usize = 100_000;
 /// The shortest response, which drips.
 const SHORT: &[u8] = b"HTTP/1.1 204 \r\n\r\n";
-/// How long [`Fault::DripWholeResponse`] takes at least for a response.
+/// The shortest time of a response by [`Fault::DripWholeResponse`].
 pub const DRIPPED: Duration = Duration::from_millis(10 * (SHORT.len() as u64 - 1));
 
 impl Fault {
@@ -35,7 +35,7 @@ impl Fault {
 }
 
 impl Connection<'_> {
-    /// Writes a response byte by byte; whether it could.
+    /// Writes a response byte by byte; returns whether it could.
     pub(super) fn drip(&mut self) -> bool {
         let (last, others) = SHORT.split_last().expect("a response");
         for byte in others {
@@ -48,7 +48,7 @@ impl Connection<'_> {
         self.answer(&[*last], Kind::Answer(204))
     }
 
-    /// Writes a response without an end until the client has gone.
+    /// Writes a response without an end until the client disconnects.
     pub(super) fn write_endless(&mut self, start: &[u8], piece: &[u8], pause: Duration) {
         self.server.note(|log| log.broken += 1);
         let mut going = self.write(start);

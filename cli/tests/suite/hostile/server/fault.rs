@@ -1,6 +1,6 @@
 //! The faults, by family.
 
-/// What a server does wrong.
+/// A server's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -43,27 +43,27 @@ pub enum Fault {
     // More than an answer.
     /// Two responses in one write.
     TwoInOne,
-    /// A response and bytes that belong to none.
+    /// A response, and bytes that belong to none.
     TrailingGarbage,
     /// A 204, which has no body, with one.
     BodyAfter204,
 
-    // Unusual, and allowed.
-    /// A 304 with the length of the body that it stands for.
+    // Unusual, but allowed.
+    /// A 304 with the length of the body that it replaces.
     LengthWith304,
     /// One byte every 10 ms.
     DripWholeResponse,
     /// A body that ends where the connection does.
     CloseDelimited,
-    /// Says that it closes, and does.
+    /// Announces that it closes, and does.
     ConnectionClose,
     /// A 503 to every third request.
     EveryThird503,
 
-    // Closes that the client can't foresee.
-    /// Closes after each response without having said so.
+    // Unforeseeable closes.
+    /// Closes after each response without announcing it.
     KeepAliveLie,
-    /// Sends FIN after each response without having said so, and reads on.
+    /// Sends FIN after each response without announcing it, and reads on.
     HalfClose,
     /// Answers a request, and resets when the next one comes.
     ResetOnNextRequest,
@@ -99,12 +99,12 @@ pub enum Fault {
     LengthsDiffer,
     /// A length and chunks.
     TwoFramings,
-    /// A transfer coding that nobody knows.
+    /// An unknown transfer coding.
     UnknownCoding,
     /// A CR in a header's value.
     BareCr,
-    /// A body without a head, as HTTP/0.9 had it.
+    /// A body without a head, as in HTTP/0.9.
     NoHead,
-    /// A switch of protocols that nobody asked for.
+    /// An unasked switch of protocols.
     Upgrade,
 }

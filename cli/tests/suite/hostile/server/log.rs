@@ -1,8 +1,8 @@
-//! What a server did, as it counts it itself.
+//! A server's own log.
 
 use std::collections::BTreeMap;
 
-/// What a server did.
+/// A server's own log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     /// Connections accepted.
@@ -11,9 +11,9 @@ pub struct Log {
     pub requests: u64,
     /// Requests that the client didn't finish, as far as the server read on.
     pub requests_cut: u64,
-    /// Whole responses to a request, by status: each request has one at most.
+    /// Whole responses to a request, by status: each request has at most one.
     pub answers: BTreeMap<u16, u64>,
-    /// Of these, how many were sent before the request was read to its end.
+    /// The answers sent before the request was read to its end.
     pub early: u64,
     /// Responses beyond one for each request: repeated, or before any request.
     pub extra: u64,
@@ -21,7 +21,7 @@ pub struct Log {
     pub broken: u64,
     /// Requests read that got nothing.
     pub ignored: u64,
-    /// Responses that couldn't be written because the client had gone.
+    /// Responses that couldn't be written because the client had disconnected.
     pub unwritten: u64,
     /// Connections that the server closed first, by FIN.
     pub closes: u64,

@@ -1,5 +1,5 @@
-//! Servers that read each request and answer it once: with more than an answer, or as is unusual
-//! and allowed.
+//! Servers that read each request and answer it once: with more than an answer, or in an unusual
+//! but allowed way.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use super::connection::Connection;
 use super::fault::Fault;
 use super::{LAST, OK, THINK, broken, closes};
 
-/// What the server does once a response is written.
+/// The server's action once a response is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     Keep,
@@ -16,12 +16,12 @@ pub(super) enum Then {
     Reset,
 }
 
-/// What a written response is to the request that was read before it.
+/// The relation of a written response to the request before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Its answer, with this status.
     Answer(u16),
-    /// No answer: it breaks a rule or isn't whole.
+    /// Not an answer: it breaks a rule or isn't whole.
     Broken,
 }
 

@@ -1,4 +1,4 @@
-//! Answers at the wrong time: before their request was read, or once more after it.
+//! Answers at the wrong time: before their request was read, or repeated after it.
 
 use std::thread;
 use std::time::Duration;
@@ -7,14 +7,13 @@ use super::OK;
 use super::connection::Connection;
 use super::replies::Kind;
 
-/// [`super::Fault::RepeatAnswers`] answers after this time, so none of its answers can come
-/// earlier.
+/// Delay of [`super::Fault::RepeatAnswers`], so none of its answers can come earlier.
 pub const SLOW: Duration = Duration::from_millis(30);
-/// It sends each of them once more after this time.
+/// Delay of the repetition.
 const REPEATED: Duration = Duration::from_millis(20);
 
 impl Connection<'_> {
-    /// Answers each request after a while, and once more after another: the next request is read
+    /// Answers each request after a while, and repeats the answer later: the next request is read
     /// meanwhile.
     pub(super) fn repeat_answers(&mut self) {
         thread::scope(|scope| {
@@ -33,7 +32,7 @@ impl Connection<'_> {
         });
     }
 
-    /// Answers once the head of a request is read; the length of its body if it could.
+    /// Answers once the head of a request is read; returns the length of its body if it could.
     pub(super) fn answer_early(&mut self, response: &[u8], status: u16) -> Option<usize> {
         let length = self.read_head()?;
         if !self.answer(response, Kind::Answer(status)) {
