@@ -228,8 +228,8 @@ mod tests {
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         slices such as these reveal in four comparisons of five. Changes below 1.0 %
         aren't called.
-        Both slices of a pair have the same arrivals. Intervals are of the ratios in the
-        pairs, that of errors of the differences.
+        Both slices of a pair have the same arrivals. Intervals are from the ratios
+        within pairs; for errors, from the differences.
 
         written  ab.json
         ");
@@ -285,8 +285,8 @@ mod tests {
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         slices such as these reveal in four comparisons of five. Changes below 1.0 %
         aren't called.
-        Both slices of a pair have the same arrivals. Intervals are of the ratios in the
-        pairs, that of errors of the differences.
+        Both slices of a pair have the same arrivals. Intervals are from the ratios
+        within pairs; for errors, from the differences.
         ");
     }
 

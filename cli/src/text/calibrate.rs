@@ -202,7 +202,7 @@ fn capacity(of: &Capacity) -> String {
     text.field(LABEL, "closed-loop peak", peak);
     let limit = format!(
         "{} is the highest rate that kept up, {} the lowest that didn't{doubt}. Keeping up means \
-         that {:.1} % of the plan are sent, and the backlog grows by at most {:.1} % of it.",
+         that {:.1} % of the plan is sent, and the backlog grows by at most {:.1} % of it.",
         shown(of.bracket.passed),
         shown(of.bracket.failed),
         SENT_MIN * 100.0,
@@ -504,8 +504,8 @@ mod tests {
         closed-loop peak 233,726/s with 64 connections: the generator's core was the
                          bound.
         open-loop limit  116,863/s is the highest rate that kept up, 151,922/s the
-                         lowest that didn't. Keeping up is to send 99.9 % of the plan,
-                         with a backlog that grows by at most 0.1 % of it.
+                         lowest that didn't. Keeping up means that 99.9 % of the plan is
+                         sent, and the backlog grows by at most 0.1 % of it.
 
         floor at share of              naive                corrected        CPU per
         capacity   rate/s     p50     p99   p99.9      p50     p99   p99.9   request
@@ -522,15 +522,15 @@ mod tests {
           1.2 % of the requests were sent more than 250 µs late; others had the
             generator's cores for at most 1.00 ms, which explains up to 8.3 % of them
           the path without a target, p50: 48.5 µs by the null target, 60.0 µs by the
-          ledger of one that holds nothing; they agree (within 50 % or 25.0 µs)
+          ledger of a target without a hold; they agree (within 50 % or 25.0 µs)
 
-        The machine was quiet: in no run did others take more of the generator's cores
+        The machine was quiet: others took no more of the generator's cores in any run
         than a verdict allows. The targets' cores aren't watched.
         These figures are of the loopback: across a network the floor is higher.
         written  c.json
         saved    /home/me/.cache/truetail/c.json
-                 runs on core 1-2 with --wait hybrid are held against it: near_ceiling,
-                 below_floor
+                 runs on core 1-2 with --wait hybrid are checked against it:
+                 near_ceiling, below_floor
         ");
     }
 
@@ -565,14 +565,16 @@ mod tests {
                          bound.
         open-loop limit  116,863/s is the highest rate that kept up, 151,922/s the
                          lowest that didn't, and others took as much of the machine as
-                         was missing, so it may be more. Keeping up is to send 99.9 % of
-                         the plan, with a backlog that grows by at most 0.1 % of it.
+                         was missing, so it may be higher. Keeping up means that 99.9 %
+                         of the plan is sent, and the backlog grows by at most 0.1 % of
+                         it.
 
         floor at share of              naive                corrected        CPU per
         capacity   rate/s     p50     p99   p99.9      p50     p99   p99.9   request
             1 %     1,169 33.7 µs 60.1 µs     n/a  33.9 µs 66.0 µs     n/a   4.25 µs
            10 %     1,169 33.7 µs 60.1 µs     n/a  33.9 µs 66.0 µs     n/a   4.25 µs
-          disturbed at 1 %: others used the machine there, so no run is held against it
+          disturbed at 1 %: others used the machine there, so no run is checked against
+            it
           p99 and above disturbed at 10 %: others used the machine there
 
         CPU per request that a feature adds
@@ -612,7 +614,7 @@ mod tests {
             limit is 1.00 %
           3 runs ended like this; repeat it when the machine is quiet
           the path without a target, p50: 48.5 µs by the null target, 60.0 µs by the
-          ledger of one that holds nothing; they differ, but that isn't judged (within
+          ledger of a target without a hold; they differ, but that isn't judged (within
           50 % or 25.0 µs)
           not quiet: null target: a shard waited for its core 48.00 % of the time; the
             limit is 1.00 %
@@ -658,11 +660,11 @@ mod tests {
           closed, 64    233,726   99 %      4.25 µs
           open          116,863   80 %      4.25 µs   40.0 µs  kept up
           open          151,922   80 %      4.25 µs   40.0 µs  sent 98.31 %
-        closed-loop peak 233,726/s with 64 connections: what bounded it isn't known,
-                         since others used the machine as well.
+        closed-loop peak 233,726/s with 64 connections: its bound is unknown, since
+                         others used the machine as well.
         open-loop limit  116,863/s is the highest rate that kept up, 151,922/s the
-                         lowest that didn't. Keeping up is to send 99.9 % of the plan,
-                         with a backlog that grows by at most 0.1 % of it.
+                         lowest that didn't. Keeping up means that 99.9 % of the plan is
+                         sent, and the backlog grows by at most 0.1 % of it.
 
         Ended early: missing figures were not measured.
         The machine was not quiet: others used it in 4 of 40 runs, so figures may be

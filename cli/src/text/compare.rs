@@ -406,9 +406,8 @@ mod tests {
     #[test]
     fn changes_come_first() {
         insta::assert_snapshot!(comparison(&made_up(), [&[], &[]], Extent::Screen), @r"
-        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run on a
-        side, it is unknown how much two runs of one target differ: that may be all of
-        it.
+        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run per
+        side, the normal difference between runs is unknown, and may explain it all.
 
         A  http://127.0.0.1:8080/, 1 run, 60,000 requests
         B  http://127.0.0.1:8081/, 1 run, 60,000 requests
@@ -423,9 +422,8 @@ mod tests {
         All intervals together hold 99 times in 100. Changes below 1.0 % aren't called.
         ");
         insta::assert_snapshot!(text(&made_up()), @r"
-        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run on a
-        side, it is unknown how much two runs of one target differ: that may be all of
-        it.
+        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run per
+        side, the normal difference between runs is unknown, and may explain it all.
 
         A  http://127.0.0.1:8080/, 1 run, 60,000 requests
         B  http://127.0.0.1:8081/, 1 run, 60,000 requests
@@ -440,8 +438,8 @@ mod tests {
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         runs such as these reveal in four comparisons of five. Changes below 1.0 %
         aren't called.
-        No interval covers how much two runs of one target differ: give several a side,
-        taken in turn (--with).
+        No interval includes the normal difference between runs: give several per side,
+        made in turn (--with).
         ");
     }
 

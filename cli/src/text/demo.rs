@@ -165,7 +165,7 @@ mod tests {
         stall its one connection waits for one response and sends none of the requests
         that users would have sent, so its p99 is 1.02 ms. Sending each request when it
         is due, whatever the target does, gives a p99 of 181 ms, 177 times as long: that
-        is what users wait.
+        is how long users wait.
         ");
     }
 

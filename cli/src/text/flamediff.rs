@@ -109,9 +109,8 @@ mod tests {
              120 ns     340 ns    +220 ns    +150 ns    +290 ns   __inet_lookup_established (kernel)
             2.50 µs    2.00 µs    -500 ns   -1.10 µs    +100 ns   uring::ring::Ring::enter, within chance
 
-        The bounds hold for all 157 functions at once, 19 times in 20, as far as it is
-        chance where samples fall; they don't tell how much runs of the same plan
-        differ.
+        The bounds hold for all 157 functions at once, 19 times in 20, as far as
+        sampling goes; they don't include the difference between runs of the same plan.
         ");
     }
 }

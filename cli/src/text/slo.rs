@@ -327,9 +327,9 @@ mod tests {
           a few slow requests decide this mean: the true one may lie above
         errors < 0.1 %   0.02 %  [0 %, 0.55 %]                        undecided
         rate ≥ 99 %      99.8 %  [exact]                              met
-        met assumes that this window of 60.0 s is typical: what happens less often than
-        every 20.0 s, such as a stall of the target, may not be in it; a longer
-        --duration sees rarer ones.
+        met assumes that this window of 60.0 s is typical: events less often than every
+        20.0 s, such as stalls of the target, may be missing from it; a longer
+        --duration catches rarer ones.
         ");
         insta::assert_snapshot!(
             headline("valid", Some(&slo)),

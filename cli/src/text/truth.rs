@@ -146,7 +146,7 @@ mod tests {
               p99            41.000    44.000    41.070    39.800   42.300  OUTSIDE
               not quiet: other processes ran for 48.00 % of the cores' time; the limit
                 is 1.00 %
-              not judged: this may be what disturbed the machine, so it says nothing
+              not judged: the disturbance may be the cause, so this isn't evidence
               against the measurement
 
         FAIL  each request in a stall waits for its end; 2,000/s for 60 s
@@ -158,7 +158,7 @@ mod tests {
         pass  each request in a stall waits for its end; 2,000/s for 60 s
               120,000 intended, 120,000 answered, 120,000 by the ledger
                           predicted  measured    ledger      from  to, ms
-              p99            41.000     1.000    41.070    39.800   42.300  as it must
+              p99            41.000     1.000    41.070    39.800   42.300  as expected
 
         2 of 9 cases passed, 1 failed, 1 not judged, interrupted after 4
         The machine was not quiet in 1 case: what disturbed it is named above.
