@@ -207,7 +207,7 @@ fn contradictory_gates_are_refused() {
     for (args, words) in [
         (&["--fail-on", "undecided"][..], "--fail-on undecided: there is no objective; give --slo"),
         (&["--fail-on", "suspect", "--allow-invalid"], "--fail-on suspect: --allow-invalid lets"),
-        (&["--slo", "rate>=0.9"], "--slo rate>=0.9: a closed loop requests no rate"),
+        (&["--slo", "rate>=0.9"], "--slo rate>=0.9: a closed loop has no requested rate"),
     ] {
         let output = binary().args(["run", "http://127.0.0.1:1/"]).args(args).output();
         let output = output.expect("the binary runs");
