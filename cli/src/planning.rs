@@ -438,6 +438,13 @@ mod tests {
                 "seed = 1\n[thresholds]\nbusy = \"x\"",
                 "--threshold: invalid threshold `busy=…`: give",
             ),
+            (
+                "seed = 1\n[[scenario]]\n[[scenario.step]]\n[[scenario]]\nname = 'a'\n\
+                    [[scenario.step]]\nurl = '/a'\n[[scenario.step]]\nurl = '/b'",
+                "line 2: --targets: scenario #2: 2 steps; write one `[[scenario]]` for each",
+            ),
+            ("[[scenario]]\nstep = []", "line 1: --targets: scenario #1: 0 steps; write one"),
+            ("[[scenario]]\n[[scenario.step]]\nuri = '/'", "scenario #1: unknown field `uri`"),
             (headers, "line 2: `headers` repeats --header; keep one"),
             (
                 "queue_max = \"1ms\"\n\nqueue-max = \"1ms\"",
