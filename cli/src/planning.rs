@@ -493,6 +493,8 @@ mod tests {
             "raw = \"\"",
             "out = \"\"",
             "out = []",
+            "stage = []",
+            "scenario = []",
             "quiet = []",
             "quiet = \"\"",
         ] {
