@@ -32,6 +32,11 @@ impl Plan {
         self.scenario.iter().map(of_step).collect()
     }
 
+    /// The number of these requests.
+    pub fn step_count(&self) -> usize {
+        self.scenario.len().max(1)
+    }
+
     /// The weights of these requests.
     pub fn weights(&self) -> Vec<u32> {
         self.scenario.iter().map(|scenario| scenario.weight).collect()
