@@ -143,6 +143,8 @@ fn read(path: &Path) -> Result<Given, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use engine::plan::endpoint::Endpoint;
     use engine::sys::units::{CoreList, Nanos, Rate};
 
@@ -238,7 +240,9 @@ mod tests {
             --requests-per-connection 7 --source-addresses 127.0.0.2,::1 --settle 2s \
             --settle-min 1s --prewarm 5 --spare 3 --expect-status 2xx,404 \
             --slo p99<20ms,errors<0.1% \
-            --raw r.bin --threshold busy=0.5 --threshold errors=0";
+            --raw r.bin --threshold busy=0.5 --threshold errors=0 --requests 8 \
+            --connect-to h:1 --resolve x:80:127.0.0.1 --unix s --cacert c --cert d --key e \
+            --insecure --tls-session resume";
         let mut args: Vec<&str> = args.split_whitespace().collect();
         args.extend(["--header", "A: b", "--header", "C: d"]);
         let plan = plan_of(&args, None).expect("a plan");
@@ -252,7 +256,9 @@ mod tests {
             requests_per_connection = 7\nsource_addresses = ['127.0.0.2', '::1']\n\
             settle = '2s'\nsettle_min = '1s'\nprewarm = 5\nspare = 3\n\
             expect_status = '2xx,404'\nslo = 'p99<20ms,errors<0.1%'\n\
-            raw = 'r.bin'\n";
+            raw = 'r.bin'\nrequests = 8\nconnect_to = 'h:1'\nresolve = 'x:80:127.0.0.1'\n\
+            unix = 's'\ncacert = 'c'\ncert = 'd'\nkey = 'e'\ninsecure = true\n\
+            tls_session = 'resume'\n";
         let want: toml::Table = want.parse().expect("TOML");
         for (key, value) in &want {
             assert_eq!(words[key], *value, "{key}");
@@ -262,9 +268,11 @@ mod tests {
             (bounds["busy"].as_float(), bounds["errors"].as_float()),
             (Some(0.5), Some(0.0))
         );
-        // The list above has every field of the plan.
-        let missing: Vec<_> = words.keys().filter(|key| !want.contains_key(*key)).collect();
-        assert_eq!(missing, ["thresholds"]);
+        // Only these fields are set by a table or contradict the others.
+        let schema = schemars::schema_for!(Plan);
+        let fields = schema.as_value()["properties"].as_object().expect("fields").keys();
+        let missing: BTreeSet<_> = fields.filter(|field| !want.contains_key(*field)).collect();
+        assert!(missing.into_iter().eq(["period", "scenario", "stage", "thresholds"]));
     }
 
     #[test]
@@ -325,21 +333,25 @@ mod tests {
 
     #[test]
     fn a_file_sets_where_the_results_go_and_flags_override_it() {
-        let file = "calibration = 'k'\nout = 'a'\nhdr = 'b'\nflamegraph = 'f.svg'\ncsv = 'c'\nraw = 'd'\nquiet = true\n\
-            allow_invalid = true\njunit = 'j'\nndjson = 'n'\nprom = 'p.prom'\nfail-on = ['undecided', 'suspect']\nlabel = 'nightly'\n\
-            tags = ['commit=1a2b3c', 'by=me=you']\n";
-        let (plan, results) = read_both(&["--out", "e"], Some(file)).expect("a plan");
-        let named = results.files.iter().map(|(flag, path)| (&**flag, path.to_str()));
         let files = [
             ("csv", "c"),
             ("flamegraph", "f.svg"),
             ("hdr", "b"),
             ("junit", "j"),
             ("ndjson", "n"),
-            ("out", "e"),
+            ("out", "a"),
             ("prom", "p.prom"),
         ];
+        let keys = files.map(|(flag, path)| format!("{flag} = '{path}'\n")).concat();
+        let file = "calibration = 'k'\nraw = 'd'\nquiet = true\nallow_invalid = true\n\
+            fail-on = ['undecided', 'suspect']\nlabel = 'nightly'\n\
+            tags = ['commit=1a2b3c', 'by=me=you']\n";
+        let (_, results) = read_both(&[], Some(&keys)).expect("a plan");
+        let named = results.files.iter().map(|(flag, path)| (&**flag, path.to_str()));
         assert!(named.eq(files.map(|(flag, path)| (flag, Some(path)))), "{results:?}");
+        let both = format!("{keys}{file}");
+        let (plan, results) = read_both(&["--out", "e"], Some(&both)).expect("a plan");
+        assert_eq!(results.files["out"], Path::new("e"));
         assert_eq!((results.progress, results.live), (None, false));
         assert_eq!(results.fail_on, [FailOn::Undecided, FailOn::Suspect]);
         assert_eq!(results.label.as_deref(), Some("nightly"));
@@ -438,6 +450,13 @@ mod tests {
                 "seed = 1\n[thresholds]\nbusy = \"x\"",
                 "--threshold: invalid threshold `busy=…`: give",
             ),
+            (
+                "seed = 1\n[[scenario]]\n[[scenario.step]]\n[[scenario]]\nname = 'a'\n\
+                    [[scenario.step]]\nurl = '/a'\n[[scenario.step]]\nurl = '/b'",
+                "line 2: --targets: scenario #2: 2 steps; write one `[[scenario]]` for each",
+            ),
+            ("[[scenario]]\nstep = []", "line 1: --targets: scenario #1: 0 steps; write one"),
+            ("[[scenario]]\n[[scenario.step]]\nuri = '/'", "scenario #1: unknown field `uri`"),
             (headers, "line 2: `headers` repeats --header; keep one"),
             (
                 "queue_max = \"1ms\"\n\nqueue-max = \"1ms\"",
@@ -486,6 +505,8 @@ mod tests {
             "raw = \"\"",
             "out = \"\"",
             "out = []",
+            "stage = []",
+            "scenario = []",
             "quiet = []",
             "quiet = \"\"",
         ] {

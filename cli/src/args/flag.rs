@@ -303,9 +303,13 @@ impl Flag {
         let tables = self.plural.filter(|_| self.is_tables && value.get_ref().is_array());
         let value = ValueDeserializer::from(value);
         let message = |error: Error| error.message().to_owned();
+        let empty = || Err("empty value: give one, or remove the key".to_owned());
         if let Some(name) = tables {
-            let tables =
-                BTreeMap::from([(name, toml::Value::deserialize(value).map_err(message)?)]);
+            let tables = toml::Value::deserialize(value).map_err(message)?;
+            if tables.as_array().is_some_and(Vec::is_empty) {
+                return empty();
+            }
+            let tables = BTreeMap::from([(name, tables)]);
             let text = toml::to_string(&tables).map_err(|error| error.to_string())?;
             let words = vec![text.into()];
             return self.check(&words).map(|()| Some(words));
@@ -323,7 +327,7 @@ impl Flag {
         })?;
         let is_list = matches!(self.arg.get_action(), ArgAction::Append);
         if is_list && (texts.is_empty() || texts.iter().any(String::is_empty)) {
-            return Err("empty value: give one, or remove the key".to_owned());
+            return empty();
         }
         let words: Vec<OsString> = match self.arg.get_value_delimiter() {
             Some(comma) => {

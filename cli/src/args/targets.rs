@@ -25,7 +25,7 @@ struct Bad {
 /// The tables of a plan file that hold the requests instead of a file of targets.
 #[derive(Deserialize)]
 struct Tables {
-    scenario: Vec<Scenario>,
+    scenario: Vec<toml::Value>,
 }
 
 /// The value of `--targets` before its file is read: the file's name, or the text of tables, which
@@ -39,7 +39,12 @@ pub(super) fn checked(given: String) -> Result<String, String> {
 
 fn of_tables(given: &str) -> Option<Result<Vec<Scenario>, String>> {
     let tables = given.ends_with('\n').then(|| toml::from_str::<Tables>(given))?;
-    Some(tables.map(|tables| tables.scenario).map_err(|error| error.message().to_owned()))
+    let scenario = |(number, table)| {
+        let read = Scenario::deserialize::<toml::Value>(table);
+        read.map_err(|error| format!("scenario #{number}: {}", error.message()))
+    };
+    let scenarios = |tables: Tables| (1..).zip(tables.scenario).map(scenario).collect();
+    Some(tables.map_err(|error| error.message().to_owned()).and_then(scenarios))
 }
 
 /// The scenarios of the file of this name, of standard input for `-`, or of tables.

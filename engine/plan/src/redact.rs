@@ -5,8 +5,6 @@
 //! runs sent the same request. That requires them to be unsalted, so they don't hide a value that
 //! can be guessed. The path is shown: without it, a report would be of little use.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -53,18 +51,18 @@ const SHOWN: [&str; 25] = [
 const HASH_SHOWN: usize = 8;
 
 impl Redacted {
-    /// [`Redacted::with_bodies`] of a plan without scenarios.
+    /// [`Redacted::with_bodies`] of a plan that makes one request.
     pub fn new(plan: &Plan, body: &Body) -> Redacted {
-        Redacted::with_bodies(plan, body, &[])
+        Redacted::with_bodies(plan, body, &[body])
     }
 
     /// The plan with bodies, query values and the values of all headers but those in `SHOWN`
-    /// replaced by their hashes; `body` is the plan's own body, and `of_scenarios` has one for each
-    /// scenario. Names stay, including the name of a body's file.
-    pub fn with_bodies(plan: &Plan, body: &Body, of_scenarios: &[Arc<Body>]) -> Redacted {
-        assert_eq!(plan.scenario.len(), of_scenarios.len(), "a body for each scenario");
+    /// replaced by their hashes; `body` is the plan's own body, and `of_steps` has one for each
+    /// request it makes. Names stay, including the name of a body's file.
+    pub fn with_bodies(plan: &Plan, body: &Body, of_steps: &[&Body]) -> Redacted {
+        assert_eq!(plan.step_count(), of_steps.len(), "a body for each request");
         let headers = |lines: &[String]| lines.iter().map(|line| redacted_header(line)).collect();
-        let scenario = |(scenario, body): (&Scenario, &Arc<Body>)| {
+        let scenario = |(scenario, body): (&Scenario, &&Body)| {
             let Step { method, url, headers: lines, body: text } = &scenario.step[0];
             let step = Step {
                 method: method.clone(),
@@ -78,7 +76,7 @@ impl Redacted {
             target: redacted_url(&plan.target),
             headers: headers(&plan.headers),
             body: plan.body.as_deref().map(|text| redacted_body(text, body)),
-            scenario: plan.scenario.iter().zip(of_scenarios).map(scenario).collect(),
+            scenario: plan.scenario.iter().zip(of_steps).map(scenario).collect(),
             ..plan.clone()
         })
     }
@@ -240,7 +238,7 @@ mod tests {
         let scenario = Scenario { name: "GET /a".to_owned(), weight: 2, step: [step] };
         let plan = Plan { scenario: vec![scenario], ..Plan::default() };
         let [none, abc] = [b"", &b"abc"[..]].map(|bytes| Body::of_bytes(bytes.to_vec()));
-        let redacted = Redacted::with_bodies(&plan, &none, &[Arc::new(abc)]).into_plan();
+        let redacted = Redacted::with_bodies(&plan, &none, &[&abc]).into_plan();
         let Scenario { name, weight, step: [shown] } = &redacted.scenario[0];
         assert_eq!((name.as_str(), *weight), ("GET /a", 2));
         assert_eq!(shown.url, Some(format!("/a?token={ABC}")));

@@ -1,7 +1,8 @@
 //! Scenarios: the requests of a plan that makes more than one, and how often it makes each.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The most scenarios of a plan.
 pub const SCENARIOS_MAX: usize = 1_000;
@@ -19,6 +20,7 @@ pub struct Scenario {
     #[serde(default = "Scenario::weight_default")]
     pub weight: u32,
     /// Its step.
+    #[serde(deserialize_with = "only_step")]
     pub step: [Step; 1],
 }
 
@@ -44,4 +46,13 @@ impl Scenario {
     fn weight_default() -> u32 {
         1
     }
+}
+
+/// Reads a scenario's step. An array read from TOML would drop the steps beyond its length.
+fn only_step<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[Step; 1], D::Error> {
+    let steps = Vec::<Step>::deserialize(deserializer)?;
+    steps.try_into().map_err(|steps: Vec<Step>| {
+        let number = steps.len();
+        D::Error::custom(format!("{number} steps; write one `[[scenario]]` for each request"))
+    })
 }

@@ -72,7 +72,7 @@ impl Plan {
             let problem = format!("they take {whole}, and a window takes at most {DURATION_MAX}");
             return refuse(problem, "give shorter ones");
         }
-        let (stages, steps) = (self.stage.len(), self.scenario.len().max(1));
+        let (stages, steps) = (self.stage.len(), self.step_count());
         if PARTS_MAX < stages.saturating_mul(steps) {
             let problem = format!(
                 "{stages} stages of {steps} scenarios have {} results, more than {PARTS_MAX}",

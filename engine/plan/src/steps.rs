@@ -32,16 +32,27 @@ impl Plan {
         self.scenario.iter().map(of_step).collect()
     }
 
+    /// The number of these requests.
+    pub fn step_count(&self) -> usize {
+        self.scenario.len().max(1)
+    }
+
     /// The weights of these requests.
     pub fn weights(&self) -> Vec<u32> {
+        if self.scenario.is_empty() {
+            return vec![1];
+        }
         self.scenario.iter().map(|scenario| scenario.weight).collect()
     }
 
-    /// The name under which the results of the plan's only request appear.
-    pub fn request_name(&self) -> String {
-        let endpoint = Endpoint::parse(&self.target).ok();
-        let path = endpoint.map_or_else(String::new, |endpoint| endpoint.path);
-        named_by(&self.method, &path)
+    /// The names of these requests' results in a completed plan.
+    pub fn step_names(&self) -> Vec<String> {
+        if self.scenario.is_empty() {
+            let endpoint = Endpoint::parse(&self.target).ok();
+            let path = endpoint.map_or_else(String::new, |endpoint| endpoint.path);
+            return vec![named_by(&self.method, &path)];
+        }
+        self.scenario.iter().map(|scenario| scenario.name.clone()).collect()
     }
 
     /// A step's URL: a complete URL, a path on the plan's host, or by default the plan's URL.

@@ -50,7 +50,7 @@ impl RecorderConfig {
             end_ns: if plan.ends_by_count() { plan.warmup.0 } else { plan.end_ns() },
             scheduled: plan.model() == Model::Open,
             success: plan.expect_status.clone(),
-            steps: plan.scenario.len().max(1),
+            steps: plan.step_count(),
             stage_starts_ns: plan.stages().skip(1).map(|(_, span)| span.start).collect(),
         }
     }

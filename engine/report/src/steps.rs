@@ -35,12 +35,10 @@ pub fn planned(plan: &Plan) -> Vec<PlannedPart> {
 
 /// The steps of a plan, each with its share of the requests.
 fn steps(plan: &Plan) -> Vec<(String, f64)> {
-    if plan.scenario.is_empty() {
-        return vec![(plan.request_name(), 1.0)];
-    }
-    let total: u64 = plan.scenario.iter().map(|scenario| u64::from(scenario.weight)).sum();
-    let share = |weight: u32| f64::from(weight) / total as f64;
-    plan.scenario.iter().map(|it| (it.name.clone(), share(it.weight))).collect()
+    let weights = plan.weights();
+    let total: u64 = weights.iter().copied().map(u64::from).sum();
+    let shares = weights.into_iter().map(|weight| f64::from(weight) / total as f64);
+    plan.step_names().into_iter().zip(shares).collect()
 }
 
 /// The stages of a plan, each with its share of the requests.

@@ -125,9 +125,8 @@ fn redacted(
     bodies: &SharedBody,
     requests: &[Prerendered],
 ) -> Result<Redacted, PlanError> {
-    let of_scenarios = if plan.scenario.is_empty() { &[] } else { requests };
-    let of_scenarios: Vec<Arc<Body>> = of_scenarios.iter().map(|(_, body)| body.clone()).collect();
-    Ok(Redacted::with_bodies(plan, &*bodies.read(plan)?, &of_scenarios))
+    let of_steps: Vec<&Body> = requests.iter().map(|(_, body)| &**body).collect();
+    Ok(Redacted::with_bodies(plan, &*bodies.read(plan)?, &of_steps))
 }
 
 /// A request's head, and its body.
@@ -261,7 +260,7 @@ fn complete_sample(plan: &mut Plan, request_length: usize) -> Result<(), Prepare
     }
     let length = request_length.saturating_mul(plan.pipeline);
     let fits = length <= SEND_SILENT_MAX;
-    let is_gathered = 1 < plan.pipeline && 1 < plan.scenario.len();
+    let is_gathered = 1 < plan.pipeline && 1 < plan.step_count();
     let Some(one_in) = plan.stamp_sends else {
         let is_stamped = plan.stamps() != StampSource::User
             && fits

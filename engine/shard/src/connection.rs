@@ -45,7 +45,9 @@ pub struct User {
     pub blocked_to_ns: u64,
 }
 
-// The data that a request needs without pipelining fits into two cache lines.
+// The data that a request needs without pipelining fits into two cache lines: the protocol, and the
+// hot parts of exchanges and socket. If another protocol makes the enum larger, box what is rarely
+// used of its state, so that the first line has what each response needs.
 const _: () = {
     let hot = offset_of!(Connection, exchanges) + EXCHANGES_HOT;
     assert!(size_of::<Protocol>() == 64 && offset_of!(Connection, protocol) == 0);

@@ -177,7 +177,7 @@ impl ShardPlan {
             steps: vec![Step::for_test(
                 Payload::copied(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", 1).expect("a page"),
             )],
-            mix: Mix::single(),
+            mix: Mix::new(1, &[1]),
             address: target,
             tls: None,
             sources: Vec::new(),

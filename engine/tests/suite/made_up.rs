@@ -1,8 +1,6 @@
 //! Made-up runs: requests that never reached a network, recorded and merged like a run's.
 #![allow(dead_code, reason = "the command line's tests, which use it too, only merge")]
 
-use std::sync::Arc;
-
 use engine::host;
 use engine::load::curve::Curve;
 use engine::load::mix::Mix;
@@ -65,7 +63,7 @@ pub fn record_share(
     let mut in_flight = Vec::new();
     let curve = Curve::of_plan(plan).expect("an open plan");
     let schedule = Schedule::new(curve, plan.arrivals, plan.seed, plan.end_ns(), share);
-    let (mix, steps) = (Mix::of_plan(plan), u16::try_from(plan.scenario.len().max(1)));
+    let (mix, steps) = (Mix::of_plan(plan), u16::try_from(plan.step_count()));
     let steps = steps.expect("few");
     for Arrival { due_ns, number } in schedule {
         digest.add(due_ns);
@@ -135,9 +133,9 @@ pub fn collected(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>)
             ShardReport { recorder, digest, stats, sampled: None }
         })
         .collect();
-    let body = Arc::new(Body::of_bytes(Vec::new()));
+    let body = Body::of_bytes(Vec::new());
     let head = CollectedHead {
-        plan: Redacted::with_bodies(plan, &body, &vec![body.clone(); plan.scenario.len()]),
+        plan: Redacted::with_bodies(plan, &body, &vec![&body; plan.step_count()]),
         address: Address::Ip(address),
         environment: host::environment::environment(&cores, Vec::new(), Some(address)),
         machine: Machine::default(),

@@ -83,7 +83,7 @@ fn each_reason_has_its_cause_and_cure() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 53] = [
+    let beyond: &[(Code, Level, Change)] = &[
         (Code::Profiled, Level::Suspect, |report| add_profile(report, made_up::profile())),
         (Code::ReceiveLate, Level::Suspect, |report| by_the_program(report, 0.03, 6.0)),
         (Code::ClientShare, Level::Suspect, |report| added(report, "p50", 5.1)),
@@ -197,7 +197,7 @@ fn each_reason_has_its_cause_and_cure() {
             report.whole.counts.unexpected_status = report.whole.counts.intended
         }),
     ];
-    for (code, level, change) in beyond {
+    for &(code, level, change) in beyond {
         let mut report = clean.clone();
         change(&mut report);
         let verdict = judge(&report);
@@ -222,7 +222,7 @@ fn each_reason_has_its_cause_and_cure() {
 #[test]
 fn a_cause_without_an_effect_is_a_note() {
     let clean = clean();
-    let causes: [(Code, Level, Change); 15] = [
+    let causes: &[(Code, Level, Change)] = &[
         (Code::CoreSaturated, Level::Invalid, |report| report.generator.shards[0].busy = 0.951),
         (Code::NearCeiling, Level::Suspect, |report| {
             calibrated(report, 0.81, 0.1);
@@ -261,7 +261,7 @@ fn a_cause_without_an_effect_is_a_note() {
             share_at(report, "p99").opening = 20.0;
         }),
     ];
-    for (code, level, change) in causes {
+    for &(code, level, change) in causes {
         let mut report = clean.clone();
         change(&mut report);
         let Verdict { level: of_all, reasons, notes } = judge(&report);
@@ -308,7 +308,7 @@ fn a_cause_stays_a_note_where_its_effect_is_a_reason() {
 #[test]
 fn a_figure_at_its_bound_is_no_reason() {
     let clean = clean();
-    let within: [Change; 42] = [
+    let within: &[Change] = &[
         |report| of_answers(report, |counts| (&mut counts.stamps_clamped, 10)),
         |report| of_answers(report, |counts| (&mut counts.doubtful, 1)),
         |report| {
@@ -404,7 +404,7 @@ fn a_figure_at_its_bound_is_no_reason() {
             report.whole.counts.capped = report.whole.counts.intended / 2_000;
         },
     ];
-    for (number, change) in within.into_iter().enumerate() {
+    for (number, change) in within.iter().enumerate() {
         let mut report = clean.clone();
         change(&mut report);
         let verdict = judge(&report);

@@ -199,7 +199,7 @@ impl<'a> Replay<'a> {
         if !(self.plan.warmup.0..self.plan.end_ns() + DURATION_MAX.0).contains(&intended_ns) {
             return Err(Unsound::Due(intended_ns));
         }
-        let steps = self.plan.scenario.len().max(1);
+        let steps = self.plan.step_count();
         if steps <= usize::from(sample.step) {
             return Err(Unsound::Step(sample.step, steps));
         }
