@@ -6,11 +6,11 @@
 //! pieces of equal length (`CUTS`), and each cut says how uncertain the sum is: with Z_b what
 //! piece b has more than its share, the variance is `m/(m−1)·ΣZ_b²`, Student's t with m−1 degrees
 //! of freedom its point. Long pieces hold more of the dependence inside, short ones know their
-//! spread better; **the widest counts**. What dependence is left between neighbouring pieces widens
-//! it further, by `(1+r)/(1−r)` for their correlation r, which is that of a first-order
-//! autoregression (Bence, *Ecology* 76, 1995), corrected for its bias (Kendall, *Biometrika* 41,
-//! 1954). From `CORRELATION_MAX` on the run is shorter than what its values depend on, and says
-//! how long it would have to be.
+//! spread better; **the widest counts**. What dependence is left between neighbouring pieces, of all
+//! cuts but that of five, widens it further, by `(1+r)/(1−r)` for their correlation r, which is that
+//! of a first-order autoregression (Bence, *Ecology* 76, 1995), corrected for its bias (Kendall,
+//! *Biometrika* 41, 1954). From a limit on (`CUTS`) the run is shorter than what its values depend
+//! on, and says how long it would have to be.
 //!
 //! None of this sees what happens less often than about three times in a run: a run without a stall
 //! can't tell how often there is one. What comes fewer than ten times, such as three stalls, is too
@@ -23,12 +23,13 @@ use super::statistics::student_t_point;
 
 /// The probability with which each end of an interval of 95 % is wrong.
 pub(super) const TAIL: f64 = 0.025;
-/// Into how many pieces a run is cut, each way of cutting on its own.
-const CUTS: [usize; 4] = [40, 20, 10, 5];
-/// Pieces from which on the correlation of neighbours is known well enough to be used.
-const CORRELATED_MIN: usize = 20;
-/// Correlation of neighbouring pieces from which on a run is too short.
-const CORRELATION_MAX: f64 = 0.5;
+/// Into how many pieces a run is cut, each way of cutting on its own, and the correlation of
+/// neighbouring pieces from which on the run is too short. That of ten pieces is 0.5 by chance in
+/// one of ten runs of independent values, and 0.8 in one of seventy; of five it isn't known.
+const CUTS: [(usize, Option<f64>); 4] =
+    [(40, Some(0.5)), (20, Some(0.5)), (10, Some(0.8)), (5, None)];
+/// Degrees of freedom by which the width grows to a smaller tail: those of 20 pieces.
+const TAIL_DEGREES: u64 = 19;
 /// The longest run that a correlation asks for is that of this one: above it, how much longer can't
 /// be told.
 const CORRELATION_READ_MAX: f64 = 0.95;
@@ -184,7 +185,7 @@ impl Spread {
         let half = |cut: &Cut| student_t_point(cut.degrees, TAIL) * cut.variance.sqrt();
         let widest = self.cuts.iter().map(half).fold(0.0, f64::max);
         let most = self.cuts.iter().map(|cut| cut.degrees).max().unwrap_or(1);
-        let degrees = most.min(CORRELATED_MIN as u64 - 1);
+        let degrees = most.min(TAIL_DEGREES);
         widest * student_t_point(degrees, tail) / student_t_point(degrees, TAIL)
     }
 }
@@ -194,8 +195,8 @@ impl Pieces<f64> {
     /// degrees of freedom; `None` if the run is too short to be cut.
     pub(super) fn variance(&self) -> Option<(f64, u64)> {
         let [run] = &self.runs[..] else { return None };
-        let number = CUTS.into_iter().find(|number| *number <= run.pieces.len());
-        let number = number.filter(|_| run.is_cut())?;
+        let numbers = CUTS.into_iter().map(|(number, _)| number);
+        let number = numbers.filter(|_| run.is_cut()).find(|number| *number <= run.pieces.len())?;
         let Cut { variance, degrees } = independent(&cut(&run.pieces, number));
         Some((variance, degrees))
     }
@@ -212,19 +213,24 @@ impl Pieces<f64> {
             return Err(TooShort { needed_s: RUN_MIN_S * runs as f64 });
         }
         let mut cuts: Vec<Cut> = Vec::new();
-        for number in CUTS {
+        let mut longest: Option<f64> = None;
+        for (number, limit) in CUTS {
             let of_runs = self.runs.iter().filter(|run| number <= run.pieces.len());
-            let of_runs: Vec<Cut> = of_runs
-                .map(|run| correlated(&cut(&centred(&run.pieces, self.runs.len()), number)))
-                .collect::<Result<_, f64>>()
-                .map_err(|longer| TooShort { needed_s: (longer * seconds).ceil() })?;
-            // One run with too few pieces leaves the cut to the others' coarser ones.
-            if of_runs.len() == self.runs.len() {
-                cuts.push(Cut {
+            let of_runs: Result<Vec<Cut>, f64> = of_runs
+                .map(|run| correlated(&cut(&centred(&run.pieces, self.runs.len()), number), limit))
+                .collect();
+            match of_runs {
+                Err(longer) => longest = Some(longest.unwrap_or(0.0).max(longer)),
+                Ok(of_runs) if of_runs.len() == self.runs.len() => cuts.push(Cut {
                     variance: of_runs.iter().map(|cut| cut.variance).sum(),
                     degrees: of_runs.iter().map(|cut| cut.degrees).sum(),
-                });
+                }),
+                // One run with too few pieces leaves the cut to the others' coarser ones.
+                Ok(_) => {}
             }
+        }
+        if let Some(longer) = longest {
+            return Err(TooShort { needed_s: (longer * seconds).ceil() });
         }
         Ok(Spread { cuts })
     }
@@ -253,17 +259,15 @@ fn independent(pieces: &[f64]) -> Cut {
 
 /// The variance by neighbouring pieces, widened for their correlation; how many times as long the
 /// run would have to be if that is too high.
-fn correlated(pieces: &[f64]) -> Result<Cut, f64> {
+fn correlated(pieces: &[f64], limit: Option<f64>) -> Result<Cut, f64> {
     let cut = independent(pieces);
-    if pieces.len() < CORRELATED_MIN {
-        return Ok(cut);
-    }
+    let Some(limit) = limit else { return Ok(cut) };
     let r = correlation(pieces);
-    if CORRELATION_MAX <= r {
+    if limit <= r {
         // Of a first-order autoregression r falls to its power as the pieces grow; somewhat below
         // the limit, so that chance doesn't bring it back.
         let read = r.min(CORRELATION_READ_MAX);
-        return Err((0.8 * CORRELATION_MAX).ln() / read.ln());
+        return Err((0.8 * limit).ln() / read.ln());
     }
     let widened = (1.0 + r.max(0.0)) / (1.0 - r.max(0.0));
     Ok(Cut { variance: cut.variance * widened, ..cut })
@@ -331,6 +335,17 @@ mod tests {
         let trend = pieces(480, |at| at as f64).spread().expect_err("a trend");
         // Its correlation is as high as one is read.
         assert!((1_000.0..1_100.0).contains(&trend.needed_s), "{trend:?}");
+    }
+
+    #[test]
+    fn a_level_that_wanders_under_noise_shows_in_ten_pieces() {
+        // A rise over the run, and a noise of 1 that leaves nothing in four of the shortest pieces.
+        let noise = |at| if at % 4 < 2 { 1.0 } else { -1.0 };
+        let run = pieces(40, |at| 0.04 * at as f64 + noise(at));
+        let correlation = |number| correlation(&cut(&run.runs[0].pieces, number));
+        assert!(correlation(40) < 0.5 && correlation(20) < 0.5 && 0.8 <= correlation(10));
+        let asked = run.spread().expect_err("too short");
+        assert!(5.0 < asked.needed_s, "{asked:?}");
     }
 
     #[test]

@@ -19,8 +19,9 @@ use crate::distribution::Distribution;
 
 /// The fewest values whose mean is taken as normally distributed.
 pub(crate) const MEAN_VALUES_MIN: u64 = 30;
-/// Values from which on the largest says something about the tail.
-const TAIL_VALUES_MIN: u64 = 1_000;
+/// Values from which on the largest says something about the tail: of as many exponential ones it
+/// makes as large a part in one of forty runs.
+const TAIL_VALUES_MIN: u64 = 500;
 /// Which part of the sum of squares the largest of many values makes only where the variance may be
 /// infinite: for n values it tends to 0 exactly where the variance is finite (Embrechts,
 /// Klüppelberg and Mikosch, *Modelling Extremal Events*, section 6.2.6).
@@ -50,7 +51,8 @@ pub fn mean_interval(
 }
 
 /// Whether so much of the spread is one value's that the variance may be infinite: then the
-/// interval of the mean lies below the truth too often, however many values there are.
+/// interval of the mean lies below the truth too often, however many values there are, and its
+/// upper end says nothing.
 pub fn mean_may_lie_above(distribution: &Distribution) -> bool {
     let (_, squares) = moments(distribution.histogram());
     let largest = distribution.max_ns().unwrap_or(0) as f64;

@@ -89,14 +89,15 @@ pub struct JudgedObjective {
     pub figure: Option<f64>,
     /// Its 95 % confidence interval, `[low, high]`, each end where it is known. A maximum is its
     /// own, and the rate has none: they are those of this run. Above a mean and a maximum nothing
-    /// is known where requests were given up without an answer.
+    /// is known where requests were given up without an answer, nor above a mean of which
+    /// `may_lie_above` is set.
     pub interval: [Option<f64>; 2],
     /// How many values the whole interval would take where there are too few.
     pub needed: Option<u64>,
     /// How long the window would have to be, s, where it is too short for what the values depend
     /// on.
     pub needed_s: Option<f64>,
-    /// Of a mean: so much of the spread is one request's that the interval may lie below the truth,
+    /// Of a mean: so much of the spread is one request's that the true one may lie far above,
     /// however many requests there are.
     pub may_lie_above: bool,
     /// Of a percentile: which share of the requests reached the bound, took longer, or was given up
