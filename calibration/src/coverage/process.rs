@@ -18,6 +18,9 @@ const PIECES_MAX: u64 = 512;
 const PIECE_S: f64 = 0.125;
 /// Significant digits of a piece's latencies, as those of a series.
 const DIGITS: u8 = 2;
+/// The time between two spells of errors as a multiple of the level's correlation time, roughly:
+/// requests fail in one of 44 moments, for a while shorter than that time.
+const FAILING_EVERY: f64 = 10.0;
 /// Share of the requests that fail, unless the service decides it.
 const FAILED: f64 = 0.01;
 
@@ -72,6 +75,8 @@ impl fmt::Display for Process {
 pub struct Run {
     /// All latencies.
     pub whole: Distribution,
+    /// How long a piece is, s.
+    pub each_s: f64,
     /// The same by pieces.
     pub latencies: Pieces<Histogram<u64>>,
     /// Requests that failed. Each has a latency as well, so that one run shows both.
@@ -117,6 +122,20 @@ impl Process {
         }
     }
 
+    /// How often the source of a figure's dependence occurs in a window: a stall, the correlation
+    /// time of a queue or level, or, for the errors of a wandering level, a spell of errors.
+    pub fn times(self, figure: &str, window_s: u64) -> f64 {
+        let every_s = match self {
+            Process::Independent | Process::Pareto { .. } => 0.0,
+            Process::Queue { .. } if figure == "errors" => 0.0,
+            Process::Queue { load } => SERVICE_S / (1.0 - load).powi(2),
+            Process::Correlated { over_s, .. } if figure == "errors" => FAILING_EVERY * over_s,
+            Process::Correlated { over_s, .. } => over_s,
+            Process::Stalls { every_s, .. } => every_s,
+        };
+        window_s as f64 / every_s
+    }
+
     /// A run of this length; each seed gives another.
     pub fn run(self, window_s: u64, seed: u64) -> Run {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ (window_s << 40));
@@ -136,6 +155,7 @@ impl Process {
         Run {
             failed: recorder.errors.iter().map(|piece| piece.0).sum(),
             whole: recorder.whole,
+            each_s,
             latencies: Pieces::new(recorder.latencies, each_s),
             errors: Pieces::new(recorder.errors, each_s),
         }

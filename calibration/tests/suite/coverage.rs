@@ -1,7 +1,7 @@
 //! Coverage of intervals for a few services and lengths of the window; `make coverage` has all of
 //! them.
 
-use calibration::coverage::{Process, cell};
+use calibration::coverage::{FIGURES, PROCESSES, Process, TIMES_MIN, cell};
 
 use crate::support::alone;
 
@@ -47,6 +47,73 @@ fn queues_stalls_and_correlation_over_seconds_are_covered_or_refused() {
             assert!(figure.wrong() <= WRONG_MAX, "{process}: {found:?}");
         }
         assert!(found.called <= 1, "{process}: {found:?}");
+    }
+}
+
+#[test]
+fn means_and_error_shares_hold_for_events_that_occur_ten_times() {
+    let _cores = alone();
+    for process in [
+        Process::Independent,
+        Process::Pareto { tail: 2.5 },
+        Process::Queue { load: 0.8 },
+        Process::Correlated { over_s: 0.1, by: 0.3 },
+        Process::Stalls { every_s: 2.0, long_s: 0.1 },
+    ] {
+        let found = cell(process, 30, RUNS);
+        for at in [4, 5] {
+            assert!(TIMES_MIN <= process.times(FIGURES[at], 30), "{process}: {}", FIGURES[at]);
+            let of = found.figures[at];
+            assert!(of.wrong() <= WRONG_MAX, "{process}: {}: {of:?}", FIGURES[at]);
+            assert!(0.5 <= of.stated_share(), "{process}: {}: {of:?}", FIGURES[at]);
+        }
+    }
+}
+
+#[test]
+fn the_mean_of_a_tail_without_a_variance_has_no_upper_end() {
+    let _cores = alone();
+    let [.., mean, _] = cell(Process::Pareto { tail: 1.5 }, 10, RUNS).figures;
+    assert!(mean.stated_share() <= 0.2, "{mean:?}");
+}
+
+#[test]
+fn a_longer_window_states_no_less_of_events_that_occur_ten_times_in_a_shorter_one() {
+    // A short window can't refuse what it can't see: with rare stalls, or a level that wanders over
+    // most of it, a longer one may state less.
+    let _cores = alone();
+    let windows_s = [5, 10, 20];
+    for process in PROCESSES {
+        let happens = |figure, window_s| TIMES_MIN <= process.times(figure, window_s);
+        if !FIGURES.iter().any(|figure| happens(figure, windows_s[1])) {
+            continue;
+        }
+        let cells = windows_s.map(|window_s| cell(process, window_s, 40));
+        for (window_s, cells) in windows_s.iter().zip(cells.windows(2)) {
+            for (at, figure) in FIGURES.iter().enumerate() {
+                let [short, long] = [0, 1].map(|of| cells[of].figures[at]);
+                assert!(
+                    !happens(figure, *window_s) || !short.states_more_than(long),
+                    "{process}: {figure} in {window_s} s: {short:?}, in twice that: {long:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn false_objectives_are_rarely_met_and_drift_is_rarely_found() {
+    let _cores = alone();
+    for (process, window_s) in [
+        (Process::Independent, 10),
+        (Process::Queue { load: 0.8 }, 60),
+        (Process::Correlated { over_s: 0.3, by: 0.3 }, 30),
+        (Process::Stalls { every_s: 2.0, long_s: 0.1 }, 30),
+    ] {
+        let found = cell(process, window_s, RUNS);
+        let most = (WRONG_MAX * RUNS as f64) as u64;
+        assert!(found.met.into_iter().all(|met| met <= most), "{process}: {found:?}");
+        assert!(found.drifts <= most, "{process}: {found:?}");
     }
 }
 

@@ -6,11 +6,11 @@
 //! and 5 pieces of equal length (`CUTS`), and each cut gives an uncertainty of the sum: with Z_b
 //! the excess of piece b over its share, the variance is `m/(m−1)·ΣZ_b²`, with Student's t with m−1
 //! degrees of freedom. Long pieces contain more of the dependence, short ones estimate their spread
-//! better; **the widest counts**. The remaining dependence between neighbouring pieces widens it
-//! further, by `(1+r)/(1−r)` for their correlation r, as in a first-order autoregression (Bence,
-//! *Ecology* 76, 1995), corrected for its bias (Kendall, *Biometrika* 41, 1954). From
-//! `CORRELATION_MAX` on the run is shorter than the dependence of its values, and the error states
-//! how long it would have to be.
+//! better; **the widest counts**. The remaining dependence between neighbouring pieces, in all cuts
+//! but that of five, widens it further, by `(1+r)/(1−r)` for their correlation r, as in a
+//! first-order autoregression (Bence, *Ecology* 76, 1995), corrected for its bias (Kendall,
+//! *Biometrika* 41, 1954). From a limit on (`CUTS`) the run is shorter than the dependence of its
+//! values, and the error states how long it would have to be.
 //!
 //! None of this detects anything that happens less than about three times per run: a run without a
 //! stall doesn't show how often there is one. Anything that comes fewer than ten times, such as
@@ -24,12 +24,13 @@ use super::statistics::student_t_point;
 
 /// The probability that an end of a 95 % interval is wrong.
 pub(super) const TAIL: f64 = 0.025;
-/// The numbers of pieces into which a run is cut, each cut on its own.
-const CUTS: [usize; 4] = [40, 20, 10, 5];
-/// The number of pieces from which the correlation of neighbours is known well enough to use.
-const CORRELATED_MIN: usize = 20;
-/// The correlation of neighbouring pieces from which a run is too short.
-const CORRELATION_MAX: f64 = 0.5;
+/// The numbers of pieces into which a run is cut, each cut on its own, and the correlation of
+/// neighbouring pieces from which the run is too short. Independent values reach 0.5 by chance in
+/// one of ten runs of ten pieces, and 0.8 in one of seventy; for five pieces it isn't known.
+const CUTS: [(usize, Option<f64>); 4] =
+    [(40, Some(0.5)), (20, Some(0.5)), (10, Some(0.8)), (5, None)];
+/// The degrees of freedom by which the width grows for a smaller tail: those of 20 pieces.
+const TAIL_DEGREES: u64 = 19;
 /// The highest correlation to extrapolate a longer run from: above it, the required length is
 /// unknown.
 const CORRELATION_READ_MAX: f64 = 0.95;
@@ -186,7 +187,7 @@ impl Spread {
         let half = |cut: &Cut| student_t_point(cut.degrees, TAIL) * cut.variance.sqrt();
         let widest = self.cuts.iter().map(half).fold(0.0, f64::max);
         let most = self.cuts.iter().map(|cut| cut.degrees).max().unwrap_or(1);
-        let degrees = most.min(CORRELATED_MIN as u64 - 1);
+        let degrees = most.min(TAIL_DEGREES);
         widest * student_t_point(degrees, tail) / student_t_point(degrees, TAIL)
     }
 }
@@ -196,8 +197,8 @@ impl Pieces<f64> {
     /// degrees of freedom; `None` if the run is too short to cut.
     pub(super) fn variance(&self) -> Option<(f64, u64)> {
         let [run] = &self.runs[..] else { return None };
-        let number = CUTS.into_iter().find(|number| *number <= run.pieces.len());
-        let number = number.filter(|_| run.is_cut())?;
+        let numbers = CUTS.into_iter().map(|(number, _)| number);
+        let number = numbers.filter(|_| run.is_cut()).find(|number| *number <= run.pieces.len())?;
         let Cut { variance, degrees } = independent(&cut(&run.pieces, number));
         Some((variance, degrees))
     }
@@ -214,19 +215,24 @@ impl Pieces<f64> {
             return Err(TooShort { needed_s: RUN_MIN_S * runs as f64 });
         }
         let mut cuts: Vec<Cut> = Vec::new();
-        for number in CUTS {
+        let mut longest: Option<f64> = None;
+        for (number, limit) in CUTS {
             let of_runs = self.runs.iter().filter(|run| number <= run.pieces.len());
-            let of_runs: Vec<Cut> = of_runs
-                .map(|run| correlated(&cut(&centred(&run.pieces, self.runs.len()), number)))
-                .collect::<Result<_, f64>>()
-                .map_err(|longer| TooShort { needed_s: (longer * seconds).ceil() })?;
-            // One run with too few pieces leaves the cut to the others' coarser ones.
-            if of_runs.len() == self.runs.len() {
-                cuts.push(Cut {
+            let of_runs: Result<Vec<Cut>, f64> = of_runs
+                .map(|run| correlated(&cut(&centred(&run.pieces, self.runs.len()), number), limit))
+                .collect();
+            match of_runs {
+                Err(longer) => longest = Some(longest.unwrap_or(0.0).max(longer)),
+                Ok(of_runs) if of_runs.len() == self.runs.len() => cuts.push(Cut {
                     variance: of_runs.iter().map(|cut| cut.variance).sum(),
                     degrees: of_runs.iter().map(|cut| cut.degrees).sum(),
-                });
+                }),
+                // One run with too few pieces leaves the cut to the others' coarser ones.
+                Ok(_) => {}
             }
+        }
+        if let Some(longer) = longest {
+            return Err(TooShort { needed_s: (longer * seconds).ceil() });
         }
         Ok(Spread { cuts })
     }
@@ -255,17 +261,15 @@ fn independent(pieces: &[f64]) -> Cut {
 
 /// The variance from neighbouring pieces, widened for their correlation; if that is too high, the
 /// factor by which the run would have to be longer.
-fn correlated(pieces: &[f64]) -> Result<Cut, f64> {
+fn correlated(pieces: &[f64], limit: Option<f64>) -> Result<Cut, f64> {
     let cut = independent(pieces);
-    if pieces.len() < CORRELATED_MIN {
-        return Ok(cut);
-    }
+    let Some(limit) = limit else { return Ok(cut) };
     let r = correlation(pieces);
-    if CORRELATION_MAX <= r {
+    if limit <= r {
         // In a first-order autoregression r falls to a power as the pieces grow; the target is
         // somewhat below the limit, so that chance doesn't exceed it again.
         let read = r.min(CORRELATION_READ_MAX);
-        return Err((0.8 * CORRELATION_MAX).ln() / read.ln());
+        return Err((0.8 * limit).ln() / read.ln());
     }
     let widened = (1.0 + r.max(0.0)) / (1.0 - r.max(0.0));
     Ok(Cut { variance: cut.variance * widened, ..cut })
@@ -333,6 +337,17 @@ mod tests {
         let trend = pieces(480, |at| at as f64).spread().expect_err("a trend");
         // Its correlation is at the highest that is extrapolated.
         assert!((1_000.0..1_100.0).contains(&trend.needed_s), "{trend:?}");
+    }
+
+    #[test]
+    fn a_level_that_wanders_under_noise_shows_in_ten_pieces() {
+        // A rise over the run, and a noise of 1 that leaves nothing in four of the shortest pieces.
+        let noise = |at| if at % 4 < 2 { 1.0 } else { -1.0 };
+        let run = pieces(40, |at| 0.04 * at as f64 + noise(at));
+        let correlation = |number| correlation(&cut(&run.runs[0].pieces, number));
+        assert!(correlation(40) < 0.5 && correlation(20) < 0.5 && 0.8 <= correlation(10));
+        let asked = run.spread().expect_err("too short");
+        assert!(5.0 < asked.needed_s, "{asked:?}");
     }
 
     #[test]

@@ -19,8 +19,9 @@ use crate::distribution::Distribution;
 
 /// The fewest values whose mean is treated as normally distributed.
 pub(crate) const MEAN_VALUES_MIN: u64 = 30;
-/// The number of values from which the largest is informative about the tail.
-const TAIL_VALUES_MIN: u64 = 1_000;
+/// The number of values from which the largest is informative about the tail: of this many
+/// exponential values it makes up as large a part in one of forty runs.
+const TAIL_VALUES_MIN: u64 = 500;
 /// The part of the sum of squares that the largest of many values exceeds only if the variance may
 /// be infinite: for n values it tends to 0 exactly if the variance is finite (Embrechts,
 /// Klüppelberg and Mikosch, *Modelling Extremal Events*, section 6.2.6).
@@ -50,7 +51,8 @@ pub fn mean_interval(
 }
 
 /// True if one value makes up so much of the spread that the variance may be infinite: the interval
-/// of the mean then lies below the truth too often, however many values there are.
+/// of the mean then lies below the truth too often, however many values there are, and its upper
+/// end is unknown.
 pub fn mean_may_lie_above(distribution: &Distribution) -> bool {
     let (_, squares) = moments(distribution.histogram());
     let largest = distribution.max_ns().unwrap_or(0) as f64;

@@ -102,13 +102,15 @@ impl Figures<'_> {
                 }
             }
             Objective::Latency(LatencyMetric::Mean, _) => {
-                let estimate =
-                    Estimate::by(mean_interval(self.corrected, mean.unwrap_or(0.0), self.pieces));
-                Estimate {
-                    figure: mean,
-                    may_lie_above: mean_may_lie_above(self.corrected),
-                    ..self.without_answers(estimate)
-                }
+                let estimate = self.without_answers(Estimate::by(mean_interval(
+                    self.corrected,
+                    mean.unwrap_or(0.0),
+                    self.pieces,
+                )));
+                let may_lie_above = mean_may_lie_above(self.corrected);
+                let [low, high] = estimate.interval;
+                let interval = [low, high.filter(|_| !may_lie_above)];
+                Estimate { figure: mean, interval, may_lie_above, ..estimate }
             }
             Objective::Latency(LatencyMetric::Max, _) => {
                 let max = self.part.corrected.max;

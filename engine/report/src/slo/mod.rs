@@ -90,15 +90,16 @@ pub struct JudgedObjective {
     pub figure: Option<f64>,
     /// Its 95 % confidence interval, `[low, high]`, each end where it is known. A maximum is its
     /// own interval, and the rate has none: they describe only this run. A mean and a maximum have
-    /// no known upper end if requests were given up without an answer.
+    /// no known upper end if requests were given up without an answer, nor has a mean with
+    /// `may_lie_above`.
     pub interval: [Option<f64>; 2],
     /// The number of values that the whole interval takes, if there are too few.
     pub needed: Option<u64>,
     /// The window length, s, that the whole interval takes, if it is too short for values that
     /// depend on each other.
     pub needed_s: Option<f64>,
-    /// For a mean: a single request makes up so much of the spread that the interval may lie below
-    /// the truth, however many requests there are.
+    /// For a mean: a single request makes up so much of the spread that the true mean may lie far
+    /// above, however many requests there are.
     pub may_lie_above: bool,
     /// For a percentile: the share of requests that reached or exceeded the bound, or were given up
     /// without an answer.
