@@ -21,13 +21,13 @@ fn grown(by: usize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grown(layout.size());
-        // The caller's guarantees are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // The caller's guarantees are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.dealloc(address, layout) }
     }
 
@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
         // Both blocks exist while the bytes are moved.
         grown(size);
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // The caller's guarantees are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.realloc(address, layout, size) }
     }
 }

@@ -54,7 +54,7 @@ fn without(command: &mut Command, call: libc::c_long, third: Option<u32>) -> &mu
         };
         if set { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
-    // Between fork and exec it only makes system calls, and allocates nothing.
+    // SAFETY: between fork and exec it only makes system calls, and allocates nothing.
     unsafe { command.pre_exec(block) }
 }
 
