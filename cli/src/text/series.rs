@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
-use engine::report::verdict::Level;
+use engine::report::verdict::{Code, Level};
 use engine::sys::units::{Nanos, Rate, SECOND_NS};
 use probe::blame::{Side, excuse};
 use probe::document::{Made, SearchDocument, SweepDocument};
@@ -132,6 +132,8 @@ pub(crate) fn search_row(step: &Step, cut_short: bool, extent: Extent) -> String
     let outcome = match by_objectives(step) {
         Outcome::Passed => "passed",
         Outcome::Undecided => "undecided",
+        // Only its verdict speaks against it.
+        Outcome::Excused if met(step) => "unusable",
         Outcome::Excused => "failed, but excused",
         Outcome::Doubted => "passed, but doubted",
         Outcome::Failed => "failed",
@@ -155,6 +157,11 @@ pub(crate) fn search_row(step: &Step, cut_short: bool, extent: Extent) -> String
             row(step, &parts.join("; "), extent)
         }
     }
+}
+
+/// Whether it met its objectives.
+fn met(step: &Step) -> bool {
+    step.slo.as_ref().is_some_and(|slo| slo.judgement == Judgement::Met)
 }
 
 /// That there were no answers, and from when on.
@@ -257,9 +264,11 @@ fn share(share: f64) -> String {
     }
 }
 
-/// How many steps weren't valid, and for which reasons; empty if all were.
+/// How many steps weren't valid, for which reasons, and what to do about the most frequent one that
+/// is the generator's own; empty if all were valid.
 pub(super) fn doubts(made: &Made) -> String {
     let mut text = Text::new();
+    let mut cure = None;
     for level in [Level::Invalid, Level::Suspect] {
         let steps: Vec<&Step> =
             made.steps.iter().filter(|step| step.verdict.level == level).collect();
@@ -272,6 +281,7 @@ pub(super) fn doubts(made: &Made) -> String {
         }
         // A stable sort keeps the order of equal counts.
         codes.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+        cure = cure.or_else(|| codes.iter().find_map(|(name, _)| generators(&steps, name)));
         let codes: Vec<String> =
             codes.iter().map(|(name, number)| format!("{name} {number}")).collect();
         if !steps.is_empty() {
@@ -279,6 +289,32 @@ pub(super) fn doubts(made: &Made) -> String {
             let (word, few) = (word(level), steps.len());
             text.item(0, format!("{word}: {few} of {all} ({}).", codes.join(", ")));
         }
+    }
+    if let Some(code) = cure {
+        text.item(0, format!("Against {code}: {}.", code.rule().cure));
+    }
+    text.done()
+}
+
+/// The reason of this name that some of these steps have, if the generator can do something about
+/// it.
+fn generators(steps: &[&Step], name: &str) -> Option<Code> {
+    let mut codes = steps.iter().flat_map(|step| &step.verdict.codes).map(|reason| reason.code);
+    codes.find(|code| code.is_of_generator() && code.to_string() == name)
+}
+
+/// What the words mean that some steps of a search have.
+fn legend(made: &Made) -> String {
+    let any = |which: fn(&Step) -> bool| made.steps.iter().any(which);
+    let mut text = Text::new();
+    if any(|step| by_objectives(step) == Outcome::Excused && !met(step)) {
+        text.item(
+            0,
+            "Excused: the generator's own delay, or others on its cores, explain the miss.",
+        );
+    }
+    if any(|step| by_objectives(step) == Outcome::Doubted) {
+        text.item(0, "Doubted: others had the generator's cores, which may have hidden errors.");
     }
     text.done()
 }
@@ -532,6 +568,7 @@ pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> Stri
         text.wrapped(message);
     }
     text.add(doubts(made));
+    text.add(legend(made));
     text.add(end(made, written));
     text.done()
 }
@@ -543,7 +580,7 @@ fn assumed(document: &SearchDocument) -> Option<String> {
     let longest = steps.max_by(|one, other| one.duration_s.total_cmp(&other.duration_s))?;
     let mut objectives = longest.slo.iter().flat_map(|slo| &slo.objectives);
     let assumed = objectives.find_map(|one| assumption(one, longest.duration_s))?;
-    Some(format!("At {}, {assumed}.", at(passed)))
+    Some(format!("{} holds if {assumed}.", at(passed)))
 }
 
 /// A bracket in words: what lies in it; which rates remained undecided, and why they are `open`;
@@ -626,9 +663,11 @@ fn samples(made: &Made) -> String {
         .max_by(|(_, _, one_s), (_, _, other_s)| one_s.total_cmp(other_s));
     lacking.map_or(String::new(), |(step, objective, needed_s)| {
         let (metric, rate) = (&objective.metric, at(step.rate_per_s));
-        let requests = objective.needed.map(|needed| format!(" {} requests,", count(needed)));
-        let requests = requests.unwrap_or_default();
-        format!(": {metric} takes{requests} at {rate} a --duration of {needed_s:.0}s")
+        let takes = match objective.needed {
+            Some(needed) => format!("{metric} takes {} requests, at {rate}", count(needed)),
+            None => format!("{metric} at {rate} takes"),
+        };
+        format!(": to decide {takes} a --duration of {needed_s:.0}s")
     })
 }
 
@@ -714,7 +753,6 @@ pub(super) fn end(made: &Made, written: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use engine::plan::Plan;
-    use engine::report::verdict::Code;
     use probe::Change;
     use probe::document::SCHEMA;
     use probe::search::SearchPlan;
@@ -1092,10 +1130,10 @@ mod tests {
             search_ends(&document, &[]).replace('\n', " ")
         };
         let passed = ends(Judgement::Met, Outcome::Passed);
-        assert!(passed.contains("At 880/s, met assumes that this window of 9.00 s"), "{passed}");
+        assert!(passed.contains("880/s holds if the window of 9.00 s is typical"), "{passed}");
         assert!(passed.contains("less often than every 3.00 s"), "{passed}");
         let undecided = ends(Judgement::Undecided, Outcome::Undecided);
-        assert!(!undecided.contains("assumes"), "{undecided}");
+        assert!(!undecided.contains("typical"), "{undecided}");
     }
 
     #[test]
@@ -1180,6 +1218,9 @@ mod tests {
         there is excused: other processes used the generator's cores, or the generator
         was late. Yet a run at 1,200/s met the objectives.
         INVALID: 2 of 3 steps (cpu_contended 1, rate_missed 1, generator_late 1).
+        Against cpu_contended: keep other processes, including a local target, off the
+          generator's cores (--cores).
+        Excused: the generator's own delay, or others on its cores, explain the miss.
 
         The highest rate that holds lies between 880/s, which passed, and 916/s, which
         failed: 4.1 % apart. The generator ended it, so the target may hold more: the
@@ -1187,17 +1228,23 @@ mod tests {
         generator's cores. The search stopped at --max-steps 40, incomplete: the answer
         is known to within 4.1 %, and --tolerance is 2 %.
         INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
+        Against cpu_contended: keep other processes, including a local target, off the
+          generator's cores (--cores).
         Each step that decided something is INVALID: don't trust this answer.
 
         880/s passed, and no rate failed. The search stopped at --max-steps 40,
         incomplete.
         INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
+        Against cpu_contended: keep other processes, including a local target, off the
+          generator's cores (--cores).
         Each step that decided something is INVALID: don't trust this answer.
 
-        No rate passed, and none failed. 20/s, 40/s remained undecided: p99 takes 3,842
-        requests, at 40/s a --duration of 97s. The search stopped at --max-steps 40,
-        incomplete.
+        No rate passed, and none failed. 20/s, 40/s remained undecided: to decide p99
+        takes 3,842 requests, at 40/s a --duration of 97s. The search stopped at
+        --max-steps 40, incomplete.
         INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
+        Against cpu_contended: keep other processes, including a local target, off the
+          generator's cores (--cores).
         ");
     }
 }
