@@ -206,7 +206,8 @@ mod tests {
         p99             5.12     5.62    1.098  [1.095, 1.100]    slower
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]    same
 
-        All intervals together hold 99 times in 100. Changes below 1.0 % aren't called.
+        All intervals together hold 99 times in 100. Changes below 1.0 % don't count
+        (--margin).
         ");
         insta::assert_snapshot!(ab(&made_up(10, 1), &["ab.json".to_owned()], Extent::Details), @r"
         REGRESSION: B is slower at p99 (+9.8 %).
@@ -227,7 +228,7 @@ mod tests {
 
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         slices such as these reveal in four comparisons of five. Changes below 1.0 %
-        aren't called.
+        don't count (--margin).
         Both slices of a pair have the same arrivals. Intervals are from the ratios
         within pairs; for errors, from the differences.
 
@@ -284,7 +285,7 @@ mod tests {
 
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         slices such as these reveal in four comparisons of five. Changes below 1.0 %
-        aren't called.
+        don't count (--margin).
         Both slices of a pair have the same arrivals. Intervals are from the ratios
         within pairs; for errors, from the differences.
         ");
@@ -317,7 +318,7 @@ mod tests {
 
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         slices such as these reveal in four comparisons of five. Changes below 1.0 %
-        aren't called.
+        don't count (--margin).
         Intervals are from the ratios within pairs; for errors, from the differences.
         ");
         let none = "interrupted by a signal: no pair was complete.\n";

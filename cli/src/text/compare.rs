@@ -254,7 +254,7 @@ pub(super) fn explanation(of: &Comparison, runs: &str, extent: Extent) -> String
         )
     });
     format!(
-        "All intervals together hold {} times in 100.{shows} Changes below {} aren't called.",
+        "All intervals together hold {} times in 100.{shows} Changes below {} don't count (--margin).",
         (of.confidence * 100.0).round(),
         share(of.margin)
     )
@@ -281,7 +281,7 @@ fn noise(of: &Comparison, extent: Extent) -> String {
             .to_owned();
     }
     let many = RUNS_MIN <= of.a.runs && RUNS_MIN <= of.b.runs;
-    let used = if many { "the intervals include it" } else { "a smaller change isn't called" };
+    let used = if many { "the intervals include it" } else { "smaller changes don't count" };
     format!("Runs of one side differ by up to {}; {used}.", noise.join(", "))
 }
 
@@ -419,7 +419,8 @@ mod tests {
         p99.99          5.30     5.90    1.113                    n/a
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]    same
 
-        All intervals together hold 99 times in 100. Changes below 1.0 % aren't called.
+        All intervals together hold 99 times in 100. Changes below 1.0 % don't count
+        (--margin).
         ");
         insta::assert_snapshot!(text(&made_up()), @r"
         REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run per
@@ -436,8 +437,8 @@ mod tests {
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]             same
 
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
-        runs such as these reveal in four comparisons of five. Changes below 1.0 %
-        aren't called.
+        runs such as these reveal in four comparisons of five. Changes below 1.0 % don't
+        count (--margin).
         No interval includes the normal difference between runs: give several per side,
         made in turn (--with).
         ");

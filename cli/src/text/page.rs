@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::extent::Extent;
 use super::figures::{count, megabytes, percentile, rate, time};
-use super::table::{ROWS, Row, noted};
+use super::table::{Columns, names, noted};
 use super::verdict::{Line, in_order};
 use super::{explain, slo, summary as whole, verdict};
 
@@ -24,8 +24,8 @@ pub(crate) struct Pair {
 pub(crate) struct Reason {
     /// Its code.
     name: String,
-    /// Its code and its evidence.
-    message: String,
+    /// Its evidence, as a sentence.
+    evidence: String,
     /// Its effect on the numbers, as a sentence.
     meaning: String,
     /// Its cure, as a sentence.
@@ -56,6 +56,11 @@ pub(crate) fn headline(report: &Report) -> String {
     slo::headline(&verdict::headline(&report.verdict), report.slo.as_ref())
 }
 
+/// Why a run isn't valid, and what to do about it, a sentence each.
+pub(crate) fn sentences(verdict: &Verdict) -> Vec<String> {
+    verdict::sentences(verdict)
+}
+
 /// The reasons of a verdict.
 pub(crate) fn reasons(verdict: &Verdict) -> Vec<Reason> {
     let sentence = |text: &str| {
@@ -66,8 +71,11 @@ pub(crate) fn reasons(verdict: &Verdict) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for Line { reason, relation, text } in in_order(verdict) {
         reasons.push(Reason {
+            evidence: sentence(&format!(
+                "{relation}{}",
+                text.strip_prefix(&format!("{}: ", reason.code)).unwrap_or(&text)
+            )),
             name: reason.code.to_string(),
-            message: format!("{relation}{text}"),
             meaning: sentence(&reason.meaning),
             cure: sentence(&reason.cure),
         });
@@ -98,19 +106,27 @@ pub(crate) fn rates(report: &Report) -> Vec<Pair> {
     .collect()
 }
 
-/// Naive and corrected, with the intervals of corrected.
+/// Naive and corrected in one unit, with the intervals of corrected.
 pub(crate) fn latency(report: &Report) -> Table {
     let (naive, corrected) = (&report.whole.naive, &report.whole.corrected);
-    let row = |row: &Row| {
-        let shown = |part: &DistributionPart| percentile(part, row.of(part));
-        vec![row.name.to_owned(), shown(naive), shown(corrected), row.note(corrected, time)]
+    let Columns { scale, figures, notes } = Columns::new(&[naive, corrected], corrected);
+    let row = |(at, name): (usize, &str)| {
+        let shown = figures.iter().map(|column| unbroken(&column[at]));
+        let note = notes.get(at).cloned().unwrap_or_default();
+        [name.to_owned()].into_iter().chain(shown).chain([note]).collect()
     };
-    let mean = |part: &DistributionPart| part.mean.map_or("n/a".to_owned(), time);
-    let means = vec!["mean".to_owned(), mean(naive), mean(corrected), String::new()];
     Table {
-        head: words(&["", "naive", "corrected", "95 % interval"]),
-        rows: ROWS.iter().map(row).chain([means]).collect(),
+        head: words(&[scale.unit, "naive", "corrected", "95 % interval"]),
+        rows: names().enumerate().map(row).collect(),
         notes: noted(naive, corrected),
+    }
+}
+
+/// A cell whose spaces, which a page would drop, are as wide as a figure or a point.
+fn unbroken(cell: &str) -> String {
+    match cell.contains('.') {
+        true => cell.replace(' ', "\u{2007}"),
+        false => cell.replacen(' ', "\u{2008}", 1).replace(' ', "\u{2007}"),
     }
 }
 
@@ -212,7 +228,9 @@ mod tests {
         let report = report(true, part(1_020, 182_000, 3, 181_000));
         let table = latency(&report);
         let p99 = table.rows.iter().find(|row| row[0] == "p99").expect("a row");
-        assert_eq!(p99[1..], ["1.02 ms", "182 ms", "[182 ms, 182 ms]"]);
+        assert_eq!(p99[1..], ["1.02", "182", "[182, 182]"]);
+        assert_eq!(unbroken("182   "), "182\u{2008}\u{2007}\u{2007}");
+        assert_eq!(table.head[0], "ms");
         assert_eq!(latenesses(&report).rows[0][..3], ["pacer lateness", "3.00 µs", "3.00 µs"]);
         assert_eq!(rates(&report)[0], pair("planned", "5,000/s".to_owned()));
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
-use engine::report::verdict::Level;
+use engine::report::verdict::{Code, Level};
 use engine::sys::units::{Nanos, Rate, SECOND_NS};
 use probe::blame::{Side, excuse};
 use probe::document::{Made, SearchDocument, SweepDocument};
@@ -129,6 +129,8 @@ pub(crate) fn search_row(step: &Step, cut_short: bool, extent: Extent) -> String
     let outcome = match by_objectives(step) {
         Outcome::Passed => "passed",
         Outcome::Undecided => "undecided",
+        // Only its verdict speaks against it.
+        Outcome::Excused if met(step) => "unusable",
         Outcome::Excused => "failed, but excused",
         Outcome::Doubted => "passed, but doubted",
         Outcome::Failed => "failed",
@@ -152,6 +154,11 @@ pub(crate) fn search_row(step: &Step, cut_short: bool, extent: Extent) -> String
             row(step, &parts.join("; "), extent)
         }
     }
+}
+
+/// Whether it met its objectives.
+fn met(step: &Step) -> bool {
+    step.slo.as_ref().is_some_and(|slo| slo.judgement == Judgement::Met)
 }
 
 /// That there were no answers, and from when on.
@@ -254,9 +261,11 @@ fn share(share: f64) -> String {
     }
 }
 
-/// How many steps weren't valid, and for which reasons; empty if all were.
+/// How many steps weren't valid, for which reasons, and what to do about the most frequent one that
+/// is the generator's own; empty if all were valid.
 pub(super) fn doubts(made: &Made) -> String {
     let mut text = Text::new();
+    let mut cure = None;
     for level in [Level::Invalid, Level::Suspect] {
         let steps: Vec<&Step> =
             made.steps.iter().filter(|step| step.verdict.level == level).collect();
@@ -269,6 +278,7 @@ pub(super) fn doubts(made: &Made) -> String {
         }
         // A stable sort keeps the order of equal counts.
         codes.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+        cure = cure.or_else(|| codes.iter().find_map(|(name, _)| generators(&steps, name)));
         let codes: Vec<String> =
             codes.iter().map(|(name, number)| format!("{name} {number}")).collect();
         if !steps.is_empty() {
@@ -276,6 +286,32 @@ pub(super) fn doubts(made: &Made) -> String {
             let (word, few) = (word(level), steps.len());
             text.item(0, format!("{word}: {few} of {all} ({}).", codes.join(", ")));
         }
+    }
+    if let Some(code) = cure {
+        text.item(0, format!("Against {code}: {}.", code.rule().cure));
+    }
+    text.done()
+}
+
+/// The reason of this name that some of these steps have, if the generator can do something about
+/// it.
+fn generators(steps: &[&Step], name: &str) -> Option<Code> {
+    let mut codes = steps.iter().flat_map(|step| &step.verdict.codes).map(|reason| reason.code);
+    codes.find(|code| code.is_of_generator() && code.to_string() == name)
+}
+
+/// What the words mean that some steps of a search have.
+fn legend(made: &Made) -> String {
+    let any = |which: fn(&Step) -> bool| made.steps.iter().any(which);
+    let mut text = Text::new();
+    if any(|step| by_objectives(step) == Outcome::Excused && !met(step)) {
+        text.item(
+            0,
+            "Excused: the generator's own delay, or others on its cores, explain the miss.",
+        );
+    }
+    if any(|step| by_objectives(step) == Outcome::Doubted) {
+        text.item(0, "Doubted: others had the generator's cores, which may have hidden errors.");
     }
     text.done()
 }
@@ -529,6 +565,7 @@ pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> Stri
         text.wrapped(message);
     }
     text.add(doubts(made));
+    text.add(legend(made));
     text.add(end(made, written));
     text.done()
 }
@@ -540,7 +577,7 @@ fn assumed(document: &SearchDocument) -> Option<String> {
     let longest = steps.max_by(|one, other| one.duration_s.total_cmp(&other.duration_s))?;
     let mut objectives = longest.slo.iter().flat_map(|slo| &slo.objectives);
     let assumed = objectives.find_map(|one| assumption(one, longest.duration_s))?;
-    Some(format!("At {}, {assumed}.", at(passed)))
+    Some(format!("{} holds if {assumed}.", at(passed)))
 }
 
 /// A bracket in words: what lies in it; which rates remained undecided, and why they are `open`;
@@ -715,7 +752,6 @@ pub(super) fn end(made: &Made, written: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use engine::plan::Plan;
-    use engine::report::verdict::Code;
     use probe::Change;
     use probe::document::SCHEMA;
     use probe::search::SearchPlan;
@@ -1093,10 +1129,10 @@ mod tests {
             search_ends(&document, &[]).replace('\n', " ")
         };
         let passed = ends(Judgement::Met, Outcome::Passed);
-        assert!(passed.contains("At 880/s, met assumes that this window of 9.00 s"), "{passed}");
+        assert!(passed.contains("880/s holds if the window of 9.00 s is typical"), "{passed}");
         assert!(passed.contains("less often than every 3.00 s"), "{passed}");
         let undecided = ends(Judgement::Undecided, Outcome::Undecided);
-        assert!(!undecided.contains("assumes"), "{undecided}");
+        assert!(!undecided.contains("typical"), "{undecided}");
     }
 
     #[test]
@@ -1184,6 +1220,9 @@ mod tests {
         there is excused: other processes used the generator's cores, or the generator
         was late. Yet a run at 1,200/s met the objectives.
         INVALID: 2 of 3 steps (cpu_contended 1, rate_missed 1, generator_late 1).
+        Against cpu_contended: keep other processes, including a local target, off the
+          generator's cores (--cores).
+        Excused: the generator's own delay, or others on its cores, explain the miss.
 
         The highest rate that holds lies between 880/s, which passed, and 916/s, which
         failed: 4.1 % apart. The generator ended it, so the target may hold more: the
@@ -1191,11 +1230,15 @@ mod tests {
         generator's cores. The search stopped at --max-steps 40, incomplete: the answer
         is known to within 4.1 %, and --tolerance is 2 %.
         INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
+        Against cpu_contended: keep other processes, including a local target, off the
+          generator's cores (--cores).
         Each step that decided something is INVALID: don't trust this answer.
 
         880/s passed, and no rate failed. The search stopped at --max-steps 40,
         incomplete.
         INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
+        Against cpu_contended: keep other processes, including a local target, off the
+          generator's cores (--cores).
         Each step that decided something is INVALID: don't trust this answer.
 
         No rate passed, and none failed. 20/s, 40/s remained undecided: to judge p99
@@ -1206,6 +1249,8 @@ mod tests {
         No rate passed, and none failed. 20/s, 40/s remained undecided: to judge p99 at
         40/s takes a --duration of 5s. The search stopped at --max-steps 40, incomplete.
         INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
+        Against cpu_contended: keep other processes, including a local target, off the
+          generator's cores (--cores).
         ");
     }
 }

@@ -47,9 +47,8 @@ pub(crate) fn assumption(objective: &JudgedObjective, window_s: f64) -> Option<S
     (is_met && !is_of_this_run(objective)).then(|| {
         let [window, rarest] = [window_s, window_s / WINDOWS_PER_RECURRENCE].map(|s| time(s * 1e6));
         format!(
-            "met assumes that this window of {window} is typical: events less often than every \
-             {rarest}, such as stalls of the target, may be missing from it; a longer --duration \
-             catches rarer ones"
+            "the window of {window} is typical: events less often than every {rarest}, such as \
+             stalls of the target, may be missing from it; a longer --duration catches rarer ones"
         )
     })
 }
@@ -88,7 +87,7 @@ pub(crate) fn objectives(slo: &Slo, window_s: f64) -> String {
         }
     }
     if let Some(assumed) = slo.objectives.iter().find_map(|one| assumption(one, window_s)) {
-        text.wrapped(format!("{assumed}."));
+        text.wrapped(format!("met assumes that {assumed}."));
     }
     text.done()
 }
@@ -183,7 +182,7 @@ pub(crate) fn evidence(objective: &JudgedObjective, window_s: f64) -> String {
         text.push_str(&format!("; {doubt}"));
     }
     if let Some(assumed) = assumption(objective, window_s) {
-        text.push_str(&format!("; {assumed}"));
+        text.push_str(&format!("; met assumes that {assumed}"));
     }
     text
 }
@@ -327,7 +326,7 @@ mod tests {
           a few slow requests decide this mean: the true one may lie above
         errors < 0.1 %   0.02 %  [0 %, 0.55 %]                        undecided
         rate ≥ 99 %      99.8 %  [exact]                              met
-        met assumes that this window of 60.0 s is typical: events less often than every
+        met assumes that the window of 60.0 s is typical: events less often than every
         20.0 s, such as stalls of the target, may be missing from it; a longer
         --duration catches rarer ones.
         ");

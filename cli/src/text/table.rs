@@ -48,13 +48,9 @@ impl Row {
         self.quantile.and_then(|quantile| share.at(quantile.label))
     }
 
-    /// The note at its end, with times as `shown`: the confidence interval of corrected, or how many
-    /// values it needs.
-    pub(crate) fn note(
-        &self,
-        corrected: &DistributionPart,
-        shown: impl Fn(f64) -> String,
-    ) -> String {
+    /// The note at its end in a table with this unit of time: the confidence interval of corrected,
+    /// or what it takes to have one.
+    fn note(&self, corrected: &DistributionPart, scale: &Scale) -> String {
         let needs = |needed: u64| format!("needs {}", things(needed, "request"));
         match (self.of(corrected), self.percentile(corrected)) {
             (None, _) => self
@@ -64,7 +60,7 @@ impl Row {
                 .map_or_else(String::new, needs),
             (Some(_), None) => String::new(),
             (Some(_), Some(Percentile { interval: Some([low, high]), .. })) => {
-                format!("[{}, {}]", shown(*low), shown(*high))
+                format!("[{}, {}]", scale.number(*low), scale.number(*high))
             }
             (Some(_), Some(Percentile { needed: Some(needed), .. })) => needs(*needed),
             (Some(_), Some(Percentile { needed_s: Some(needed_s), .. })) => {
@@ -80,6 +76,39 @@ impl Row {
     }
 }
 
+/// The columns of a table, all in one unit: a cell for each row and one for the mean.
+pub(super) struct Columns {
+    /// Their unit.
+    pub(super) scale: Scale,
+    /// The latencies of each distribution, padded so that the decimal points line up.
+    pub(super) figures: Vec<Vec<String>>,
+    /// The notes at the ends of the rows.
+    pub(super) notes: Vec<String>,
+}
+
+impl Columns {
+    /// The columns of these distributions, with the intervals of corrected.
+    pub(super) fn new(parts: &[&DistributionPart], corrected: &DistributionPart) -> Columns {
+        let known = parts.iter().flat_map(|part| ROWS.iter().filter_map(|row| row.of(part)));
+        let scale = Scale::of(known);
+        let cells = |part: &&DistributionPart| {
+            let rows = ROWS.iter().map(|row| scale.percentile(part, row.of(part)));
+            let mean = part.mean.map_or("n/a".to_owned(), |us| scale.number(us));
+            let mut cells: Vec<String> = rows.chain([mean]).collect();
+            at_the_point(&mut cells);
+            cells
+        };
+        let figures = parts.iter().map(cells).collect();
+        let notes = ROWS.iter().map(|row| row.note(corrected, &scale)).collect();
+        Columns { scale, figures, notes }
+    }
+}
+
+/// The names of a table's rows and of the mean below them.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.name).chain(["mean"])
+}
+
 /// Latencies in one unit: naive, if given, and corrected with its intervals, and their means;
 /// `title` heads the names of the rows.
 pub(crate) fn table(
@@ -88,38 +117,30 @@ pub(crate) fn table(
     corrected: &DistributionPart,
 ) -> String {
     let parts: Vec<&DistributionPart> = naive.into_iter().chain([corrected]).collect();
-    let known = parts.iter().flat_map(|part| ROWS.iter().filter_map(|row| row.of(part)));
-    let scale = Scale::of(known);
-    let cells = |name: &str, part: &&DistributionPart| {
-        let rows = ROWS.iter().map(|row| scale.percentile(part, row.of(part)));
-        let mean = part.mean.map_or("n/a".to_owned(), |us| scale.number(us));
-        let mut cells: Vec<String> = rows.chain([mean]).collect();
-        at_the_point(&mut cells);
-        cells.insert(0, name.to_owned());
-        cells
-    };
+    let Columns { scale, figures, notes } = Columns::new(&parts, corrected);
     let heads: &[&str] = match naive {
         Some(_) => &["naive", "corrected"],
         None => &[scale.unit],
     };
-    let columns: Vec<Vec<String>> =
-        heads.iter().zip(&parts).map(|(name, part)| cells(name, part)).collect();
+    let under = |(head, cells): (&&str, Vec<String>)| {
+        [(*head).to_owned()].into_iter().chain(cells).collect::<Vec<String>>()
+    };
+    let columns: Vec<Vec<String>> = heads.iter().zip(figures).map(under).collect();
     let title = match naive {
         Some(_) => format!("{title}, {}", scale.unit),
         None => title.to_owned(),
     };
-    let notes = ROWS.iter().map(|row| row.note(corrected, |us| scale.number(us)));
-    let notes: Vec<String> = notes.collect();
     let is_noted = notes.iter().any(|note| !note.is_empty());
     let head = if is_noted { "95 % interval" } else { "" };
     let notes = [head.to_owned()].into_iter().chain(notes).chain([String::new()]);
-    let names = [&*title].into_iter().chain(ROWS.iter().map(|row| row.name)).chain(["mean"]);
+    let mut all: Vec<&str> = names().collect();
+    all.insert(0, &title);
     let width = |column: &Vec<String>| GAP + widest(column.iter().map(String::as_str));
     let mut layout = vec![Column::Left(TITLE)];
     layout.extend(columns.iter().map(|column| Column::Right(width(column))));
     layout.push(Column::Left(GAP));
     let mut text = Text::new();
-    for (at, (name, note)) in names.zip(notes).enumerate() {
+    for (at, (name, note)) in all.into_iter().zip(notes).enumerate() {
         let mut cells = vec![name];
         cells.extend(columns.iter().map(|column| &*column[at]));
         cells.extend(["", &note]);
@@ -140,9 +161,9 @@ pub(crate) fn noted(naive: &DistributionPart, corrected: &DistributionPart) -> V
 fn legend(corrected: &DistributionPart) -> Option<&'static str> {
     let percentiles = &corrected.percentiles;
     match percentiles.method {
-        None if percentiles.dependent == Some(true) && percentiles.at(0.5).value.is_some() => Some(
-            "[n/a] no interval: these samples are correlated and not kept by pieces of the window",
-        ),
+        None if percentiles.dependent == Some(true) && percentiles.at(0.5).value.is_some() => {
+            Some("unknown: these samples are correlated and not kept by pieces of the window")
+        }
         _ if percentiles.iter().all(|(_, percentile)| percentile.interval.is_none()) => None,
         Some(Method::Batches) => {
             Some("[ ] 95 % interval of corrected, from the spread between pieces of the window")

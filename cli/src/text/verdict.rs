@@ -64,6 +64,11 @@ pub(crate) fn brief(verdict: &Verdict, headline: &str) -> String {
     text.done()
 }
 
+/// The reasons by their origins, a sentence each.
+pub(crate) fn sentences(verdict: &Verdict) -> Vec<String> {
+    origins(verdict).iter().map(|origin| origin.sentence(verdict.level)).collect()
+}
+
 /// A reason that follows from no other, on all agents that have it.
 struct Origin<'a> {
     reason: &'a Reason,
@@ -555,8 +560,8 @@ mod tests {
         suspect: schedule_not_as_planned, generator_late
           schedule_not_as_planned: requests left in bursts that were not planned; lower
             the rate per core, or use --wait spin.
-          generator_late: the generator stalled for 2.1 % of the time (limit 1 %);
-            dedicate cores to the shards (--cores), use --wait spin, or stop what else
+          generator_late: the generator stalled for 2.1 % of the time (limit 1 %); give
+            the generator cores of its own (--cores), use --wait spin, or stop what else
             runs there.
         ");
         let contended = at(Code::CpuContended, "a shard waited for its core 2.13 % of the time");
@@ -565,14 +570,14 @@ mod tests {
           schedule_not_as_planned: requests left in bursts that were not planned;
             perhaps cpu_contended: other processes had the generator's core 2.1 % of the
             time (limit 1 %); keep other processes, including a local target, off the
-            shards' cores (--cores).
+            generator's cores (--cores).
         ");
         let of = |agent: &str| Reason { agent: Some(agent.to_owned()), ..late.clone() };
         insta::assert_snapshot!(screen(&with(&[&of("a:1"), &of("b:1"), &of("c:1")], Vec::new())), @r"
         suspect: generator_late
           generator_late on agent a:1 and 2 more: the generator stalled for 2.1 % of the
-            time (limit 1 %); dedicate cores to the shards (--cores), use --wait spin,
-            or stop what else runs there.
+            time (limit 1 %); give the generator cores of its own (--cores), use --wait
+            spin, or stop what else runs there.
         ");
     }
 

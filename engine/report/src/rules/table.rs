@@ -115,8 +115,8 @@ pub static RULES: &[Rule] = &[
         unit: Unit::Share,
         meaning: "corrected latency at these percentiles contains the generator's own delay; at \
                   the others that is little",
-        cure: "give it cores of its own (--cores) and --wait hybrid or spin, more cores, or a \
-               smaller --flush",
+        cure: "give the generator cores of its own, or more of them (--cores), use --wait hybrid or \
+               spin, or a smaller --flush",
         checks: &[client::added, client::held_connections, client::unstamped],
         more: More {
             thresholds: &["lateness_floor_us", "client_share"],
@@ -516,7 +516,7 @@ pub static RULES: &[Rule] = &[
         touches: &[Throughput, Latency, Arrivals],
         unit: Unit::Share,
         meaning: NO_CORE,
-        cure: "keep other processes, including a local target, off the shards' cores (--cores)",
+        cure: "keep other processes, including a local target, off the generator's cores (--cores)",
         checks: &[machine::cpu_contended],
         more: More {
             thresholds: &["stolen"],
@@ -662,7 +662,7 @@ pub static RULES: &[Rule] = &[
 pub(super) const OPEN_AHEAD: &str =
     "open connections in advance with --prewarm, or leave some idle with --spare";
 const OWN_CORES: &str =
-    "dedicate cores to the shards (--cores), use --wait spin, or stop what else runs there";
+    "give the generator cores of its own (--cores), use --wait spin, or stop what else runs there";
 const NO_CORE: &str = "the generator could not run while others did: it sent and received late";
 
 impl Code {
