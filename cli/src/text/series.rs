@@ -1245,6 +1245,8 @@ mod tests {
         takes 3,842 requests, at 40/s a --duration of 97s. The search stopped at
         --max-steps 40, incomplete.
         INVALID: 1 of 1 step (cpu_contended 1, rate_missed 1).
+        Against cpu_contended: keep other processes, including a local target, off the
+          generator's cores (--cores).
 
         No rate passed, and none failed. 20/s, 40/s remained undecided: to judge p99 at
         40/s takes a --duration of 5s. The search stopped at --max-steps 40, incomplete.
