@@ -457,6 +457,10 @@ mod tests {
             ),
             ("[[scenario]]\nstep = []", "line 1: --targets: scenario #1: 0 steps; write one"),
             ("[[scenario]]\n[[scenario.step]]\nuri = '/'", "scenario #1: unknown field `uri`"),
+            (
+                "[[scenario]]\n[[scenario.step]]\nheaders = 'X-Key: pa55'",
+                "scenario #1: invalid type: string, expected a sequence",
+            ),
             (headers, "line 2: `headers` repeats --header; keep one"),
             (
                 "queue_max = \"1ms\"\n\nqueue-max = \"1ms\"",

@@ -41,10 +41,19 @@ fn of_tables(given: &str) -> Option<Result<Vec<Scenario>, String>> {
     let tables = given.ends_with('\n').then(|| toml::from_str::<Tables>(given))?;
     let scenario = |(number, table)| {
         let read = Scenario::deserialize::<toml::Value>(table);
-        read.map_err(|error| format!("scenario #{number}: {}", error.message()))
+        read.map_err(|error| format!("scenario #{number}: {}", without_text(error.message())))
     };
     let scenarios = |tables: Tables| (1..).zip(tables.scenario).map(scenario).collect();
     Some(tables.map_err(|error| error.message().to_owned()).and_then(scenarios))
+}
+
+/// A message of serde without the text that has the wrong type, which may be a secret.
+fn without_text(message: &str) -> String {
+    let quoted = message.split_once("string \"");
+    match quoted.and_then(|(before, rest)| Some((before, rest.rsplit_once('"')?.1))) {
+        Some((before, after)) => format!("{before}string{after}"),
+        None => message.to_owned(),
+    }
 }
 
 /// The scenarios of the file of this name, of standard input for `-`, or of tables.
@@ -162,7 +171,7 @@ struct Record {
 
 fn of_json(text: &str) -> Result<Scenario, String> {
     let Record { method, url, body, header, name, weight } =
-        crate::json::read_line(text).map_err(|error| error.to_string())?;
+        crate::json::read_line(text).map_err(|error| without_text(&error.to_string()))?;
     let body = body.map(|body| of_base64(&body)).transpose()?;
     let lines = |(name, values): (String, Vec<String>)| {
         values.into_iter().map(move |value| format!("{name}: {value}"))
@@ -261,6 +270,10 @@ mod tests {
             ("GET /a\n@one\n@two\n", "line 3: a second body"),
             ("GET /a\nno colon\n", "line 2: neither a request line, a header nor @FILE"),
             ("{\"url\":\"/\"}\n{\"uri\":\"/\"}\n", "line 2: unknown field `uri`"),
+            (
+                "{\"url\":\"/\",\"header\":{\"A\":\"pa55\"}}\n",
+                "line 1: invalid type: string, expected a sequence",
+            ),
             ("{\"url\":\"/\",\"body\":\"!\"}\n", "line 1: body: not base64"),
             ("{\"url\":\"/\",\"body\":\"/w==\"}\n", "line 1: body: not text"),
             (&format!("/a\n{}", "b\n".repeat(7)), "line 6: neither a URL nor a path; and 2 more"),
