@@ -1,16 +1,15 @@
-//! A session as one side sees it: authenticates the peer, then takes messages and gives bytes.
+//! One side of a session: authenticates the peer, then turns messages into bytes and back.
 //!
 //! 1. The controller opens and the agent accepts, in plain frames. With a key, each frame has that
-//!    side's part of a Noise handshake; the controller's can't be made without the key, so a
-//!    stranger gets nothing to try keys on.
-//! 2. The controller confirms that its part was no recording. Until then the agent sends it nothing
-//!    else.
-//! 3. From then on all frames lie within encrypted records, see `noise.rs`. One that is repeated,
-//!    reordered, left out, altered, of another session or sent back to its sender ends the session.
+//!    side's part of a Noise handshake; the controller's part requires the key, so a stranger gets
+//!    nothing to try keys on.
+//! 2. The controller proves that its part wasn't replayed. Until then the agent sends nothing else.
+//! 3. From then on all frames are within encrypted records, see `noise.rs`. A record that is
+//!    repeated, reordered, left out, altered, from another session or sent back to its sender ends
+//!    the session.
 //!
-//! A side without a key only talks to one without, in plain frames from first to last: each refuses
-//! a peer that differs, so no peer can talk the other into doing without. An agent without a key
-//! listens on loopback alone.
+//! Two sides without a key use plain frames throughout. If only one side has a key, each refuses
+//! the other, so no peer can downgrade a session. An agent without a key listens on loopback only.
 //!
 //! Nothing here reads a socket or a clock.
 
@@ -24,7 +23,7 @@ use crate::refusal::Refusal;
 /// Why a session ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelError {
-    /// The stream isn't one of frames that may come.
+    /// The stream isn't made of frames that are allowed.
     #[error("{0}")]
     Frame(#[from] FrameError),
     /// The peer has no key, this side has one.
@@ -39,10 +38,10 @@ pub enum ChannelError {
     /// A record isn't authentic.
     #[error("a record was altered, repeated, reordered or lost, or isn't of this session")]
     Tampered,
-    /// The peer said something that isn't its to say, or not now.
+    /// The peer sent a message that isn't for its side to send, or not now.
     #[error("{0} is out of turn")]
     OutOfTurn(Kind),
-    /// The peer refused this side. Nothing shows that it was the peer who did.
+    /// The peer refused this side. The refusal isn't authenticated, so it may be forged.
     #[error("refused by the peer: {0}")]
     Refused(Refusal),
     /// The stream ended before the peer was authenticated, or within a frame.
@@ -51,7 +50,7 @@ pub enum ChannelError {
 }
 
 impl ChannelError {
-    /// What the peer is told; `None` if that wouldn't help it.
+    /// The refusal for the peer; `None` if it wouldn't help.
     fn refusal(&self) -> Option<Refusal> {
         match self {
             ChannelError::Frame(FrameError::Foreign)
@@ -67,13 +66,13 @@ impl ChannelError {
     }
 }
 
-/// How far a session has got.
+/// The stage of a session.
 enum Stage {
     /// The peer's opening is awaited; with a key, it is part of a handshake.
     Opening(Option<Handshake>),
-    /// The controller's confirmation is awaited, in a plain frame; what is sent is encrypted.
+    /// The controller's confirmation is awaited, in a plain frame; outgoing frames are encrypted.
     Confirming(Records),
-    /// Both sides are authenticated; with a key, all is encrypted.
+    /// Both sides are authenticated; with a key, all frames are encrypted.
     Open(Option<Records>),
 }
 
@@ -82,7 +81,7 @@ pub struct Channel {
     side: Side,
     stage: Stage,
     reader: FrameReader,
-    /// What the last record held and isn't taken.
+    /// Decrypted bytes that haven't been read yet.
     unread: Vec<u8>,
     outgoing: Vec<u8>,
     error: Option<ChannelError>,
@@ -114,23 +113,24 @@ impl Channel {
         }
     }
 
-    /// Whether the peer has said what comes first; with a key, it has that key or a recording.
+    /// True if the peer's opening has arrived; with a key, the peer has that key or replays a
+    /// recording.
     pub(crate) fn has_opened(&self) -> bool {
         !matches!(self.stage, Stage::Opening(_))
     }
 
-    /// Whether the peer is authenticated.
+    /// True if the peer is authenticated and the session hasn't ended.
     pub fn is_open(&self) -> bool {
         matches!(self.stage, Stage::Open(_)) && self.error.is_none()
     }
 
-    /// Takes bytes that came from the front of `input`, up to the end of a message, and returns
-    /// that message. `None` if there is none yet, and then `input` is empty. Each call may add to
-    /// [`Channel::take_outgoing`].
+    /// Takes received bytes from the front of `input`, up to the end of a message, and returns
+    /// that message. `None` if it isn't complete yet, and then `input` is empty. Each call may add
+    /// to [`Channel::take_outgoing`].
     ///
     /// # Errors
-    /// The session has ended. The peer is told, if [`Channel::take_outgoing`] still reaches it; the
-    /// next call says the same.
+    /// The session has ended. [`Channel::take_outgoing`] may have a refusal for the peer; the next
+    /// call returns the same error.
     pub fn receive(&mut self, input: &mut &[u8]) -> Result<Option<Message>, ChannelError> {
         if let Some(error) = &self.error {
             return Err(error.clone());
@@ -152,7 +152,7 @@ impl Channel {
     /// The stream has ended: nothing more will come.
     ///
     /// # Errors
-    /// It wasn't to end here, or an earlier error.
+    /// It ended before the session was open or within a frame, or there was an earlier error.
     pub fn finish(&mut self) -> Result<(), ChannelError> {
         match &self.error {
             Some(error) => Err(error.clone()),
@@ -161,7 +161,7 @@ impl Channel {
         }
     }
 
-    /// Sends a message: [`Channel::take_outgoing`] has its frame.
+    /// Adds a message's frame to [`Channel::take_outgoing`].
     ///
     /// # Errors
     /// The message is longer than its type allows. Nothing is sent, and the session goes on.
@@ -178,18 +178,18 @@ impl Channel {
     /// Refuses the peer at any time, and ends the session.
     pub fn refuse(&mut self, refusal: Refusal) {
         if self.error.is_none() {
-            // A refusal that is too long says nothing; that the connection ends still does.
+            // One that is too long isn't sent; the connection's end still shows the refusal.
             let _ = self.push(&Message::Refused(refusal));
             self.error = Some(ChannelError::Cut);
         }
     }
 
-    /// The bytes to send to the peer, which are then no longer here.
+    /// Takes the bytes to send to the peer.
     pub fn take_outgoing(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.outgoing)
     }
 
-    /// The next frame, whether it lies within records or not.
+    /// The next frame, plain or from encrypted records.
     fn next(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, ChannelError> {
         let Stage::Open(Some(records)) = &mut self.stage else {
             return Ok(self.reader.feed(input)?);
@@ -217,7 +217,7 @@ impl Channel {
         is_between_records && self.unread.is_empty() && self.reader.is_between_frames()
     }
 
-    /// What a frame means here and now; `None` if it was for this module alone.
+    /// A frame's message for the caller; `None` if it was part of the handshake.
     fn take(&mut self, frame: &Frame) -> Result<Option<Message>, ChannelError> {
         let kind = frame.kind();
         if !kind.is_sent_by(self.side.other()) {
@@ -244,7 +244,7 @@ impl Channel {
         }
     }
 
-    /// The peer has opened, with its part of the handshake if it has a key.
+    /// Handles the peer's opening, with its part of the handshake if it has a key.
     fn opened(
         &mut self,
         handshake: Option<Handshake>,
@@ -277,7 +277,7 @@ impl Channel {
         Ok(())
     }
 
-    /// The controller was no recording.
+    /// The controller has proved that it isn't a replay.
     fn confirmed(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Opening(None)) {
             Stage::Confirming(records) => self.open(Some(records)),
@@ -294,7 +294,7 @@ impl Channel {
         self.push(message).expect("messages of the handshake are short");
     }
 
-    /// Adds a message's frame to those to be sent, and returns its type.
+    /// Adds a message's frame to the outgoing bytes, and returns its type.
     fn push(&mut self, message: &Message) -> Result<Kind, TooLong> {
         let (kind, frame) = frame::render(message)?;
         match &mut self.stage {
@@ -306,7 +306,7 @@ impl Channel {
         Ok(kind)
     }
 
-    /// Ends the session, and tells the peer why where that helps.
+    /// Ends the session, with a refusal for the peer if that helps.
     fn end(&mut self, error: ChannelError) -> ChannelError {
         if let Some(refusal) = error.refusal() {
             self.refuse(refusal);

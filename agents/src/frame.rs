@@ -1,4 +1,4 @@
-//! Frames: how messages lie on a stream, and what bounds them.
+//! Frames: the format of messages on a stream, and their bounds.
 //!
 //! | offset | type | content |
 //! | --- | --- | --- |
@@ -8,15 +8,15 @@
 //! | 7 | u32 | length of the payload, n |
 //! | 11 | n bytes | payload: the message |
 //!
-//! Numbers are little endian. Magic and version stay where they are in every version, so that two
-//! sides of different versions can report that they differ. The type stands before the payload,
-//! though the payload repeats it, because it decides how long the payload may be: a length beyond
-//! that is refused before any memory is taken for it. No claimed length is believed: a reader holds
-//! what has come, and payloads are decoded by borrowing (`agents/tests/alone` counts).
+//! Numbers are little endian. Magic and version are at the same place in every version, so that two
+//! sides of different versions can report that they differ. The type precedes the payload, which
+//! repeats it, because it decides how long the payload may be: a greater length is refused before
+//! any memory is allocated for it. No claimed length is trusted: a reader holds only what has
+//! arrived, and payloads are decoded by borrowing (`agents/tests/alone` counts).
 //!
-//! Each shard's results have a frame of their own, since those of an agent with many cores wouldn't
-//! fit into one of 16 MiB. The agent's own report doesn't travel: the controller makes each agent's
-//! report from the same results as the report of all.
+//! Each shard's results have a frame of their own, since those of an agent with many cores don't
+//! fit into one of 16 MiB. An agent doesn't send a report: the controller makes each agent's report
+//! from the same results as the report of all.
 
 use std::fmt;
 
@@ -29,20 +29,20 @@ use crate::versions::PROTOCOL;
 
 /// Bytes before a frame's payload.
 pub const HEADER_BYTES: usize = size_of::<Header>();
-/// The longest payload of a frame before the peer is authenticated: the frame has 1 KiB.
+/// The longest payload before the peer is authenticated, for a frame of 1 KiB.
 pub const OPENING_MAX: usize = (1 << 10) - HEADER_BYTES;
 /// The longest payload of a message that controls a run.
 pub const CONTROL_MAX: usize = 64 << 10;
-/// The longest payload with raw samples, of which there may be many.
+/// The longest payload with raw samples, which are sent in parts.
 pub const SAMPLES_MAX: usize = 256 << 10;
 /// The longest payload with results.
 pub const RESULTS_MAX: usize = 16 << 20;
 
 const MAGIC: [u8; 4] = *b"TTAG";
-/// What lies before the payload's type and length in every version of the protocol.
+/// Bytes of magic and version, the same in every version of the protocol.
 const VERSIONED_BYTES: usize = MAGIC.len() + size_of::<U16>();
 
-/// What lies before a payload.
+/// The header before a payload.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Header {
@@ -52,7 +52,7 @@ struct Header {
     length: U32,
 }
 
-/// Declares [`Kind`] and what holds of each type from the same rows.
+/// Declares [`Kind`] and the properties of each type from the same rows.
 macro_rules! kinds {
     ($($kind:ident: $($sender:ident)|+, $max:expr, $early:literal;)*) => {
         /// The type of a message: the variant of [`Message`] of the same name.
@@ -73,7 +73,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Whether this side may send messages of this type.
+            /// True if this side may send messages of this type.
             pub(crate) fn is_sent_by(self, side: Side) -> bool {
                 match self {
                     $(Kind::$kind => [$(Side::$sender),+].contains(&side),)*
@@ -87,7 +87,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Whether a peer may send it before it is authenticated.
+            /// True if a peer may send it before it is authenticated.
             fn comes_early(self) -> bool {
                 match self {
                     $(Kind::$kind => $early,)*
@@ -97,7 +97,7 @@ macro_rules! kinds {
     };
 }
 
-// In the order of the messages: who sends it, the longest payload, whether it comes early.
+// In the order of the messages: sender, longest payload, allowed before authentication.
 kinds! {
     Open: Controller, OPENING_MAX, true;
     Accept: Agent, OPENING_MAX, true;
@@ -120,7 +120,7 @@ kinds! {
 }
 
 impl Kind {
-    /// The type of this number.
+    /// The type with this number.
     fn of(number: u8) -> Option<Kind> {
         Kind::ALL.get(usize::from(number)).copied()
     }
@@ -132,10 +132,10 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What is wrong with bytes that should be a frame.
+/// An error in bytes that should be a frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// They don't begin like one.
+    /// They don't begin with the magic bytes.
     #[error("the peer doesn't speak truetail's protocol; check the address")]
     Foreign,
     /// They are of another version of the protocol.
@@ -150,7 +150,7 @@ pub enum FrameError {
     /// No message has this type.
     #[error("no message has type {0}")]
     Unknown(u8),
-    /// A stranger sent what only an authenticated peer may.
+    /// A peer that isn't authenticated sent a message that requires it.
     #[error("{0} before authentication")]
     Early(Kind),
     /// The payload is longer than its type allows.
@@ -168,7 +168,7 @@ pub enum FrameError {
     Malformed {
         /// The type.
         kind: Kind,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
@@ -206,7 +206,7 @@ pub(crate) fn render(message: &Message) -> Result<(Kind, Vec<u8>), TooLong> {
     Ok((kind, [header.as_bytes(), &payload].concat()))
 }
 
-/// A whole frame as it came.
+/// A whole frame as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     kind: Kind,
@@ -219,7 +219,7 @@ impl Frame {
         self.kind
     }
 
-    /// All of it.
+    /// The whole frame.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -240,7 +240,7 @@ impl Frame {
 
 /// Cuts a stream into frames as its bytes arrive.
 ///
-/// It holds one frame at most, and less than twice the bytes of it that have come.
+/// It holds one frame at most, in less than twice the memory of the bytes that have arrived.
 #[derive(Debug, Default)]
 pub struct FrameReader {
     bytes: Vec<u8>,
@@ -248,17 +248,17 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// From now on frames may be of any type, and as long as their type allows: the peer is
-    /// authenticated.
+    /// The peer is authenticated: from now on it may send frames of any type, as long as the type
+    /// allows.
     pub fn authenticate(&mut self) {
         self.authenticated = true;
     }
 
     /// Takes bytes from the front of `input`, at most up to the end of a frame; returns that frame.
-    /// `None` if it isn't whole yet, and then `input` is empty.
+    /// `None` if it isn't complete yet, and then `input` is empty.
     ///
     /// # Errors
-    /// The stream isn't one of frames that may come now. It stays so: the next call says the same.
+    /// The bytes aren't a frame, or not one allowed now. The next call returns the same error.
     pub fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, FrameError> {
         loop {
             let (wanted, kind) = self.wanted()?;
@@ -277,7 +277,7 @@ impl FrameReader {
         }
     }
 
-    /// How many bytes the frame has, as far as is known; and its type, once that is.
+    /// The bytes needed for the frame, or first for its header; and its type, once known.
     fn wanted(&self) -> Result<(usize, Option<Kind>), FrameError> {
         let known = self.bytes.len();
         if !self.bytes.starts_with(&MAGIC[..known.min(MAGIC.len())]) {
@@ -308,12 +308,12 @@ impl FrameReader {
         Ok((HEADER_BYTES + length, Some(kind)))
     }
 
-    /// Whether the last frame was whole: the stream may end here.
+    /// True if no frame is incomplete: the stream may end here.
     pub fn is_between_frames(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Memory that is held, bytes.
+    /// Memory held, bytes.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }

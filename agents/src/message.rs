@@ -1,4 +1,4 @@
-//! Messages: what controller and agent send each other.
+//! The messages between controller and agent.
 //!
 //! ```text
 //! controller                      agent
@@ -16,9 +16,9 @@
 //!    Bye ◄────────────────────────► Bye
 //! ```
 //!
-//! [`Message::Refused`] may stand in the place of any answer. What holds text or a document of the
-//! engine is JSON within the payload: a format with names is readable across versions, and the
-//! engine's documents flatten and omit fields, which bincode can't.
+//! [`Message::Refused`] may replace any answer. Text and documents of the engine are JSON within
+//! the payload: a format with names is readable across versions, and the engine's documents flatten
+//! and omit fields, which bincode can't.
 
 use engine::host::check::{Check, Severity};
 use engine::load::share::Share;
@@ -36,27 +36,27 @@ use crate::json;
 use crate::refusal::Refusal;
 use crate::versions::Versions;
 
-/// Which side of a session.
+/// A side of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one that connects.
+    /// The side that connects.
     Controller,
-    /// The one that listens.
+    /// The side that listens.
     Agent,
 }
 
-/// What controller and agent say.
+/// A message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
-    /// The controller's first frame: its part of the handshake if it has a key.
+    /// The controller's first frame, with its part of the handshake if it has a key.
     Open(Option<Bytes>),
-    /// The agent's answer: its own part if it has one, too.
+    /// The agent's answer, with its part if it has a key.
     Accept(Option<Bytes>),
-    /// The end of the handshake, which shows that the controller's part was no recording.
+    /// The end of the handshake, which proves that the controller's part wasn't replayed.
     Confirm(Bytes),
-    /// Why something isn't done.
+    /// The reason for a refusal.
     Refused(#[serde(with = "json")] Refusal),
-    /// Who speaks; the controller first.
+    /// The sender introduces itself; the controller first.
     Hello(#[serde(with = "json")] Hello),
     /// The controller asks for the agent's clock.
     Ping(Ping),
@@ -64,40 +64,40 @@ pub enum Message {
     Pong(Pong),
     /// The controller is alive.
     Heartbeat,
-    /// What to do.
+    /// The plan and the agent's share of it.
     Prepare(Prepare),
     /// The agent has its connections and waits for the start.
     Ready(Ready),
-    /// When to begin.
+    /// The moment of the start.
     Start(Start),
-    /// What the agent has done since its last frame of this type, and how far it is now.
+    /// The agent's work since its last frame of this type, and its present state.
     Progress(RunProgress),
-    /// Send nothing more; responses are still awaited.
+    /// Send no more requests; responses are still awaited.
     Stop,
-    /// Report.
+    /// Asks for the results.
     Collect(Collect),
-    /// What the agent measured.
+    /// The agent's results.
     Report(Results),
-    /// A part of the agent's raw samples.
+    /// Part of the agent's raw samples.
     Samples(Samples),
-    /// What one of its shards measured.
+    /// The results of one of its shards.
     Shard(ShardState),
     /// The end of the session.
     Bye,
 }
 
-/// Who speaks.
+/// The identity of a side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// What must be the same on both sides.
+    /// The versions that must be the same on both sides.
     pub versions: Versions,
-    /// Which build of the program.
+    /// The build of the program.
     pub build: String,
-    /// The name by which others are told of this side, e.g. `ann@desk, process 4711`.
+    /// The name of this side for others, e.g. `ann@desk, process 4711`.
     pub name: String,
     /// The machine.
     pub host: HostFacts,
-    /// What `truetail doctor` finds there; empty from a controller.
+    /// The findings of `truetail doctor` there; empty from a controller.
     pub findings: Vec<Finding>,
 }
 
@@ -108,14 +108,14 @@ pub struct HostFacts {
     pub name: String,
     /// Kernel name and release.
     pub kernel: String,
-    /// Its kind of processor, e.g. `x86_64`.
+    /// Its architecture, e.g. `x86_64`.
     pub architecture: String,
-    /// Cores that the program may use.
+    /// The number of cores that the program may use.
     pub cores: usize,
 }
 
 impl HostFacts {
-    /// Those of this machine.
+    /// The facts of this machine.
     pub fn here() -> HostFacts {
         let uname = uname();
         let (system, release) = (uname.sysname(), uname.release());
@@ -131,14 +131,14 @@ impl HostFacts {
 /// A finding of `truetail doctor`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// How severe it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What was found, cause and cure, in one line.
+    /// The finding, its cause and cure, in one line.
     pub text: String,
 }
 
 impl Hello {
-    /// This side's, by the name that others are told.
+    /// This side's introduction, by its name for others.
     pub fn here(name: String, findings: Vec<Finding>) -> Hello {
         let build = if cfg!(debug_assertions) { "debug" } else { "release" };
         let (versions, host) = (Versions::here(), HostFacts::here());
@@ -170,12 +170,12 @@ pub struct Pong {
     pub answered_ns: u64,
 }
 
-/// What to do.
+/// The plan and the agent's share of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prepare {
     /// The part of the schedule that the agent owns.
     pub share: Share,
-    /// Whether it keeps raw samples.
+    /// True to keep raw samples.
     pub samples: bool,
     /// The plan of the whole run.
     #[serde(with = "json")]
@@ -185,46 +185,46 @@ pub struct Prepare {
 /// The agent has its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
-    /// Whether their number had settled when setup load ended; `None` without setup load.
+    /// True if their number had settled when setup load ended; `None` without setup load.
     pub settled: Option<bool>,
 }
 
-/// When to begin.
+/// The moment of the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     /// The run's epoch, ns of the agent's CLOCK_MONOTONIC.
     pub at_ns: u64,
 }
 
-/// What the controller wants when the run has ended.
+/// The results that the controller wants once the run has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collect {
-    /// Whether the raw samples come before the report.
+    /// True to send the raw samples before the report.
     pub samples: bool,
 }
 
-/// What the agent measured, but for its shards, which come before it.
+/// The agent's results, except those of its shards, which come before it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// The run as the agent saw it.
     #[serde(with = "json")]
     pub head: Box<CollectedHead>,
-    /// How many shards it has.
+    /// The number of its shards.
     pub shards: u32,
 }
 
-/// What one shard measured, from which the report of all agents is made. It is decoded apart from
-/// its frame, since that takes a while.
+/// The results of one shard, from which the report of all agents is made. Decoding takes a while,
+/// so it is separate from the frame's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardState(Bytes);
 
 impl ShardState {
-    /// That of a shard.
+    /// Encodes a shard's results.
     pub fn new(report: &ShardReport) -> ShardState {
         ShardState(codec::encode(report).into())
     }
 
-    /// What the shard measured.
+    /// Decodes the shard's results.
     ///
     /// # Errors
     /// The bytes aren't a shard's.
@@ -232,7 +232,7 @@ impl ShardState {
         codec::decode(self.0.as_slice()).map_err(|error| MalformedShard(error.to_string()))
     }
 
-    /// Bytes that aren't checked yet.
+    /// Takes unchecked bytes.
     pub fn of_bytes(bytes: Vec<u8>) -> ShardState {
         ShardState(bytes.into())
     }
@@ -243,13 +243,13 @@ impl ShardState {
 #[error("not what a shard measured ({0})")]
 pub struct MalformedShard(String);
 
-/// A part of the file with the agent's raw samples.
+/// Part of the file with the agent's raw samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Samples {
-    /// Where in the file it belongs, bytes.
+    /// Its offset in the file, bytes.
     pub offset: u64,
-    /// The part.
+    /// Its bytes.
     pub bytes: Bytes,
-    /// Whether the file ends with it.
+    /// True if the file ends with it.
     pub is_last: bool,
 }

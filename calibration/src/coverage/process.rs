@@ -13,10 +13,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const RATE: f64 = 200.0;
 /// Service time of a queue's server, s.
 const SERVICE_S: f64 = 0.003;
-/// The most pieces of a run, and the length of a piece where there are fewer, s: those of a series.
+/// The most pieces of a run, and the shortest length of a piece, s, as in a series.
 const PIECES_MAX: u64 = 512;
 const PIECE_S: f64 = 0.125;
-/// Significant digits of a piece's latencies, as those of a series.
+/// Significant digits of a piece's latencies, as in a series.
 const DIGITS: u8 = 2;
 /// The time between two spells of errors as a multiple of the level's correlation time, roughly:
 /// requests fail in one of 44 moments, for a while shorter than that time.
@@ -39,7 +39,7 @@ pub enum Process {
         /// Requests per service time.
         load: f64,
     },
-    /// The logarithm is noise of 0.3 and a first-order autoregression.
+    /// The logarithm is noise of 0.3 plus a first-order autoregression.
     Correlated {
         /// Time in which the correlation falls to 1/e, s.
         over_s: f64,
@@ -75,13 +75,13 @@ impl fmt::Display for Process {
 pub struct Run {
     /// All latencies.
     pub whole: Distribution,
-    /// How long a piece is, s.
+    /// The length of a piece, s.
     pub each_s: f64,
-    /// The same by pieces.
+    /// The same by piece.
     pub latencies: Pieces<Histogram<u64>>,
     /// Requests that failed. Each has a latency as well, so that one run shows both.
     pub failed: u64,
-    /// Failed requests and all, by pieces.
+    /// Failed requests and all requests, by piece.
     pub errors: Pieces<(u64, u64)>,
 }
 
@@ -136,7 +136,7 @@ impl Process {
         window_s as f64 / every_s
     }
 
-    /// A run of this length; each seed gives another.
+    /// A run of this length, different for each seed.
     pub fn run(self, window_s: u64, seed: u64) -> Run {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ (window_s << 40));
         let mut each_s = PIECE_S;
@@ -204,7 +204,7 @@ impl Process {
                     level = level * kept + normal(random) * (1.0 - kept * kept).sqrt();
                     level_s = at_s;
                     let latency_s = 5e-3 * (by * level + 0.3 * normal(random)).exp();
-                    // One in 44 requests falls in so slow a time that it fails.
+                    // Requests fail while the level is this high: one in 44.
                     run.record(at_s, latency_s, 2.0 < level);
                 }
                 Process::Stalls { every_s, long_s } => {

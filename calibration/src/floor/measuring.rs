@@ -32,7 +32,7 @@ const RATE: f64 = 1_000.0;
 /// The sample target's hold time in the overhead proof.
 const HOLD: Duration = Duration::from_millis(5);
 
-/// The most runs of the overhead proof while others may have caused its failures.
+/// The most runs of the overhead proof, which is repeated if others may have caused its failure.
 const OVERHEAD_RUNS_MAX: usize = 3;
 
 /// Why a section ended early.
@@ -51,7 +51,7 @@ impl<E> From<E> for End<E> {
 pub(super) struct Measuring<'a, R> {
     pub(super) setup: &'a Setup,
     pub(super) run: R,
-    /// True if others were seen on the machine in an earlier section.
+    /// True if an earlier section was disturbed by others on the machine.
     pub(super) is_restless: bool,
     /// Runs so far, including those of earlier sections.
     pub(super) runs: usize,
@@ -59,7 +59,7 @@ pub(super) struct Measuring<'a, R> {
 }
 
 impl<E: From<ObserveError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Measuring<'_, R> {
-    /// Makes a run; `name` identifies it where it was disturbed.
+    /// Makes a run; `name` identifies it among the disturbed ones.
     fn go(&mut self, name: &str, plan: Plan, display: Display) -> Result<Finished, End<E>> {
         let finished = (self.run)(plan, display)?;
         self.look_at(name, &finished.report)?;
@@ -133,7 +133,7 @@ impl<E: From<ObserveError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Meas
         Ok(())
     }
 
-    /// Runs with each feature in turn and without any, in rounds; each round begins with another.
+    /// Runs without any feature and with each in turn, in rounds that each begin with another one.
     pub(super) fn costs(&mut self, conns: usize, found: &mut Vec<Cost>) -> Result<(), End<E>> {
         let rounds = match self.setup.size {
             Size::Full => 4,

@@ -1,4 +1,4 @@
-//! What a calibration loads, from where, and the plans of its runs.
+//! The setup of a calibration: its target and cores, and the plans of its runs.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::cases::Size;
 /// Connections opened before an open run, so that none is opened in its window.
 const PREWARM: usize = 64;
 
-/// What is measured, and where.
+/// The setup of a calibration.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Where the null target listens.
@@ -20,27 +20,27 @@ pub struct Setup {
     pub target_cores: Vec<usize>,
     /// The generator's cores.
     pub cores: Vec<usize>,
-    /// How the generator waits, where that isn't what is measured.
+    /// How the generator waits, except in runs that measure that.
     pub wait: Wait,
-    /// How long it takes.
+    /// The size of the calibration.
     pub size: Size,
-    /// A file that may be written and overwritten, for the cost of raw samples.
+    /// A file to overwrite, for the cost of raw samples.
     pub raw: PathBuf,
 }
 
-/// What the progress of a run is drawn on.
+/// Where a run's progress is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Display {
     /// The user's terminal, if there is one.
     User,
-    /// Nothing.
+    /// Nowhere.
     Off,
-    /// A terminal that nobody looks at.
+    /// A terminal that no one sees.
     Hidden,
 }
 
 impl Setup {
-    /// A plan against the null target with a window of so many milliseconds at full size.
+    /// A plan against the null target, with a window of `full_ms` at full size.
     fn plan(&self, full_ms: u64) -> Plan {
         let window_ms = match self.size {
             Size::Full => full_ms,

@@ -26,11 +26,11 @@ use crate::truth::DEVIATIONS;
 ///
 /// A name is a path into a document: `runs.kept.corrected.p99`, where a dash in the name of a run
 /// is written as `_`. A path that leads nowhere is an error; one that leads to `null` is a figure
-/// that wasn't measured. The functions of figures pass such a `null` through.
+/// that wasn't measured. Functions of figures pass that `null` through.
 #[derive(Debug)]
 pub(super) struct Expressions {
     environment: Environment<'static>,
-    /// By their kind: documents of runs, facts about servers, settings, figures so far.
+    /// Values by kind: documents of runs, facts about servers, settings, figures so far.
     known: BTreeMap<&'static str, BTreeMap<String, Value>>,
 }
 
@@ -143,7 +143,7 @@ impl Expressions {
         self.value_with(expression, with)
     }
 
-    /// A text with its expressions, between `{{` and `}}`, replaced by their values.
+    /// A text with each expression between `{{` and `}}` replaced by its value.
     pub(super) fn text(&self, template: &str) -> Result<String, LabError> {
         Ok(self.environment.render_str(template, self.context(BTreeMap::new()))?)
     }
@@ -198,7 +198,7 @@ fn number(value: &Value) -> Result<Option<f64>, Error> {
     (!value.is_none()).then(|| f64::try_from(value.clone())).transpose()
 }
 
-/// A row for each item of a list: by name, the values of expressions in which `it` is the item.
+/// A row for each item of a list: named values of expressions in which `it` is the item.
 fn each(state: &State, list: Value, fields: Value) -> Result<Value, Error> {
     let row = |it: Value| {
         let field = |name: Value| {
@@ -222,7 +222,7 @@ fn ratio(part: Value, whole: Value) -> Result<Option<f64>, Error> {
     Ok(part.zip(whole).filter(|(_, whole)| *whole != 0.0).map(|(part, whole)| part / whole))
 }
 
-/// A document of this type.
+/// Converts a value to a document of this type.
 fn typed<T: DeserializeOwned>(of: &Value) -> Result<T, Error> {
     let json = serde_json::to_value(of).map_err(failed)?;
     serde_json::from_value(json).map_err(failed)
@@ -232,7 +232,7 @@ fn failed(problem: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidOperation, problem.to_string())
 }
 
-/// The core of an agent: the allowed cores in turn, except the first, which the target has.
+/// The core of an agent: the allowed cores in turn, except the first, which is the target's.
 fn core_of_agent(allowed: &[usize], agent: usize) -> usize {
     let cores = if allowed.len() < 2 { allowed } else { &allowed[1..] };
     cores[agent % cores.len()]

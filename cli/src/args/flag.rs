@@ -78,11 +78,11 @@ pub(crate) struct Flag {
     plural: Option<&'static str>,
     /// True if its values are NAME=VALUE, so that a table can hold them.
     is_pairs: bool,
-    /// True if its plural is a list of tables, whose text is then its value.
+    /// True if its plural is a list of tables, whose text is its value.
     is_tables: bool,
     is_free_text: bool,
     excludes: &'static [&'static str],
-    /// The files of results that it asks for.
+    /// The files of results that it requests.
     contents: Vec<(ContentPath, Content)>,
     elsewhere: Vec<(&'static [&'static str], Elsewhere)>,
 }
@@ -168,7 +168,7 @@ impl Flag {
         Flag { is_free_text: true, ..self }
     }
 
-    /// It can't be given together with these flags.
+    /// It can't be combined with these flags.
     pub(super) fn excludes(mut self, others: &'static [&'static str]) -> Flag {
         self.arg = self.arg.conflicts_with_all(others);
         Flag { excludes: others, ..self }
@@ -245,13 +245,12 @@ impl Flag {
         self.is_free_text
     }
 
-    /// The flags that can't be given together with it.
+    /// The flags that can't be combined with it.
     pub(crate) fn excluded(&self) -> &'static [&'static str] {
         self.excludes
     }
 
-    /// True if this key of a plan file stands for it: its name with - or _ between words, or its
-    /// plural.
+    /// True if this key of a plan file means it: its name with - or _ between words, or its plural.
     pub(super) fn has_key(&self, key: &str) -> bool {
         let is_its_name = self.name() == key.replace('_', "-");
         self.arg.get_long().is_some() && (is_its_name || self.plural == Some(key))

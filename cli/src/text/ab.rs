@@ -76,7 +76,7 @@ fn intervals(of: &AbDocument) -> String {
     format!("{same}Intervals are from the ratios within pairs; for errors, from the differences.")
 }
 
-/// The percentiles known in fewer pairs than count.
+/// The percentiles known in only some of the pairs that count.
 fn fewer_pairs(of: &AbDocument) -> String {
     let percentiles = of.comparison.percentiles.iter();
     let few = percentiles.filter(|one| (1..of.pairs.len()).contains(&one.pairs.unwrap_or(0)));
@@ -89,8 +89,8 @@ fn fewer_pairs(of: &AbDocument) -> String {
     wrap(&format!("Pairs with enough answers, of {all}: {}.", parts.join(", ")))
 }
 
-/// The slices with an invalid verdict, each with its reasons: those that leave out the latencies of
-/// their pair, and those that don't.
+/// The slices with an invalid verdict, each with its reasons: first those whose pair's latencies
+/// are left out, then the others.
 fn invalid(of: &AbDocument) -> String {
     let mut text = Text::new();
     for (what, slices) in [

@@ -67,7 +67,7 @@ pub(super) fn subjects(of: &Comparison, run: &str) -> String {
     text.done()
 }
 
-/// Requests that the generator itself failed to send, which are no errors of the target.
+/// Requests that the generator itself failed to send, which aren't the target's errors.
 fn own_errors(of: &Comparison) -> String {
     let of_side = |(name, side): (&str, &Side)| {
         let kinds = [
@@ -166,7 +166,7 @@ pub(super) fn sentence(of: &Comparison) -> String {
     }
 }
 
-/// What it takes to compare sides without any interval.
+/// The requirements for comparing sides that have no interval.
 pub(crate) fn lacking(of: &Comparison) -> String {
     let has_few = of.a.runs.min(of.b.runs) < RUNS_MIN;
     let takes = match of.needed_s() {
@@ -260,8 +260,8 @@ pub(super) fn explanation(of: &Comparison, runs: &str, extent: Extent) -> String
     )
 }
 
-/// The known difference between runs of one target. That one run per side can't show it is in the
-/// headline.
+/// The known difference between runs of one target; the headline notes that one run per side can't
+/// show it.
 fn noise(of: &Comparison, extent: Extent) -> String {
     let noise: Vec<String> = of
         .percentiles

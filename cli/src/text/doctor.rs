@@ -6,7 +6,7 @@ use super::extent::Extent;
 use super::figures::things;
 use super::layout::{Column, Text, aligned, widest};
 
-/// The problems, with details all checks, and a last line that sums them up.
+/// The problems (all checks with details), and a line that sums them up.
 pub(crate) fn findings(checks: &[Check], extent: Extent) -> String {
     let is_good = |check: &&Check| check.severity == Severity::Good;
     let is_shown = |check: &&Check| extent == Extent::Details || !is_good(check);

@@ -56,7 +56,7 @@ pub(crate) fn headline(report: &Report) -> String {
     slo::headline(&verdict::headline(&report.verdict), report.slo.as_ref())
 }
 
-/// Why a run isn't valid, and what to do about it, a sentence each.
+/// The reasons why a run isn't valid, and their cures, a sentence each.
 pub(crate) fn sentences(verdict: &Verdict) -> Vec<String> {
     verdict::sentences(verdict)
 }

@@ -50,7 +50,7 @@ impl Scale {
         }
     }
 
-    /// One of a distribution's times: `n/a` if unknown, `≥ 60,000` if it is above the histogram.
+    /// One of a distribution's times: `n/a` if unknown, `≥ 60,000` if above the histogram's range.
     pub(super) fn percentile(&self, of: &DistributionPart, us: Option<f64>) -> String {
         match us {
             None => UNKNOWN.to_owned(),

@@ -1,4 +1,4 @@
-//! Sweeps and searches: each step as it ends, and what they found.
+//! Sweeps and searches: a row for each step as it ends, then the result.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ use super::scale::{MILLISECONDS, alone};
 use super::slo::{assumption, judgement, may_lie_above};
 use super::verdict::word;
 
-/// What the progress line of a step begins with.
+/// The prefix of a step's progress line.
 pub(crate) fn label(ask: &Ask, progress: SeriesProgress) -> String {
     let SeriesProgress { step, steps_max, left } = progress;
     let left = Nanos::from_secs(left.0.div_ceil(SECOND_NS));
@@ -30,7 +30,7 @@ pub(crate) fn label(ask: &Ask, progress: SeriesProgress) -> String {
     format!("step {step}/{steps_max}  {rate}/s  at most {left} left  ")
 }
 
-/// What a sweep is about to do, and the head of its table.
+/// The announcement of a sweep, and the head of its table.
 pub(crate) fn sweep_begins(plan: &SweepPlan, extent: Extent) -> String {
     let rates = plan.rates.iter().map(|rate| rate.per_second());
     let (first, last) = (rates.clone().fold(f64::MAX, f64::min), rates.fold(0.0, f64::max));
@@ -51,8 +51,8 @@ pub(crate) fn sweep_begins(plan: &SweepPlan, extent: Extent) -> String {
     text.done()
 }
 
-/// What a search is about to do, and the head of its table; `implied`: the objective
-/// that nobody gave.
+/// The announcement of a search, and the head of its table; `implied` is the objective added to
+/// the user's.
 pub(crate) fn search_begins(
     slo: &str,
     implied: Option<&str>,
@@ -72,17 +72,17 @@ pub(crate) fn search_begins(
     text.done()
 }
 
-/// Columns before what a step's line says in words.
+/// Columns before the words of a step's line.
 const WORDS_AT: usize = 32;
 
-/// The columns before them, and of a step's percentiles.
+/// The columns before these words, and those of a step's percentiles.
 const COLUMNS: [Column; 4] = [Right(10), Right(12), Right(8), Left(2)];
 const OF_LATENCY: [Column; 4] = [Left(13), Left(22), Left(22), Left(22)];
 
-/// The columns of a step's one line; what became of it follows.
+/// The columns of a step in one line; its outcome follows.
 const STEP: [Column; 6] = [Right(8), Right(12), Right(7), Right(11), Right(11), Left(1)];
 
-/// The head of the steps.
+/// The head of the table of steps.
 pub(super) fn head(extent: Extent) -> String {
     let mut text = Text::new();
     match extent {
@@ -99,7 +99,7 @@ pub(super) fn head(extent: Extent) -> String {
     text.done()
 }
 
-/// The lines of a step of a sweep; `cut_short`: by a signal.
+/// The lines of a sweep's step; `cut_short` by a signal.
 pub(crate) fn sweep_row(step: &Step, cut_short: bool, extent: Extent) -> String {
     let backlog = match step.backlog.fell_behind {
         Some(false) => "kept up",
@@ -123,13 +123,12 @@ pub(crate) fn sweep_row(step: &Step, cut_short: bool, extent: Extent) -> String 
     }
 }
 
-/// The lines of a step of a search, with what it says of its rate and why; `cut_short`: by a
-/// signal.
+/// The lines of a search's step, with its outcome and the reason; `cut_short` by a signal.
 pub(crate) fn search_row(step: &Step, cut_short: bool, extent: Extent) -> String {
     let outcome = match by_objectives(step) {
         Outcome::Passed => "passed",
         Outcome::Undecided => "undecided",
-        // Only its verdict speaks against it.
+        // Only its verdict counts against it.
         Outcome::Excused if met(step) => "unusable",
         Outcome::Excused => "failed, but excused",
         Outcome::Doubted => "passed, but doubted",
@@ -145,7 +144,7 @@ pub(crate) fn search_row(step: &Step, cut_short: bool, extent: Extent) -> String
         }
         Extent::Details => {
             let missing = by_objectives(step) == Outcome::Undecided;
-            // Then the objectives say the same.
+            // If undecided, the objectives already show it.
             let mut parts: Vec<String> =
                 if missing && step.slo.is_some() { Vec::new() } else { vec![outcome.to_owned()] };
             parts.extend(silence(step.silent_from_s));
@@ -156,12 +155,12 @@ pub(crate) fn search_row(step: &Step, cut_short: bool, extent: Extent) -> String
     }
 }
 
-/// Whether it met its objectives.
+/// True if it met its objectives.
 fn met(step: &Step) -> bool {
     step.slo.as_ref().is_some_and(|slo| slo.judgement == Judgement::Met)
 }
 
-/// That there were no answers, and from when on.
+/// A note that the target stopped answering, and when.
 pub(super) fn silence(from_s: Option<f64>) -> Option<String> {
     Some(match from_s? {
         0.0 => "no answers".to_owned(),
@@ -169,10 +168,10 @@ pub(super) fn silence(from_s: Option<f64>) -> Option<String> {
     })
 }
 
-/// What is said of a step that a signal cut short.
+/// The outcome of a step that a signal cut short.
 const CUT_SHORT: &str = "interrupted, not counted";
 
-/// A step in one line: what became of it in the first of these words that fit, and its verdict.
+/// A step in one line: the first of these outcomes that fits, and its verdict.
 pub(super) fn line(step: &Step, outcomes: &[String]) -> String {
     let level = word(step.verdict.level);
     let lines: Vec<String> =
@@ -187,8 +186,8 @@ fn cells(step: &Step, words: &str) -> String {
     aligned(&STEP, &[&offered, &answered, &share(step.error_share()), &p50, &p99, "", words])
 }
 
-/// The lines of a step: the rate and what became of it; among details then corrected latency above
-/// naive, with its intervals.
+/// The lines of a step: its rate and outcome; with details also corrected and naive latency with
+/// their intervals.
 fn row(step: &Step, words: &str, extent: Extent) -> String {
     let mut text = Text::new();
     if extent == Extent::Screen {
@@ -207,7 +206,7 @@ fn row(step: &Step, words: &str, extent: Extent) -> String {
     text.done()
 }
 
-/// What became of the objectives, with the figures of those that weren't met, and what makes one
+/// The judgement of the objectives, the figures of those that weren't met, and what makes one
 /// doubtful.
 fn judged(slo: &Slo) -> String {
     let mut text = match slo.judgement {
@@ -222,7 +221,7 @@ fn judged(slo: &Slo) -> String {
     text
 }
 
-/// The figures of the objectives that are judged as all of them are.
+/// The figures of the objectives that decide the overall judgement.
 fn figures(slo: &Slo) -> Vec<String> {
     let alike = slo.objectives.iter().filter(|one| one.judgement == slo.judgement);
     alike.map(figure).collect()
@@ -261,8 +260,8 @@ fn share(share: f64) -> String {
     }
 }
 
-/// How many steps weren't valid, for which reasons, and what to do about the most frequent one that
-/// is the generator's own; empty if all were valid.
+/// The number of steps that weren't valid, their reasons, and a cure for the most frequent reason
+/// that is the generator's own; empty if all were valid.
 pub(super) fn doubts(made: &Made) -> String {
     let mut text = Text::new();
     let mut cure = None;
@@ -293,14 +292,13 @@ pub(super) fn doubts(made: &Made) -> String {
     text.done()
 }
 
-/// The reason of this name that some of these steps have, if the generator can do something about
-/// it.
+/// The reason of this name in these steps, if it is the generator's own.
 fn generators(steps: &[&Step], name: &str) -> Option<Code> {
     let mut codes = steps.iter().flat_map(|step| &step.verdict.codes).map(|reason| reason.code);
     codes.find(|code| code.is_of_generator() && code.to_string() == name)
 }
 
-/// What the words mean that some steps of a search have.
+/// The meaning of `excused` and `doubted`, if a step of a search is either.
 fn legend(made: &Made) -> String {
     let any = |which: fn(&Step) -> bool| made.steps.iter().any(which);
     let mut text = Text::new();
@@ -334,7 +332,7 @@ fn estimate(us: Option<f64>, interval: Option<[f64; 2]>) -> String {
     format!("{figure} ({low}–{high}) {unit}")
 }
 
-/// What a sweep found, and where it is written.
+/// The result of a sweep, and the files with it.
 pub(crate) fn sweep_ends(document: &SweepDocument, written: &[String]) -> String {
     let mut text = Text::new();
     text.blank();
@@ -367,7 +365,7 @@ fn found(document: &SweepDocument) -> String {
                 URL, and raise --timeout if its responses take longer."
             .to_owned();
     }
-    // Where the steps already contradict each other, more of the range doesn't help.
+    // If steps contradict each other, a wider range doesn't help.
     let mut message = match (from, to) {
         (Some(from), Some(to)) => {
             let apart = (to / from - 1.0) * 100.0;
@@ -393,7 +391,7 @@ fn found(document: &SweepDocument) -> String {
         }
         (None, Some(to)) => {
             let message = format!("No knee found: answers already fell behind at {}.", at(*to));
-            // Where they ended, that is said below.
+            // `silences` reports answers that stopped.
             let advise = done && silent(made, *to).is_none();
             message + if advise { " Lower --rates." } else { "" }
         }
@@ -409,7 +407,7 @@ fn found(document: &SweepDocument) -> String {
             rates.join(", ")
         );
     }
-    // Those on either side of the knee make no difference.
+    // Undecided rates outside the knee's bracket don't matter.
     let matters =
         |rate: &f64| to.is_none_or(|to| *rate < to) && from.is_none_or(|from| from < *rate);
     let undecided = undecided.iter().copied().filter(matters);
@@ -438,12 +436,12 @@ fn found(document: &SweepDocument) -> String {
     message
 }
 
-/// From when on a step at this rate had no answers.
+/// The time from which a step at this rate had no answers, s.
 fn silent(made: &Made, rate: f64) -> Option<f64> {
     made.steps.iter().filter(|step| step.rate_per_s == rate).find_map(|step| step.silent_from_s)
 }
 
-/// At which rates there were no answers from some moment on.
+/// The rates at which the target stopped answering, or never answered.
 fn silences(made: &Made) -> String {
     let silent = made.steps.iter().filter_map(|step| Some((step.rate_per_s, step.silent_from_s?)));
     let mut silent: Vec<(f64, f64)> = silent.collect();
@@ -465,8 +463,8 @@ fn silences(made: &Made) -> String {
     message
 }
 
-/// The steps that kept up with more errors than a rate that is served may have: the one at the
-/// lowest rate, and the one with the largest share of them.
+/// Of the steps that kept up, but with more than [`ERRORS_MAX`] errors: the one at the lowest rate,
+/// and the one with the largest share of errors.
 fn failing(made: &Made) -> Option<[&Step; 2]> {
     let failing = made.steps.iter().filter(|step| {
         let kept_up = step.backlog.fell_behind == Some(false) && step.silent_from_s.is_none();
@@ -478,7 +476,7 @@ fn failing(made: &Made) -> Option<[&Step; 2]> {
     Some([lowest, worst])
 }
 
-/// From which rate on answers that kept up were errors, and where most of them were.
+/// The lowest rate at which too many answers were errors although they kept up, and the worst.
 fn errors(made: &Made) -> String {
     let Some([lowest, worst]) = failing(made) else { return String::new() };
     let worse = match worst.rate_per_s == lowest.rate_per_s {
@@ -488,19 +486,19 @@ fn errors(made: &Made) -> String {
     format!(
         " Of the requests at {}, {} had no good answer{worse}, although answers kept up.",
         at(lowest.rate_per_s),
-        // Of runs at one rate the worst is told.
+        // Of several runs at one rate, the worst is shown.
         share(if worse.is_empty() { worst } else { lowest }.error_share())
     )
 }
 
-/// Why steps at these rates are undecided, and what to do about it.
+/// The reason why steps at these rates are undecided, and its cure.
 fn why(made: &Made, undecided: &[f64]) -> String {
     let steps = || made.steps.iter().filter(|step| undecided.contains(&step.rate_per_s));
     let medians = steps().filter_map(|step| step.corrected.percentiles.at(0.5).value);
     let Some(longest_us) = medians.max_by(f64::total_cmp) else {
         return "all requests failed".to_owned();
     };
-    // What was given up took as long as that, whatever the window.
+    // Requests that time out take that long, whatever the window.
     let timeout = made.plan.as_ref().map(|plan| plan.timeout);
     if let Some(timeout) = timeout.filter(|timeout| timeout.0 as f64 / 1e3 <= 1.001 * longest_us) {
         return format!(
@@ -510,7 +508,7 @@ fn why(made: &Made, undecided: &[f64]) -> String {
     }
     let longest_s = longest_us / 1e6;
     if steps().any(|step| step.duration_s < 2.0 * longest_s) {
-        // Twice as long is the limit.
+        // Twice the longest is the limit.
         let seconds = (3.0 * longest_s).ceil();
         return format!(
             "responses took longer than half of the window; use --duration {seconds}s or more"
@@ -519,7 +517,7 @@ fn why(made: &Made, undecided: &[f64]) -> String {
     format!("the backlog may have grown by chance{}", takes_windows(steps()))
 }
 
-/// What is known of the rates beyond the knee.
+/// The answered rate beyond the knee, and the bottleneck there.
 fn beyond(document: &SweepDocument) -> String {
     let Knee { answered_beyond_per_s: answered_beyond, bound, .. } = &document.knee;
     let mut message = String::new();
@@ -551,7 +549,7 @@ fn conns(made: &Made) -> String {
     conns.map_or(String::new(), |conns| format!("{} ", count(conns as u64)))
 }
 
-/// What a search found, and where it is written.
+/// The result of a search, and the files with it.
 pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> String {
     let SearchDocument { bracket, search, made, .. } = document;
     let (what, open) = ("The highest rate that holds", samples(made));
@@ -570,7 +568,7 @@ pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> Stri
     text.done()
 }
 
-/// What the rate that passed rests on, and no interval shows.
+/// The assumption behind the rate that passed, which no interval covers.
 fn assumed(document: &SearchDocument) -> Option<String> {
     let passed = document.bracket.passed_per_s?;
     let steps = document.made.steps.iter().filter(|step| step.rate_per_s == passed);
@@ -580,8 +578,8 @@ fn assumed(document: &SearchDocument) -> Option<String> {
     Some(format!("{} holds if {assumed}.", at(passed)))
 }
 
-/// A bracket in words: what lies in it; which rates remained undecided, and why they are `open`;
-/// what ended it, if that is said; and why it isn't as narrow as asked for.
+/// A bracket in words: `what` lies in it; the rates that remained undecided, and why they are
+/// `open`; what `ended` it, if known; and why it is wider than the tolerance.
 pub(super) fn bracketed(
     what: &str,
     found: &Bracket,
@@ -616,7 +614,7 @@ pub(super) fn bracketed(
     message
 }
 
-/// Why a search ended before its bracket was as narrow as asked for, and how narrow it is.
+/// The reason why a search ended with a bracket wider than its tolerance, and the width.
 fn stopped(limit: Option<Limit>, ends: Option<(f64, f64)>, plan: &SearchPlan) -> String {
     let by = match limit {
         Some(Limit::Steps) => format!("The search stopped at --max-steps {}", plan.steps_max),
@@ -633,18 +631,17 @@ fn stopped(limit: Option<Limit>, ends: Option<(f64, f64)>, plan: &SearchPlan) ->
     }
 }
 
-/// How long windows would have to be for steps that decided nothing by their backlog, after a
-/// colon; empty if that isn't known.
+/// The window that steps with an undecided backlog need, after a colon; empty if unknown.
 pub(super) fn takes_windows<'a>(undecided: impl Iterator<Item = &'a Step>) -> String {
     let needed = undecided.filter_map(|step| step.backlog.window_needed_s(step.duration_s));
-    // What the widest interval asks for is the safe side.
+    // The longest is the safe choice.
     needed.max_by(f64::total_cmp).map_or(String::new(), |needed| {
         let (seconds, unit) = if needed < 600.0 { (needed, "s") } else { (needed / 60.0, "m") };
         format!(": to tell takes a --duration of up to {:.0}{unit}", seconds.ceil())
     })
 }
 
-/// How long a window an undecided objective would take, if it lacked that.
+/// The window that an undecided objective needs, after a colon; empty if none is known.
 fn samples(made: &Made) -> String {
     let undecided = made.steps.iter().rev().find(|step| step.outcome == Some(Outcome::Undecided));
     let objectives = undecided.into_iter().flat_map(|step| {
@@ -670,7 +667,7 @@ fn samples(made: &Made) -> String {
     })
 }
 
-/// What ended a search, and by which objective.
+/// The side that ended a search, and the objective that failed.
 fn ending(document: &SearchDocument) -> Option<String> {
     let failed = document.bracket.failed_per_s?;
     let made = &document.made;
@@ -688,7 +685,7 @@ fn ending(document: &SearchDocument) -> Option<String> {
             conns(made)
         ),
     };
-    // One with an excuse is quoted only where each has one that is believed.
+    // Excused steps are quoted only if every failure at that rate is excused.
     let failing = || {
         let that = |outcome| {
             move |step: &&Step| step.rate_per_s == failed && step.outcome == Some(outcome)
@@ -732,7 +729,7 @@ fn ending(document: &SearchDocument) -> Option<String> {
     Some(message)
 }
 
-/// How a series ended, if it wasn't done, and where it is written.
+/// The reason why a series ended early, if it did, and the files with its results.
 pub(super) fn end(made: &Made, written: &[String]) -> String {
     let mut text = Text::new();
     if none_is_valid(&made.steps) {
@@ -762,7 +759,7 @@ mod tests {
     use super::super::reports::{part, report};
     use super::*;
 
-    /// A step at this rate that took these times in µs.
+    /// A step at this rate with these latencies, µs.
     fn step(rate: f64, naive: u64, corrected: u64) -> Step {
         Step { rate_per_s: rate, ..Step::new(&report(true, part(naive, corrected, 1, 2))) }
     }
@@ -889,7 +886,7 @@ mod tests {
             message(search_row(&none, false, Extent::Details)),
             "failed; no answers; MISSED p99 1.00 s; valid"
         );
-        // What the objectives say isn't said twice.
+        // An undecided objective is shown once.
         none.silent_from_s = None;
         none.slo.as_mut().expect("objectives").judgement = Judgement::Undecided;
         none.slo.as_mut().expect("objectives").objectives[0].judgement = Judgement::Undecided;
@@ -1015,7 +1012,7 @@ mod tests {
         document.knee.undecided_per_s = vec![980.0];
         document.made.steps[0].duration_s = 5.0;
         text += &sweep_ends(&document, &[]);
-        // Half of them and more were given up.
+        // At least half of the requests timed out.
         document.made.plan = Some(Plan { timeout: Nanos::from_secs(4), ..Plan::default() });
         text += &sweep_ends(&document, &[]);
         document.made.plan = Some(Plan::default());

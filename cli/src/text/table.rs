@@ -49,7 +49,7 @@ impl Row {
     }
 
     /// The note at its end in a table with this unit of time: the confidence interval of corrected,
-    /// or what it takes to have one.
+    /// or the requests or time needed for one.
     fn note(&self, corrected: &DistributionPart, scale: &Scale) -> String {
         let needs = |needed: u64| format!("needs {}", things(needed, "request"));
         match (self.of(corrected), self.percentile(corrected)) {
@@ -197,7 +197,7 @@ pub(crate) fn lacks(
     (!needs.is_empty()).then(|| format!("{name} has n = {n}, {}", needs.join(", ")))
 }
 
-/// The percentiles with these names, in one line: `p50 1.02 ms, p99 n/a (n = 20, need 563)`.
+/// These percentiles, in one line: `p50 1.02 ms, p99 n/a (n = 20, need 563)`.
 pub(crate) fn listed(part: &DistributionPart, names: &[&str]) -> String {
     let rows = ROWS.iter().filter(|row| names.contains(&row.name));
     let shown = rows.map(|row| {

@@ -11,8 +11,8 @@ use super::layout::{Text, sections, widest};
 /// Characters shown of a correct value; more would add nothing.
 const SHOWN_MAX: usize = 40;
 
-/// The differences, with details all findings, then their sum and what was `checked`; with details
-/// also what was `unchecked`.
+/// The differences (all findings with details), then a summary with what was `checked`; with
+/// details also what was `unchecked`.
 pub(crate) fn findings(
     findings: &[Finding],
     checked: &str,

@@ -68,7 +68,7 @@ impl Plan {
         format!("{}{url}", &self.target[..scheme_end + host_end])
     }
 
-    /// Names the unnamed scenarios, and refuses those that can't be run.
+    /// Names the unnamed scenarios, and refuses those that can't run.
     pub(super) fn complete_scenarios(&mut self) -> Result<(), PlanError> {
         let refuse = |at: usize, problem: String, cure: &str| {
             Err(PlanError::new("--targets", format!("#{}", at + 1), problem, cure))

@@ -1,13 +1,13 @@
 //! The generator's health during a run: a preview of the verdict.
 //!
-//! It is judged every second, by the verdict's own thresholds on the coarse figures that shards
-//! publish, and isn't part of the report. What the generator adds to the slowest requests is in no
-//! such figure: at p99 others may be late than those that the target answers late. So lateness is
-//! held against latency at the median alone.
+//! It is judged every second, by the verdict's thresholds on the coarse figures that shards
+//! publish, and isn't part of the report. These figures don't show what the generator adds to the
+//! slowest requests: at p99, those that are noticed late need not be those that the target answers
+//! late. So lateness is compared with latency only at the median.
 //!
 //! A second is measured by the shards' own stamps. A summary has the time at which it was made, and
 //! may be 50 ms old when it is read: rates by the reader's clock would be off by 5 %. A shard whose
-//! summary is 250 ms old has stalled since, and has done nothing up to the time of reading.
+//! summary is 250 ms old counts as stalled since then.
 
 use plan::{Model, Plan, StampSource};
 use report::{GENERATOR_BOUND_MAX, STOPPED_MAX};
@@ -17,7 +17,7 @@ use shard::{CoarseHistogram, Lateness};
 /// The generator's health so far, or between two readings.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    /// Its lateness by its own doing, on all shards together.
+    /// The lateness that it caused itself, over all shards.
     pub lateness: Lateness,
     /// How each shard spent its time, by its core.
     pub(super) shards: Vec<(usize, ShardTime)>,
@@ -30,11 +30,11 @@ pub enum Trouble {
     Stalled {
         /// The core.
         core: usize,
-        /// For how long, ns.
+        /// The length of the stall, ns.
         for_ns: u64,
     },
-    /// The shard on a core had no time to spare, and users of a closed loop waited for it, or no
-    /// stamp shows whether they did.
+    /// The shard on a core had no idle time, and users of a closed loop waited for it, or no stamp
+    /// shows whether they did.
     Busy {
         /// The core.
         core: usize,
@@ -48,12 +48,12 @@ pub enum Trouble {
     },
 }
 
-/// The age of its last summary, ns, at which a shard counts as stalled: it publishes one every 50
-/// ms.
+/// The age of its last summary, ns, from which a shard counts as stalled: it publishes one every
+/// 50 ms.
 const SILENT_NS: u64 = 250_000_000;
 
-/// The state of a shard at `now_ns`, from its last summary, while there is load: one that has
-/// published nothing for long has stalled since.
+/// The state of a shard at `now_ns`, if there is load, from its last summary: a shard that has
+/// published nothing for [`SILENT_NS`] has stalled since.
 pub(super) fn known_until(last: ShardTime, now_ns: Option<u64>) -> ShardTime {
     let silent_ns = now_ns.map_or(0, |now_ns| now_ns.saturating_sub(last.at_ns));
     if silent_ns < SILENT_NS || last.at_ns == 0 {
@@ -78,8 +78,8 @@ impl Health {
         Health { lateness: self.lateness.since(&earlier.lateness), shards: shards.collect() }
     }
 
-    /// The shards' mean publishing time, ns of CLOCK_MONOTONIC; for a difference, the mean length
-    /// of what they published.
+    /// The shards' mean publishing time, ns of CLOCK_MONOTONIC; for a difference, the mean time
+    /// between the two summaries.
     pub fn as_of_ns(&self) -> u64 {
         let sum: u128 = self.shards.iter().map(|(_, time)| u128::from(time.at_ns)).sum();
         let mean = sum / self.shards.len().max(1) as u128;
@@ -105,7 +105,7 @@ impl Health {
         };
         let shards = self.shards.iter().map(|(core, time)| (*core, share(time)));
         let (core, share) = shards.max_by(|one, other| one.1.total_cmp(&other.1))?;
-        // What a full core does to an open load shows in its lateness. A closed loop keeps a core
+        // A full core delays an open load, which its lateness shows. A closed loop keeps a core
         // busy as long as the target answers at once: what matters is what its users wait for.
         let waits = match plan.model() {
             _ if plan.stamps() == StampSource::User => true,
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(late.trouble(&open, &latencies(1_000, 5_000_000)), None, "a slow target");
         assert_eq!(second([0, 0], 19, 90_000).trouble(&open, &usual), None, "too few to judge");
         assert_eq!(late.trouble(&open, &latencies(19, SECOND / 1_000)), None, "too few to judge");
-        // The one in fifty that is noticed late need not be the one that is answered late.
+        // The 1 in 50 that is noticed late need not be the one that is answered late.
         let mut some = fine.clone();
         (0..20).for_each(|_| some.lateness.pacer.record(900_000));
         assert_eq!(some.trouble(&open, &usual), None);

@@ -53,19 +53,19 @@ impl Recording {
         &mut self.meter
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     #[inline]
     pub(super) fn counts(&self) -> &Counts {
         &self.recorder.counts
     }
 
-    /// The counters, for what is counted where it happens.
+    /// The counters, for events that are counted where they happen.
     #[inline]
     pub(super) fn counts_mut(&mut self) -> &mut Counts {
         &mut self.recorder.counts
     }
 
-    /// What TLS did and took.
+    /// The counts of TLS, and the time of its handshakes.
     #[inline]
     pub(super) fn tls_mut(&mut self) -> &mut TlsCounts {
         &mut self.recorder.tls
@@ -104,7 +104,7 @@ impl Recording {
         self.recorder.connected(since_ns, socket_ns, in_window);
     }
 
-    /// A handshake ended, which took so long if that was in the window.
+    /// A handshake ended; `took_ns` is its length if it was in the window.
     pub(super) fn shook_hands(&mut self, agreed: Agreed, resumed: bool, took_ns: Option<u64>) {
         self.recorder.tls.shook_hands(agreed, resumed);
         if let Some(took_ns) = took_ns {
@@ -112,12 +112,12 @@ impl Recording {
         }
     }
 
-    /// A request of this corrected latency waited until the generator had opened its connection.
+    /// A request with this corrected latency waited for the generator to open its connection.
     pub(super) fn opened(&mut self, latency_ns: u64) {
         self.recorder.times.added.opened(latency_ns);
     }
 
-    /// So many requests are in flight at this moment.
+    /// The number of requests in flight at this moment.
     #[inline]
     pub(super) fn in_flight(&mut self, now_ns: u64, in_flight: usize) {
         self.recorder.in_flight.pass(now_ns, in_flight);
@@ -129,14 +129,14 @@ impl Recording {
         self.recorder.in_flight.stay(sent_ns, received_ns, handled_ns);
     }
 
-    /// A user's request was ready at one moment, and is sent at another.
+    /// A user's request was ready at `ready_ns`, and is sent at `sent_ns`.
     #[inline]
     pub(super) fn queued(&mut self, ready_ns: u64, sent_ns: u64) {
         self.recorder.in_flight.queued(ready_ns, sent_ns);
     }
 
-    /// So many requests alike were never sent, and aren't looked at one by one: they waited, and
-    /// have no raw samples.
+    /// `count` requests with these stamps were never sent, and aren't handled one by one: they
+    /// waited, and have no raw samples.
     pub(super) fn unsent(
         &mut self,
         stamps: &Stamps,
@@ -152,7 +152,7 @@ impl Recording {
         }
     }
 
-    /// A request waits for a connection; `at_the_cap`: none can be opened for it.
+    /// A request waits for a connection; `at_the_cap` if none can be opened for it.
     pub(super) fn waited(&mut self, phases: &Phases, intended_ns: u64, at_the_cap: bool) {
         if phases.is_recorded(intended_ns) {
             self.recorder.counts.waited += 1;
@@ -216,8 +216,8 @@ impl Recording {
         }
     }
 
-    /// Counts a request that was due before the window as sent; `None` if it never had a
-    /// connection.
+    /// Counts a request that was due before the window as sent; `sent_ns` is `None` if it never had
+    /// a connection.
     fn unrecorded_sent(&mut self, phases: &Phases, sent_ns: Option<u64>) {
         let counts = &mut self.recorder.counts;
         if phases.running() {
@@ -247,7 +247,7 @@ impl Recording {
         })
     }
 
-    /// Publishes the progress, with this many requests in flight.
+    /// Publishes the progress, with this number of requests in flight.
     pub(super) fn show(&mut self, clock: &Clock, phases: &Phases, now_ns: u64, in_flight: usize) {
         let in_flight = in_flight as u64;
         self.progress.in_flight = in_flight;

@@ -33,8 +33,8 @@ const WAITED_MIN: f64 = 0.001;
 /// How the evidence names what opening connections added.
 const BY_OPENING: &str = "by opening connections";
 
-/// Whether a note may explain what the generator added, by the part of it that the evidence has:
-/// the pool of connections what opening them took, and all else what is beside that.
+/// True if a note may explain what the generator added: a note on the pool of connections explains
+/// the part from opening them, any other note the rest.
 pub fn explains_added(note: Code, added: &Reason) -> bool {
     match note {
         Code::NotSettled | Code::PoolGrew => added.evidence.contains(BY_OPENING),
@@ -94,8 +94,8 @@ pub(super) fn held_connections(report: &Report) -> Option<Found> {
     let plan = &report.config.plan;
     let bound = plan.thresholds.client_share;
     let counts = &report.whole.counts;
-    // An open load waits for its connections only at the cap. The rule for the cap reports that,
-    // unless it was mostly the generator that kept them busy.
+    // An open load waits for connections only at the cap. The rule for the cap reports that, unless
+    // mostly the generator kept them busy.
     let at_the_cap = CAPPED_MAX < share(counts.capped, counts.intended);
     let (requests, least) = match plan.period {
         Some(_) => (counts.waited, WAITED_MIN),
