@@ -637,7 +637,7 @@ pub(super) fn takes_windows<'a>(undecided: impl Iterator<Item = &'a Step>) -> St
     // The longest is the safe choice.
     needed.max_by(f64::total_cmp).map_or(String::new(), |needed| {
         let (seconds, unit) = if needed < 600.0 { (needed, "s") } else { (needed / 60.0, "m") };
-        format!(": to tell takes a --duration of up to {:.0}{unit}", seconds.ceil())
+        format!(": deciding takes a --duration of up to {:.0}{unit}", seconds.ceil())
     })
 }
 
@@ -710,8 +710,8 @@ fn ending(document: &SearchDocument) -> Option<String> {
     if failing().all(|step| step.outcome == Some(Outcome::Excused)) {
         let mut excuses: Vec<String> = Vec::new();
         for code in failing().filter_map(excuse) {
-            let says = || format!("the verdict says {code}");
-            let words = code.rule().more.excuse.map_or_else(says, str::to_owned);
+            let named = || format!("its verdict has {code}");
+            let words = code.rule().more.excuse.map_or_else(named, str::to_owned);
             if !excuses.contains(&words) {
                 excuses.push(words);
             }
