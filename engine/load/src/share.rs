@@ -118,7 +118,7 @@ impl Share {
         round * u64::from(self.of) + u64::from(self.units.start) + unit
     }
 
-    /// The numbers of all its items, in order, as in [`Share::nth`].
+    /// The numbers of all its items, in order, as in `Share::nth`.
     pub(super) fn numbers(&self) -> Numbers {
         let (len, of, shards) = (self.len(), u64::from(self.of), u64::from(self.shards));
         Numbers {
@@ -131,7 +131,7 @@ impl Share {
         }
     }
 
-    /// How many of the first `items` it has when items are dealt in turn, as in [`Share::nth`].
+    /// How many of the first `items` it has when items are dealt in turn, as in `Share::nth`.
     pub fn count(&self, items: usize) -> usize {
         let wide = |number: u32| usize::try_from(number).expect("an address has 64 bits");
         let (start, len, of) =
