@@ -105,7 +105,7 @@ pub static RULES: &[Rule] = &[
                    lateness before the send, and opening connections that a warm pool would have \
                    had; the share of time in flight that responses waited for the generator while \
                    requests waited for their connection, in a paced loop, or at `--conns` if it is \
-                   over half; the program's stamps, which hide all that",
+                   over half; the program's stamps, which hide all of this",
         limit: "5 %, above p50 from 20 µs; half of p50, p90 or p99 is invalid; program's stamps: \
                 half of the responses",
         of: Of::Agent,
@@ -169,7 +169,8 @@ pub static RULES: &[Rule] = &[
                    effect isn't measured: with the program's stamps, or responses above 64 KiB \
                    that arrive as fast as they are read",
         limit: "95 %; 60 % if an open load falls behind and would need over 95 % for its planned \
-                rate, less the arrivals for which the target kept all connections busy",
+                rate, not counting arrivals that waited because the target kept all \
+                connections busy",
         of: Of::Agent,
         origin: Origin::ShortOfTime,
         effect: Effect::Where(generator::has_effect),
@@ -266,8 +267,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::Starved,
-        looks_at: "users (open model: connections) that waited for half of the window or more \
-                   without an answer",
+        looks_at: "users (open model: connections) that got no answer for at least half of the \
+                   window",
         limit: "1 %; 10 % is invalid, unless all responses are slow",
         of: Of::Both,
         origin: Origin::Elsewhere,
@@ -344,8 +345,8 @@ pub static RULES: &[Rule] = &[
         code: Code::Unsolicited,
         looks_at: "bytes that no request asked for, bytes after a response, responses before their \
                    request",
-        limit: "any; with `--pipeline`, where order alone pairs them, 0.1 % of the responses is \
-                invalid; 1 % with bytes after them is always invalid",
+        limit: "any; invalid if bytes follow 1 % of the responses, or with `--pipeline`, where only \
+                their order pairs them, 0.1 %",
         of: Of::Both,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
@@ -359,8 +360,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::Mispaired,
-        looks_at: "with `--pipeline`: answers since their connection last had no request in \
-                   flight, if it ended by a timeout or with a surplus response",
+        looks_at: "with `--pipeline`: answers on a connection that ended in a timeout or with a \
+                   surplus response, counted since it was last idle",
         limit: "0.1 %; half of them is invalid",
         of: Of::Both,
         origin: Origin::Elsewhere,
@@ -381,7 +382,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::BuffersExhausted,
-        looks_at: "receives, per response, that found no free buffer when there was none to add; a \
+        looks_at: "receives per response that found no free buffer when none could be added; a \
                    note, unless its effect isn't measured",
         limit: "0.1 %",
         of: Of::Agent,
@@ -439,8 +440,8 @@ pub static RULES: &[Rule] = &[
     Rule {
         code: Code::NotStationary,
         looks_at: "first against last quarter of the window, or of each stage of one rate, unless \
-                   both recur within it, as they do if a target stalls periodically: share of the \
-                   latencies that moved by more than 5 %; p99",
+                   both recur within the window, as with periodic stalls: the share of latencies \
+                   that moved by more than 5 %, and p99",
         limit: "moved: 10 % beyond chance; p99: 1.5 times",
         of: Of::Whole,
         origin: Origin::Elsewhere,
@@ -627,8 +628,8 @@ pub static RULES: &[Rule] = &[
     Rule {
         code: Code::AgentsDiffer,
         looks_at: "corrected p99 of each agent against the lowest of them",
-        limit: "1.2 times, unless their confidence intervals, at 5 % divided by the number of \
-                agents, overlap (those of p90 or p50 if p99 has none)",
+        limit: "1.2 times, unless their confidence intervals overlap (at 5 % divided by the number \
+                of agents; those of p90 or p50 if p99 has none)",
         of: Of::Whole,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
