@@ -643,8 +643,8 @@ mod tests {
             GOLDEN_OF_ONE.map(|(.., digest, by_number)| (digest.to_owned(), by_number))
         );
     }
-    /// Golden values of version 2. A change to any of these needs a new version, since old seeds would
-    /// then produce other load.
+    /// Golden values of version 2. A change to any of these needs a new version, since old seeds
+    /// would then produce other load.
     const GOLDEN_ARRIVALS: [u64; 4] = [22_125, 98_714, 115_307, 139_932];
     const GOLDEN_OF_ONE: [(Arrivals, &str, &str, u64); 4] = [
         (Arrivals::Constant, "5k", "5b94d714c1513c886f4051cf11305ff1", 17_946_638_536_479_493_062),
