@@ -15,7 +15,6 @@ use super::load::{CAPPED_MAX, held_by_generator};
 use super::machine::cores_taken;
 use super::rule::Found;
 use super::share::{HALF, percent, share};
-use super::table::OPEN_AHEAD;
 use crate::figures::{count, time};
 use crate::verdict::{Code, Reason, Topic};
 use crate::{ClientPart, Report};
@@ -32,6 +31,9 @@ const WAITED_MIN: f64 = 0.001;
 
 /// How the evidence names what opening connections added.
 const BY_OPENING: &str = "by opening connections";
+/// The cure if opening them is all that it added.
+pub(super) const OPEN_AHEAD: &str =
+    "open connections in advance with --prewarm, or leave some idle with --spare";
 
 /// True if a note may explain what the generator added: a note on the pool of connections explains
 /// the part from opening them, any other note the rest.

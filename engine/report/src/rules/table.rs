@@ -318,7 +318,7 @@ pub static RULES: &[Rule] = &[
         touches: &[Latency],
         unit: Unit::Share,
         meaning: "the window began before the load had found its number of connections",
-        cure: OPEN_AHEAD,
+        cure: client::OPEN_AHEAD,
         checks: &[connections::not_settled],
         more: More {
             plain: Some("the pool of connections was still growing when the measurement began"),
@@ -660,8 +660,6 @@ pub static RULES: &[Rule] = &[
     },
 ];
 
-pub(super) const OPEN_AHEAD: &str =
-    "open connections in advance with --prewarm, or leave some idle with --spare";
 const OWN_CORES: &str =
     "give the generator cores of its own (--cores), use --wait spin, or stop what else runs there";
 const NO_CORE: &str = "the generator could not run while others did: it sent and received late";
