@@ -139,12 +139,17 @@ impl Trust {
         Trust { level: *level, codes: codes(reasons), notes: codes(notes) }
     }
 
-    /// The names of the reasons of this level, each once.
+    /// The codes of the reasons of this level, each once.
+    pub fn codes_at(&self, level: Level) -> Vec<Code> {
+        let reasons = self.codes.iter().filter(|reason| reason.level == level);
+        let mut codes: Vec<Code> = reasons.map(|reason| reason.code).collect();
+        codes.dedup();
+        codes
+    }
+
+    /// Their names.
     pub fn names_at(&self, level: Level) -> Vec<String> {
-        let codes = self.codes.iter().filter(|reason| reason.level == level);
-        let mut names: Vec<String> = codes.map(|reason| reason.code.to_string()).collect();
-        names.dedup();
-        names
+        self.codes_at(level).iter().map(Code::to_string).collect()
     }
 
     /// All findings: the reasons, then the notes.

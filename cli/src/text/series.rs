@@ -268,18 +268,19 @@ pub(super) fn doubts(made: &Made) -> String {
     for level in [Level::Invalid, Level::Suspect] {
         let steps: Vec<&Step> =
             made.steps.iter().filter(|step| step.verdict.level == level).collect();
-        let mut codes: Vec<(String, usize)> = Vec::new();
-        for name in steps.iter().flat_map(|step| step.verdict.names_at(level)) {
-            match codes.iter_mut().find(|(known, _)| *known == name) {
+        let mut codes: Vec<(Code, usize)> = Vec::new();
+        for code in steps.iter().flat_map(|step| step.verdict.codes_at(level)) {
+            match codes.iter_mut().find(|(known, _)| *known == code) {
                 Some((_, number)) => *number += 1,
-                None => codes.push((name, 1)),
+                None => codes.push((code, 1)),
             }
         }
         // A stable sort keeps the order of equal counts.
         codes.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
-        cure = cure.or_else(|| codes.iter().find_map(|(name, _)| generators(&steps, name)));
+        cure = cure
+            .or_else(|| codes.iter().map(|(code, _)| *code).find(|code| code.is_of_generator()));
         let codes: Vec<String> =
-            codes.iter().map(|(name, number)| format!("{name} {number}")).collect();
+            codes.iter().map(|(code, number)| format!("{code} {number}")).collect();
         if !steps.is_empty() {
             let all = things(made.steps.len() as u64, "step");
             let (word, few) = (word(level), steps.len());
@@ -290,12 +291,6 @@ pub(super) fn doubts(made: &Made) -> String {
         text.item(0, format!("Against {code}: {}.", code.rule().cure));
     }
     text.done()
-}
-
-/// The reason of this name in these steps, if it is the generator's own.
-fn generators(steps: &[&Step], name: &str) -> Option<Code> {
-    let mut codes = steps.iter().flat_map(|step| &step.verdict.codes).map(|reason| reason.code);
-    codes.find(|code| code.is_of_generator() && code.to_string() == name)
 }
 
 /// The meaning of `excused` and `doubted`, if a step of a search is either.
