@@ -14,7 +14,7 @@ use serde::Serialize;
 use target::{Ledger, LedgerError, Span, TargetConfig, TargetError};
 use thiserror::Error;
 
-use crate::truth::{Sample, Truth};
+use crate::truth::{Late, Sample, Truth, highest_ms};
 
 /// Time for a request and its response to cross the loopback and wake both ends: 14 µs on a quiet
 /// machine, several times that if a virtual machine's core has to be woken.
@@ -123,14 +123,27 @@ impl Comparison {
     }
 }
 
-impl Observed {
-    /// How late requests were sent, p99, ms: pacer lateness plus connection wait.
-    pub fn lateness_p99_ms(&self) -> f64 {
-        let p99_ms =
-            |part: &DistributionPart| part.quantile_us(0.99).unwrap_or(f64::INFINITY) / 1e3;
-        p99_ms(&self.report.whole.pacer_lateness) + p99_ms(&self.report.whole.connection_wait)
-    }
+/// How late a run's requests were sent and took their path, by the percentiles that are known: pacer
+/// lateness, plus connection wait, plus the path.
+pub fn late(report: &Report) -> Vec<Late> {
+    let at = |q: f64| {
+        let ms = |part: &DistributionPart| part.quantile_us(q).map(|us| us / 1e3);
+        let whole = &report.whole;
+        let ms = ms(&whole.pacer_lateness)? + ms(&whole.connection_wait)? + PATH_MS;
+        // Those beyond the one and those beyond the other may be different requests.
+        Some(Late { ms, beyond: 2.0 * (1.0 - q) })
+    };
+    [0.99, 0.999].into_iter().filter_map(at).collect()
+}
 
+/// The same in the mean, ms.
+fn late_mean_ms(report: &Report) -> f64 {
+    let mean_us = |part: &DistributionPart| part.mean.unwrap_or(f64::INFINITY);
+    let whole = &report.whole;
+    (mean_us(&whole.pacer_lateness) + mean_us(&whole.connection_wait)) / 1e3 + PATH_MS
+}
+
+impl Observed {
     /// Compares the corrected latency with its prediction, at these quantiles and in the mean.
     ///
     /// A figure may exceed its prediction by an amount that chance, one histogram bucket, late
@@ -149,22 +162,24 @@ impl Observed {
             count: self.report.whole.counts.intended,
             arrivals: self.report.config.plan.arrivals,
         };
-        let late_ms = self.lateness_p99_ms() + PATH_MS;
+        let late = late(&self.report);
         let held = self.ledger.held.decode()?;
         let mut comparisons = Vec::new();
         for q in quantiles {
-            let band = truth.quantile_band(*q, sample, late_ms);
-            let held_ns = held.value_at_quantile(*q);
-            let held_low_ms = held.lowest_equivalent(held_ns) as f64 / 1e6;
-            let held_high_ms = held.highest_equivalent(held_ns) as f64 / 1e6;
+            let band = truth.quantile_band(*q, sample, &late);
+            let held_ns = |q: f64| held.value_at_quantile(q.min(1.0));
+            let held_low_ms = held.lowest_equivalent(held_ns(*q)) as f64 / 1e6;
+            let held_high_ms = |q: f64| held.highest_equivalent(held_ns(q)) as f64 / 1e6;
+            let highest_ms = highest_ms(&late, |beyond| held_high_ms(q + beyond));
             comparisons.push(Comparison {
                 name: format!("p{}", (q * 1e4).round() / 1e2),
                 predicted_ms: band.expected_ms,
                 measured_ms: self.corrected.quantile_ns(*q).map_or(f64::NAN, |ns| ns as f64 / 1e6),
-                held_ms: held_high_ms,
-                band_ms: (band.low_ms.max(held_low_ms), band.high_ms.max(held_high_ms + late_ms)),
+                held_ms: held_high_ms(*q),
+                band_ms: (band.low_ms.max(held_low_ms), band.high_ms.max(highest_ms)),
             });
         }
+        let late_ms = late_mean_ms(&self.report);
         let band = truth.mean_band(sample, late_ms);
         let held_ms = self.ledger.held.mean.unwrap_or(f64::NAN) / 1e3;
         comparisons.push(Comparison {

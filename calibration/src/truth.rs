@@ -84,6 +84,25 @@ pub struct Sample {
     pub arrivals: Arrivals,
 }
 
+/// How late requests were: all but a share of them by at most this.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Late {
+    /// ms.
+    pub ms: f64,
+    /// The share of requests that may have been later.
+    pub beyond: f64,
+}
+
+/// The highest value that a quantile may have if requests are this late, ms; `at` is the value, were
+/// none late, of the quantile whose rank is this much higher.
+///
+/// Those that are later than a [`Late`] may be any requests, and are most often those at the edge of
+/// a stall, whose burst of responses delays the next sends: their share adds to the rank. Each of
+/// `late` is true, so the lowest bound counts.
+pub fn highest_ms(late: &[Late], at: impl Fn(f64) -> f64) -> f64 {
+    late.iter().map(|late| at(late.beyond) + late.ms).fold(f64::INFINITY, f64::min)
+}
+
 /// The range in which an estimate agrees with the truth, ms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
@@ -239,23 +258,23 @@ impl Truth {
         self.spread_ms() / (count as f64).sqrt()
     }
 
-    /// The band for an estimate of quantile `q` if requests are up to `late_ms` late.
+    /// The band for an estimate of quantile `q` if requests are this late.
     ///
     /// It reaches to the quantiles `DEVIATIONS` standard deviations of the rank to either side,
     /// which on a ramp are as many standard errors and stay correct where the distribution jumps. A
     /// histogram bucket widens it on both sides and the lateness only upwards, because no request
     /// is answered early. At equal gaps, chance only decides how many whole arrivals each ramp
     /// gets.
-    pub fn quantile_band(&self, q: f64, sample: Sample, late_ms: f64) -> Band {
+    pub fn quantile_band(&self, q: f64, sample: Sample, late: &[Late]) -> Band {
         let reach = match sample.arrivals {
             Arrivals::Poisson => DEVIATIONS * rank_deviation(q, sample.count),
             Arrivals::Constant => self.ramps.len() as f64 / sample.count as f64,
         };
-        let (low_ms, high_ms) = (self.quantile_ms(q - reach), self.quantile_ms(q + reach));
+        let high_ms = |beyond| self.quantile_ms(q + reach + beyond) * (1.0 + BUCKET);
         Band {
-            low_ms: low_ms * (1.0 - BUCKET),
+            low_ms: self.quantile_ms(q - reach) * (1.0 - BUCKET),
             expected_ms: self.quantile_ms(q),
-            high_ms: high_ms * (1.0 + BUCKET) + late_ms,
+            high_ms: highest_ms(late, high_ms),
         }
     }
 

@@ -8,7 +8,7 @@ use super::queue::{Grid, Served, paced, pausing, pool, quantile_ms};
 use crate::lab::latencies::{Latencies, Requests, backfilled, percentiles, quantile};
 use crate::lab::plot::{LATENCY, Line, by_percentile};
 use crate::lab::{Computed, Lab, LabError, Observed, Plot};
-use crate::observed::PATH_MS;
+use crate::observed::{PATH_MS, late};
 use crate::truth::{BUCKET, Sample, Truth};
 
 /// Upper edges of the latency counts of the published pair, ms; the last count is of requests that
@@ -207,8 +207,7 @@ fn users(stalls: &Stalls, of: &Of) -> Band {
     let truth = Truth::hold(stalls.base_ms, &of.both.ledger.stalls, of.requests.window);
     let arrivals = report.config.plan.arrivals;
     let sample = Sample { count: report.whole.counts.intended, arrivals };
-    let wait_us = report.whole.connection_wait.quantile_us(0.99).unwrap_or(0.0);
-    let band = truth.quantile_band(0.99, sample, of.late_ms + wait_us / 1e3);
+    let band = truth.quantile_band(0.99, sample, &late(report));
     // After a stall the target has the whole backlog to answer at once; its ledger shows how long
     // that takes.
     let held_ms = of.both.ledger.held.p99.unwrap_or(0.0) / 1e3 + of.late_ms;

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use crate::lab::latencies::Requests;
 use crate::lab::{Computed, Lab, LabError, Observed};
-use crate::observed::PATH_MS;
-use crate::truth::{DEVIATIONS, Sample, Truth};
+use crate::observed::{PATH_MS, late};
+use crate::truth::{DEVIATIONS, Sample, Truth, highest_ms};
 
 #[derive(Serialize)]
 struct Figures {
@@ -62,22 +62,22 @@ pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
         },
     );
     let truth = Truth::hold(base_ms, &open.ledger.stalls, of_open.window);
-    let figures = Figures { stall: Stall { truth: band(&truth, open, &of_open), omitted } };
+    let figures = Figures { stall: Stall { truth: band(&truth, &open), omitted } };
     Ok(Computed::new(&figures, Vec::new()))
 }
 
 /// The users' p99, from the arithmetic's to the one that the ledger explains: after a stall the
 /// target has the whole backlog to answer at once.
-fn band(truth: &Truth, open: Observed, requests: &Requests) -> Band {
+fn band(truth: &Truth, open: &Observed) -> Band {
     let arrivals = open.report.config.plan.arrivals;
     let sample = Sample { count: open.report.whole.counts.intended, arrivals };
     let held_ms = open.ledger.held.p99.unwrap_or(0.0) / 1e3;
-    let late_ms = requests.observed(open.report, open.ledger).lateness_p99_ms() + PATH_MS;
-    let band = truth.quantile_band(0.99, sample, late_ms);
+    let late = late(&open.report);
+    let band = truth.quantile_band(0.99, sample, &late);
     Band {
         p99_ms: band.expected_ms,
         low_ms: band.low_ms,
-        high_ms: band.high_ms.max(held_ms + late_ms),
+        high_ms: band.high_ms.max(highest_ms(&late, |_| held_ms)),
     }
 }
 

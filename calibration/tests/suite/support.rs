@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::ensure;
-use calibration::observed::{Comparison, Observed, observe};
+use calibration::observed::{Comparison, Observed, late, observe};
 use engine::plan::Plan;
 use engine::report::verdict::{Level, Origin, Reason};
 use engine::sys::units::Nanos;
@@ -172,8 +172,7 @@ pub fn check_up_to(
 /// Checks that every comparison holds.
 pub fn all_hold(observed: &Observed, comparisons: &[Comparison]) -> anyhow::Result<()> {
     for comparison in comparisons {
-        let lateness_ms = observed.lateness_p99_ms();
-        ensure!(comparison.holds(), "{comparison:?}, with sends {lateness_ms} ms late");
+        ensure!(comparison.holds(), "{comparison:?}, with sends {:?} late", late(&observed.report));
     }
     Ok(())
 }
