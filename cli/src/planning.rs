@@ -237,7 +237,7 @@ mod tests {
             --conns 7 --duration 1m30s --warmup 0s --timeout 250us --method PUT \
             --body @f --cores 0-1 --wait spin --stamps user --stamp-sends 1/50 --flush 3 \
             --pipeline 4 --overload drop --queue-max 3ms --deadline 2s --keepalive off \
-            --requests-per-connection 7 --source-addresses 127.0.0.2,::1 --settle 2s \
+            --requests-per-connection 7 --connection-lifetime 30s --source-addresses 127.0.0.2,::1 --settle 2s \
             --settle-min 1s --prewarm 5 --spare 3 --expect-status 2xx,404 \
             --slo p99<20ms,errors<0.1% \
             --raw r.bin --threshold busy=0.5 --threshold errors=0 --requests 8 \
@@ -253,7 +253,7 @@ mod tests {
             body = '@f'\ncores = '0-1'\nwait = 'spin'\nstamps = 'user'\n\
             stamp_sends = '1/50'\nflush = 3\npipeline = 4\noverload = 'drop'\n\
             queue_max = '3ms'\ndeadline = '2s'\nkeepalive = 'off'\n\
-            requests_per_connection = 7\nsource_addresses = ['127.0.0.2', '::1']\n\
+            requests_per_connection = 7\nconnection_lifetime = '30s'\nsource_addresses = ['127.0.0.2', '::1']\n\
             settle = '2s'\nsettle_min = '1s'\nprewarm = 5\nspare = 3\n\
             expect_status = '2xx,404'\nslo = 'p99<20ms,errors<0.1%'\n\
             raw = 'r.bin'\nrequests = 8\nconnect_to = 'h:1'\nresolve = 'x:80:127.0.0.1'\n\

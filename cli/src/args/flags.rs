@@ -454,6 +454,14 @@ fn table() -> Vec<Flag> {
             |to, given| put(&mut to.plan.requests_per_connection, amount(given, 1..=WHOLE_MAX)),
         ),
         flag(
+            option("connection-lifetime", CONNECTIONS).value_name("DURATION").help(
+                "Close a connection after about this time, so that a load balancer's new servers \
+                    get some; each lives for 0.5 to 1.5 times that [default: until the target \
+                    closes it]",
+            ),
+            |to, given| put(&mut to.plan.connection_lifetime, parsed::<Nanos>(given)),
+        ),
+        flag(
             option("connect-to", CONNECTIONS).value_name("HOST:PORT").help(
                 "Connect to this host and port instead of the URL's; the requests stay the same",
             ),

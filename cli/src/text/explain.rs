@@ -283,6 +283,7 @@ fn opened(report: &Report) -> &'static str {
     let (part, plan) = (&report.whole, &report.config.plan);
     let renewed = part.counts.connects_in_window.saturating_sub(part.counts.pool_grew);
     let is_closed = plan.requests_per_connection.is_none()
+        && plan.connection_lifetime.is_none()
         && RENEWED_MANY * part.counts.sent as f64 <= renewed as f64;
     match plan.keepalive {
         Switch::Off => "opening one for each request, ",

@@ -66,6 +66,10 @@ impl Plan {
         }
         if flags.keepalive == Switch::Off {
             (self.requests_per_connection, self.pipeline) = (None, 1);
+            self.connection_lifetime = None;
+        }
+        if flags.connection_lifetime.is_some() {
+            self.keepalive = Switch::On;
         }
         if flags.requests_per_connection.is_some() || 1 < flags.pipeline {
             self.keepalive = Switch::On;
@@ -338,7 +342,7 @@ impl Plan {
     /// The plan has several requests on one connection.
     pub fn close_each(&mut self) -> Result<(), PlanError> {
         self.keepalive = Switch::Off;
-        self.requests_per_connection = None;
+        (self.requests_per_connection, self.connection_lifetime) = (None, None);
         if self.pipeline == 1 {
             return Ok(());
         }
@@ -394,6 +398,18 @@ impl Plan {
                 "without keep-alive, a connection carries one request",
                 "omit it or --keepalive off",
             ));
+        }
+        if let Some(lifetime) = self.connection_lifetime {
+            let refused = |problem, cure| {
+                Err(PlanError::new("--connection-lifetime", lifetime, problem, cure))
+            };
+            if lifetime == Nanos(0) {
+                return refused("must be above 0", "omit it for no limit");
+            }
+            if self.keepalive == Switch::Off {
+                let problem = "without keep-alive, a connection ends after one request";
+                return refused(problem, "omit it or --keepalive off");
+            }
         }
         for (flag, count) in [("--prewarm", self.prewarm), ("--spare", self.spare)] {
             let Some(count) = count else { continue };

@@ -106,6 +106,10 @@ pub struct Plan {
     /// Requests after which a connection is closed. Default: when the target closes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_connection: Option<u64>,
+    /// How long a connection carries requests, on average; each lives for a half to one and a half
+    /// times as long, so that they don't end together. Default: until the target closes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection_lifetime: Option<Nanos>,
     /// Where to connect to, `host:port`. Default: the URL's host and port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_to: Option<String>,
@@ -277,6 +281,7 @@ impl Default for Plan {
             deadline: None,
             keepalive: Switch::On,
             requests_per_connection: None,
+            connection_lifetime: None,
             connect_to: None,
             resolve: None,
             unix: None,

@@ -47,6 +47,7 @@ impl Prepared {
                 Switch::Off => 1,
                 Switch::On => plan.requests_per_connection.unwrap_or(u64::MAX),
             },
+            connection_lifetime_ns: plan.connection_lifetime.map(|lifetime| lifetime.0),
             pipeline: plan.pipeline,
             wait: plan.wait,
             stamps: plan.stamps(),

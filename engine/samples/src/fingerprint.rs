@@ -137,6 +137,7 @@ mod tests {
             deadline: None,
             keepalive: Switch::On,
             requests_per_connection: None,
+            connection_lifetime: None,
             connect_to: None,
             resolve: None,
             unix: None,

@@ -13,7 +13,7 @@ use uring::token::{Op, Token};
 use super::connection::Connection;
 use super::deadlines::Deadlines;
 use super::slots::SlotStack;
-use super::socket::State;
+use super::socket::{Socket, State};
 
 /// The parameters of a shard's connections.
 pub struct ConnectionsConfig {
@@ -23,6 +23,8 @@ pub struct ConnectionsConfig {
     pub pipeline: usize,
     /// The most requests that each carries in all.
     pub requests_per_connection: u64,
+    /// How long each carries requests, on average, ns; `None` for no limit.
+    pub lifetime_ns: Option<u64>,
     /// The most sends per system call.
     pub flush: usize,
     /// The same, while the shard is behind its schedule.
@@ -34,6 +36,7 @@ pub struct Connections {
     connections: Vec<Connection>,
     pipeline: usize,
     requests_per_connection: u64,
+    lifetime_ns: Option<u64>,
     flush: usize,
     flush_behind: usize,
     closed: SlotStack,
@@ -84,6 +87,7 @@ impl Connections {
             connections: (0..conns).map(|_| Connection::new(pipeline)).collect(),
             pipeline,
             requests_per_connection: config.requests_per_connection,
+            lifetime_ns: config.lifetime_ns,
             flush,
             flush_behind: config.flush_behind,
             closed,
@@ -374,7 +378,9 @@ impl Connections {
             self.sends.push_back(slot);
         }
         exchanges.begin(due, step);
-        if most <= u64::from(exchanges.served()) {
+        if most <= u64::from(exchanges.served())
+            || self.lifetime_ns.is_some_and(|mean_ns| is_old(mean_ns, slot, socket, due.noticed_ns))
+        {
             socket.retire();
         }
         self.requests += 1;
@@ -421,6 +427,17 @@ impl Connections {
     }
 }
 
+/// True if the slot's socket has lived for its share of the mean lifetime: a half to one and a half
+/// of it. Consecutive slots and sockets get shares that are spread evenly, by the golden ratio.
+#[cold]
+fn is_old(mean_ns: u64, slot: u32, socket: &Socket, now_ns: u64) -> bool {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let share = u64::from(slot.wrapping_add(socket.generation)).wrapping_mul(GOLDEN);
+    let spread_ns = (u128::from(mean_ns) * u128::from(share)) >> 64;
+    let life_ns = mean_ns / 2 + u64::try_from(spread_ns).expect("less than the mean");
+    life_ns <= now_ns.saturating_sub(socket.since_ns)
+}
+
 impl Index<u32> for Connections {
     type Output = Connection;
 
@@ -443,11 +460,27 @@ mod tests {
     use crate::plan::due_at;
 
     #[test]
+    fn connections_end_evenly_around_their_mean_lifetime() {
+        let ends_ms = |slot| {
+            let mut socket = Socket::new();
+            socket.open(7, 5_000_000_000);
+            let is_old =
+                |ms: &u64| is_old(1_000_000_000, slot, &socket, 5_000_000_000 + ms * 1_000_000);
+            (0..2_000).find(is_old).expect("each ends")
+        };
+        let mut all: Vec<u64> = (0..100).map(ends_ms).collect();
+        all.sort_unstable();
+        assert!((500..515).contains(&all[0]) && (1_485..=1_500).contains(&all[99]), "{all:?}");
+        assert!(all.windows(2).all(|pair| pair[1] - pair[0] < 20), "{all:?}");
+    }
+
+    #[test]
     fn connections_without_an_idle_one_take_turns_until_they_are_full() {
         let mut connections = Connections::new(ConnectionsConfig {
             conns: 2,
             pipeline: 3,
             requests_per_connection: 4,
+            lifetime_ns: None,
             flush: 2,
             flush_behind: 2,
         });

@@ -54,6 +54,8 @@ pub struct ShardPlan {
     pub queue_max_ns: u64,
     /// Requests that one connection carries; `u64::MAX` for no limit.
     pub requests_per_connection: u64,
+    /// How long a connection carries requests, on average, ns; `None` for no limit.
+    pub connection_lifetime_ns: Option<u64>,
     /// The most requests in flight on one connection.
     pub pipeline: usize,
     /// How to wait.
@@ -168,6 +170,7 @@ impl ShardPlan {
             deadline_ns: u64::MAX,
             queue_max_ns: u64::MAX,
             requests_per_connection: u64::MAX,
+            connection_lifetime_ns: None,
             pipeline: 1,
             wait: Wait::Sleep,
             stamps: StampSource::Kernel,

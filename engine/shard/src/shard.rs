@@ -95,6 +95,7 @@ impl Shard {
             conns: plan.conns,
             pipeline: plan.pipeline,
             requests_per_connection: plan.requests_per_connection,
+            lifetime_ns: plan.connection_lifetime_ns,
             flush: plan.flush,
             flush_behind: plan.flush * BEHIND_FLUSHES,
         });

@@ -136,6 +136,22 @@ fn a_connection_carries_as_many_requests_as_planned() {
 }
 
 #[test]
+fn connections_end_after_their_lifetime_and_lose_no_request() {
+    let address = serve(always_ok);
+    let plan = Plan {
+        conns: Some(20),
+        connection_lifetime: Some(Nanos(100_000_000)),
+        warmup: Nanos(0),
+        duration: Nanos::from_secs(1),
+        ..plan(address)
+    };
+    let counts = run(plan).report.whole.counts;
+    assert_eq!((counts.answered, counts.pool_grew), (counts.intended, 0), "{counts:?}");
+    // In a second each is renewed about ten times, or half as often if each waits for a core.
+    assert!((100..400).contains(&counts.connects), "{counts:?}");
+}
+
+#[test]
 fn connections_are_bound_to_the_source_addresses() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
