@@ -181,8 +181,15 @@ fn each_reason_has_its_cause_and_cure() {
         (Code::LittlesLaw, Level::Invalid, |report| report.littles_law.residual = 0.011),
         (Code::NotStationary, Level::Suspect, |report| report.stationarity = Some(shifted(0.11))),
         (Code::TooFewSamples, Level::Suspect, |report| report.whole.corrected.count = 562),
+        (Code::LocalResource, Level::Suspect, |report| {
+            let counts = &mut report.whole.counts;
+            for of in [&mut counts.intended, &mut counts.sent, &mut counts.sent_in_window] {
+                *of += 1_000;
+            }
+            counts.connection_errors.add(Cause::LocalResource);
+        }),
         (Code::LocalResource, Level::Invalid, |report| {
-            report.whole.counts.connection_errors.add(Cause::LocalResource);
+            (0..2).for_each(|_| report.whole.counts.connection_errors.add(Cause::LocalResource));
         }),
         (Code::LocalResource, Level::Invalid, |report| report.generator.shards[0].cq_overflows = 1),
         (Code::CpuStolen, Level::Suspect, |report| machine(report).steal = Some(0.011)),

@@ -11,6 +11,9 @@ use crate::machine::{CoreTime, Machine, waited_for_others};
 
 /// Share of a shard's time that others took, beyond which the run is invalid: it affects p90.
 const STOLEN_INVALID: f64 = 0.1;
+/// Share of the requests that may fail for want of something here before the counts of the whole run
+/// are of this machine: fewer are errors that the target hasn't made.
+const FAILED_INVALID: f64 = 0.001;
 /// Share of its time for which the sibling of a shard's core may be busy. A sibling takes part of
 /// the core's speed, not its time, so it matters later than a competitor on the core itself.
 const SIBLING_BUSY_MAX: f64 = 0.1;
@@ -68,8 +71,10 @@ pub(super) fn local_resource(report: &Report) -> Option<Found> {
         evidence.push(format!("the completion queue overflowed {} times", count(overflows)));
         cures.push("add --cores or lower --conns, so that a shard has fewer connections");
     }
+    let is_much = FAILED_INVALID < failed as f64 / counts.intended as f64 || 0 < overflows;
     Some(
-        Found::invalid((failed + overflows) as f64, 0.0, evidence.join("; "))
+        Found::suspect((failed + overflows) as f64, 0.0, evidence.join("; "))
+            .invalid_if(is_much)
             .cure(Some(cures.join("; "))),
     )
 }

@@ -475,7 +475,7 @@ pub static RULES: &[Rule] = &[
     Rule {
         code: Code::LocalResource,
         looks_at: "connections that failed for lack of ports, files or memory on this machine",
-        limit: "any",
+        limit: "any; 0.1 % of the requests is invalid",
         of: Of::Agent,
         origin: Origin::Generator,
         effect: Effect::Always,
