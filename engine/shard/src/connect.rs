@@ -174,7 +174,7 @@ impl Shard {
             // A user arrives when it asks for a connection, and tries again after the pause.
             Load::Closed(_) if failed == 0 && goes_on => {
                 self.recording.intended(&self.phases, since_ns);
-                Some(DueRequest { waited: true, ..self.user_comes(slot, since_ns) })
+                Some(DueRequest { waited: true, ..self.user_comes(since_ns) })
             }
             Load::Paced(load) if failed == 0 => load.pop_waiting(slot as usize),
             Load::Open(_) | Load::Closed(_) | Load::Paced(_) => None,

@@ -139,7 +139,7 @@ impl Shard {
             while self.has_left()
                 && let Some(slot) = self.connections.take_room()
             {
-                let due = self.user_comes(slot, now_ns);
+                let due = self.user_comes(now_ns);
                 self.begin(slot, due);
                 self.connections.offer(slot);
             }
@@ -293,7 +293,7 @@ impl Shard {
         self.blocked(slot, since_ns, now_ns);
         if self.load.is_unpaced() && since_ns < self.phases.end_ns() && self.has_left() {
             self.recording.intended(&self.phases, since_ns);
-            let due = DueRequest { waited: true, ..self.user_comes(slot, since_ns) };
+            let due = DueRequest { waited: true, ..self.user_comes(since_ns) };
             self.unsent(due, now_ns, UnsentReason::End);
         }
     }

@@ -89,7 +89,7 @@ impl ShardPlan {
                 let schedule = Schedule::new(curve, *arrivals, *seed, self.end_ns, share);
                 Load::Open(OpenLoad::new(schedule))
             }
-            Drive::Closed => Load::Closed(ClosedLoad::new(self.conns_total, &self.share)),
+            Drive::Closed => Load::Closed(ClosedLoad::new(&self.share)),
             Drive::Paced { period_ns } => {
                 Load::Paced(PacedLoad::new(*period_ns, self.conns_total, &self.share))
             }

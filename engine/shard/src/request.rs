@@ -238,7 +238,7 @@ impl Shard {
                     {
                         return None;
                     }
-                    let due = DueRequest { waited, ..self.user_comes(slot, came_ns) };
+                    let due = DueRequest { waited, ..self.user_comes(came_ns) };
                     if waited && self.plan.deadline_ns <= now_ns.saturating_sub(came_ns) {
                         self.noticed_expired(due);
                         // The user gives up, and comes again.
@@ -256,11 +256,11 @@ impl Shard {
         }
     }
 
-    /// The next request of the slot's unpaced user, who arrives at this time.
+    /// The next request of an unpaced user, who arrives at this time.
     #[inline]
-    pub(super) fn user_comes(&mut self, slot: u32, came_ns: u64) -> DueRequest {
+    pub(super) fn user_comes(&mut self, came_ns: u64) -> DueRequest {
         let Load::Closed(load) = &mut self.load else { panic!("others come by their schedule") };
-        load.take(slot as usize, came_ns)
+        load.take(came_ns)
     }
 
     /// Arrivals noticed late come in a burst, and connections must be opened for all of them at
