@@ -148,7 +148,8 @@ impl Shard {
             let step = self.plan.mix.step(due.number);
             let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited, step };
             self.recording.unconnected(&self.phases, &stamps);
-            self.recording.ended(&self.phases, &stamps, Ending::at(now_ns), Outcome::Failed(cause));
+            let (ending, outcome) = (Ending::at(now_ns), Outcome::Failed(cause));
+            self.recording.ended(&self.phases, due.number, &stamps, ending, outcome);
             failed += 1;
         }
         if failed == 0 {

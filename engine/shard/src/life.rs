@@ -171,7 +171,7 @@ impl Shard {
     /// Withdraws what was to leave with the next system call: the lease has ended since.
     pub(super) fn withdraw_queued(&mut self) {
         let now_ns = self.now_ns();
-        while let Some(stamps) = self.connections.withdraw() {
+        while let Some(Exchange { stamps, number }) = self.connections.withdraw() {
             if self.load.is_unpaced() {
                 // An unpaced request is intended when it is sent, unless its user had to wait.
                 if !stamps.waited {
@@ -182,12 +182,8 @@ impl Shard {
             let (over_ns, reason) = self.given_up(stamps.intended_ns, now_ns);
             // Only this process made it wait.
             let stamps = Stamps::unsent(stamps.intended_ns, over_ns, stamps.step);
-            self.recording.ended(
-                &self.phases,
-                &stamps,
-                Ending::at(over_ns),
-                Outcome::Unsent(reason),
-            );
+            let (ending, outcome) = (Ending::at(over_ns), Outcome::Unsent(reason));
+            self.recording.ended(&self.phases, number, &stamps, ending, outcome);
         }
     }
 

@@ -631,7 +631,7 @@ impl Shard {
             // Those behind it wait for an answer from now on.
             user.blocked_to_ns = now_ns;
         }
-        self.recording.ended(&self.phases, &stamps, ending, outcome);
+        self.recording.ended(&self.phases, number, &stamps, ending, outcome);
         self.count_opened(slot, &stamps, ending, outcome);
     }
 
@@ -642,7 +642,8 @@ impl Shard {
         let over_ns = over_ns.max(due.intended_ns);
         let step = self.plan.mix.step(due.number);
         let stamps = Stamps::unsent(due.intended_ns, due.noticed_ns.min(over_ns), step);
-        self.recording.ended(&self.phases, &stamps, Ending::at(over_ns), Outcome::Unsent(reason));
+        let (ending, outcome) = (Ending::at(over_ns), Outcome::Unsent(reason));
+        self.recording.ended(&self.phases, due.number, &stamps, ending, outcome);
     }
 }
 
