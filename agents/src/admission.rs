@@ -294,6 +294,10 @@ pub fn check_placement(plan: &Plan) -> Result<(), PlanError> {
             return Err(PlanError::new(flag, file.display(), problem, cure));
         }
     }
+    if let Some(name) = plan.data.keys().next() {
+        let problem = "an agent reads no file that a controller names";
+        return Err(PlanError::new("--data", name, problem, "use `truetail run` on one machine"));
+    }
     let steps = plan.scenario.iter().flat_map(|scenario| &scenario.step);
     let mut bodies = plan.body.iter().chain(steps.filter_map(|step| step.body.as_ref()));
     if let Some(file) = bodies.find(|body| body.starts_with('@')) {

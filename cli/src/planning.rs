@@ -5,13 +5,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use engine::plan::data::{DataFile, End};
 use engine::plan::{DURATION_MAX, Plan};
 use engine::sys::units::Nanos;
 use toml::Spanned;
 use toml::de::DeTable;
 
 use crate::args::{self, Flag, Given, ResultArgs, RunArgs, Settings, is_named};
-use crate::failure::{Failure, complain};
+use crate::failure::Failure;
 
 /// The type of a posted body if no header names one, as in curl and wget.
 const BODY_TYPE: &str = "application/x-www-form-urlencoded";
@@ -49,6 +50,17 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
         let problem = "the stages of the plan file set the length of the window";
         return Err(Failure::Usage(format!("--duration {given}: {problem}; omit one of them")));
     }
+    if settings.plan.takes_rows_once() {
+        // The rows end the window, unless a length is given, and the target gets no others.
+        if !is_given("warmup") {
+            settings.plan.warmup = Nanos(0);
+        }
+        let stops = |data: &DataFile| data.end == End::Stop;
+        let is_long = is_given("duration") || is_given("stages");
+        if settings.plan.data.values().any(stops) && !is_long {
+            settings.plan.duration = DURATION_MAX;
+        }
+    }
     for command in commands {
         flags.refuse(command, &settings)?;
         file.refuse(command, &settings)?;
@@ -61,26 +73,10 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
             plan.target = url;
         }
     }
-    if let Some(flag) = with_templates(&plan) {
-        complain(&format!("{flag}: `{{{{…}}}}` is sent literally, since there are no templates"));
-    }
     if plan.body.is_some() && !is_given("method") {
         results.assumed = Some(post(&mut plan));
     }
     Ok((plan, results))
-}
-
-/// The flag whose value looks like a template.
-fn with_templates(plan: &Plan) -> Option<&'static str> {
-    let has = |text: &str| text.split_once("{{").is_some_and(|(_, rest)| rest.contains("}}"));
-    let body = plan.body.iter().filter(|body| !body.starts_with('@'));
-    let named = body.map(|body| ("--body", body));
-    let named = named.chain(plan.headers.iter().map(|header| ("--header", header)));
-    let steps = plan.scenario.iter().flat_map(|scenario| &scenario.step);
-    let steps = steps.flat_map(|step| step.url.iter().chain(&step.headers).chain(&step.body));
-    let steps = steps.filter(|text| !text.starts_with('@')).map(|text| ("--targets", text));
-    let mut named = named.chain([("--target", &plan.target)]).chain(steps);
-    named.find_map(|(flag, text)| has(text).then_some(flag))
 }
 
 /// Makes the request a POST, of the usual type unless a header names another; returns a note on it.
@@ -216,19 +212,31 @@ mod tests {
     }
 
     #[test]
-    fn templates_are_found() {
-        let found = |args: &[&str]| {
-            with_templates(&plan_of(&[&["http://x/"], args].concat(), None).expect("a plan"))
-        };
-        assert_eq!(found(&["-b", r#"{"id":{{id}}}"#]), Some("--body"));
-        assert_eq!(found(&["-H", "X-Id: {{seq}}"]), Some("--header"));
-        assert_eq!(found(&[]), None);
-        assert_eq!(found(&["-b", r#"{"a":{"b":{}}}"#]), None);
-        let plan = plan_of(&["http://x/{{id}}"], None).expect("a plan");
-        assert_eq!(with_templates(&plan), Some("--target"));
-        let file = "[[scenario]]\n[[scenario.step]]\nurl = '/{{id}}'\n";
-        let plan = plan_of(&["http://x/"], Some(file)).expect("a plan");
-        assert_eq!(with_templates(&plan), Some("--targets"));
+    fn rows_that_are_taken_once_leave_no_warm_up_and_may_end_the_run() {
+        for (args, [warmup_s, duration_s]) in [
+            (&["--data", "a=a.csv"][..], [5, 30]),
+            (&["--data", "a=a.csv,stop"], [0, DURATION_MAX.0 / 1_000_000_000]),
+            (&["--data", "a=a.csv,stop", "-d", "7"], [0, 7]),
+            (&["--data", "a=a.csv,fail"], [0, 30]),
+            (&["--data", "a=a.csv,fail", "--warmup", "3s"], [3, 30]),
+        ] {
+            let plan = plan_of(&[&["http://x/"], args].concat(), None).expect("a plan");
+            let lengths = [plan.warmup, plan.duration];
+            assert_eq!(lengths, [warmup_s, duration_s].map(Nanos::from_secs), "{args:?}");
+        }
+        let file = "target = 'http://x/'\n[data]\nusers = 'users.csv,random'\n";
+        let by_flag = plan_of(&["http://x/", "--data", "users=users.csv,random"], None);
+        assert_eq!(plan_of(&[], Some(file)).expect("a plan"), by_flag.expect("a plan"));
+    }
+
+    #[test]
+    fn each_run_has_a_trace_number_of_its_own() {
+        let trace =
+            |args: &[&str]| plan_of(&[&["http://x/"], args].concat(), None).expect("a plan").trace;
+        assert_eq!((trace(&[]), trace(&["--trace=7"])), (None, Some(7)));
+        assert_ne!(trace(&["--trace"]), trace(&["--trace"]));
+        let plan = plan_of(&["--trace", "http://y/"], Some("trace = false\n")).expect("a plan");
+        assert!(plan.trace.is_some() && plan.target == "http://y/", "{plan:?}");
     }
 
     #[test]
@@ -242,7 +250,7 @@ mod tests {
             --slo p99<20ms,errors<0.1% \
             --raw r.bin --threshold busy=0.5 --threshold errors=0 --requests 8 \
             --connect-to h:1 --resolve x:80:127.0.0.1 --unix s --cacert c --cert d --key e \
-            --insecure --tls-session resume";
+            --insecure --tls-session resume --data a=b.csv,random --trace=5 --slowest 3";
         let mut args: Vec<&str> = args.split_whitespace().collect();
         args.extend(["--header", "A: b", "--header", "C: d"]);
         let plan = plan_of(&args, None).expect("a plan");
@@ -258,7 +266,7 @@ mod tests {
             expect_status = '2xx,404'\nslo = 'p99<20ms,errors<0.1%'\n\
             raw = 'r.bin'\nrequests = 8\nconnect_to = 'h:1'\nresolve = 'x:80:127.0.0.1'\n\
             unix = 's'\ncacert = 'c'\ncert = 'd'\nkey = 'e'\ninsecure = true\n\
-            tls_session = 'resume'\n";
+            tls_session = 'resume'\ndata = { a = 'b.csv,random' }\ntrace = 5\nslowest = 3\n";
         let want: toml::Table = want.parse().expect("TOML");
         for (key, value) in &want {
             assert_eq!(words[key], *value, "{key}");

@@ -30,6 +30,7 @@ pub(crate) mod reports;
 mod scale;
 pub(crate) mod series;
 pub(crate) mod slo;
+mod slowest;
 pub(crate) mod summary;
 mod table;
 pub(crate) mod truth;

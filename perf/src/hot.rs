@@ -1,11 +1,17 @@
-//! The hot functions of a request, which `micro` times and `instructions` counts.
+//! The hot functions of a request, which `micro` times and `instructions` counts, and its fields,
+//! which only `micro` times.
 
 use std::hint::black_box;
+use std::io::Write as _;
+use std::sync::Arc;
 
 use engine::load::curve::Curve;
 use engine::load::schedule::{Schedule, mix};
 use engine::load::share::Share;
-use engine::plan::Arrivals;
+use engine::load::values::Rendering;
+use engine::plan::data::{Data, DataFile, Table};
+use engine::plan::template::Compiled;
+use engine::plan::{Arrivals, Plan};
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
 use engine::record::recorder::Recorder;
@@ -58,6 +64,32 @@ pub(crate) fn functions() -> Vec<Hot> {
     }
     functions.extend([feed_new(), feed_known(), distributions(), recorder()]);
     functions
+}
+
+/// Requests with eight fields of one kind each, to price one.
+pub(crate) fn fields() -> Vec<Hot> {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    let rows: String = (0..1_000).map(|row| format!("{row:012}\n")).collect();
+    write!(file, "id\n{rows}").expect("written");
+    let of: DataFile = file.path().display().to_string().parse().expect("a data file");
+    let table = Arc::new(Table::read("rows", &of).expect("a table"));
+    let data = vec![Data { name: "rows".to_owned(), of, table }];
+    let all = ["seq", "rand 1 1000000", "zipf 1.1 1000", "uuid", "rows.id", "json:rows.id"];
+    all.iter().map(|field| rendering(field, &data)).collect()
+}
+
+/// Requests with eight of these fields.
+fn rendering(field: &str, data: &[Data]) -> Hot {
+    let headers = (0..8).map(|number| format!("X-{number}: {{{{{field}}}}}")).collect();
+    let plan = Plan { target: "http://h/".to_owned(), headers, ..Plan::default() };
+    let compiled = Compiled::new(&plan, data).expect("known fields").expect("some");
+    let head = format!("GET / HTTP/1.1\r\n{}\r\n\r\n", compiled.plan.headers.join("\r\n"));
+    let template = compiled.template(head.as_bytes(), b"", data).expect("it is short");
+    let rendering = Rendering::new(&template, data, plan.trace);
+    let mut out = Vec::with_capacity(template.longest());
+    Hot::new(format!("Rendering::render, 8 × `{{{{{field}}}}}`"), move |number| {
+        rendering.render(1, number, black_box(&mut out));
+    })
 }
 
 /// A response whose head is parsed, since the last one's was different.

@@ -13,8 +13,8 @@ pub(crate) fn print(quick: bool) {
     let (batches, calls) = if quick { (3, 1_000) } else { (21, 200_000) };
     println!("## Hot functions\n");
     println!("ns per call, of {batches} batches of {calls} calls after a warm-up:\n");
-    let rows: Vec<_> =
-        hot::functions().into_iter().map(|function| row(function, batches, calls)).collect();
+    let all = hot::functions().into_iter().chain(hot::fields());
+    let rows: Vec<_> = all.map(|function| row(function, batches, calls)).collect();
     println!("{}", table(&heading(&["function", "median", "fastest", "slowest"]), &rows));
 }
 

@@ -12,6 +12,14 @@ use crate::summary::{Spread, heading, or_dash, show, table};
 /// Connections of the closed loop.
 const CONNS: usize = 64;
 
+/// A header, and the same with fields.
+const HEADED: [&str; 2] = ["-H", "X-Id: 0123456789abcdef0123456789abcdef0123456789abcdef"];
+const ONE_FIELD: [&str; 2] = ["-H", "X-Id: 0123456789abcdef0123456789abcdef0123456789{{seq}}"];
+const EIGHT_FIELDS: [&str; 2] = [
+    "-H",
+    "X-Id: {{seq}}{{rand 1 99}}{{zipf 1 99}}{{seq}}{{rand 1 99}}{{zipf 1 99}}{{seq}}{{rand 1 9}}",
+];
+
 /// The manner of a run.
 struct Manner<'a> {
     flags: &'a [&'a str],
@@ -35,12 +43,16 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
     let plain = Manner { flags: &[], stderr: Stderr::File };
     let unsampled = Manner { flags: &["--stamp-sends", "off"], ..plain };
     let user = Manner { flags: &["--stamps", "user"], ..plain };
+    let headed = Manner { flags: &HEADED, ..plain };
     let pairs = [
         ("`--raw`", Manner { flags: &["--raw", &file], ..plain }, &plain),
         ("`--stamps kernel`", Manner { ..plain }, &user),
         ("`--stamp-sends 1/1000`", Manner { ..plain }, &unsampled),
         ("progress line", Manner { stderr: Stderr::Terminal, ..plain }, &plain),
         ("all three", Manner { flags: &["--raw", &file], stderr: Stderr::Terminal }, &user),
+        ("a header of one field", Manner { flags: &ONE_FIELD, ..plain }, &headed),
+        ("a header of eight fields", Manner { flags: &EIGHT_FIELDS, ..plain }, &headed),
+        ("`--trace`", Manner { flags: &["--trace"], ..plain }, &plain),
         ("`--live`", Manner { flags: &["--live"], stderr: Stderr::Terminal }, &plain),
     ];
     let mut rows = Vec::new();

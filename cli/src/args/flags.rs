@@ -24,8 +24,8 @@ use engine::plan::status::StatusSet;
 use engine::plan::thresholds::{Bound, Thresholds};
 use engine::plan::{
     Arrivals, CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_MAX,
-    FLUSH_OPEN_DEFAULT, Model, Overload, PIPELINE_MAX, Plan, QUEUE_MAX_DEFAULT,
-    STAMP_SENDS_DEFAULT, StampSource, Switch, TlsSession, Wait,
+    FLUSH_OPEN_DEFAULT, Model, Overload, PIPELINE_MAX, Plan, QUEUE_MAX_DEFAULT, SLOWEST_DEFAULT,
+    SLOWEST_MAX, STAMP_SENDS_DEFAULT, StampSource, Switch, TlsSession, Wait,
 };
 use engine::report::decided_by;
 use engine::report::verdict::Code;
@@ -37,8 +37,8 @@ use super::flag::{Flag, file, flag, list, option, results, switch};
 use super::headings::{CONNECTIONS, LOAD, MACHINE, REQUEST, RESULTS, TLS, VERDICT};
 use super::targets;
 use super::values::{
-    WAITS, WHOLE_MAX, by_name, credentials, file_name, ip_address, is_named, name_or_stdout,
-    profile_name, prom_name, stages, tag, url, whole_amount,
+    NEW_TRACE, WAITS, WHOLE_MAX, by_name, credentials, data, file_name, ip_address, is_named,
+    name_or_stdout, profile_name, prom_name, stages, tag, trace, url, whole_amount,
 };
 use crate::flamegraph::Flamegraph;
 use crate::gate::FailOn;
@@ -322,7 +322,6 @@ fn table() -> Vec<Flag> {
         flag(
             option("body", REQUEST)
                 .short('b')
-                .alias("data")
                 .value_name("TEXT|@FILE|-")
                 .help("Request body: text, @FILE, or - for stdin")
                 .long_help(format!(
@@ -353,6 +352,39 @@ fn table() -> Vec<Flag> {
         )
         .usual()
         .tables("scenario"),
+        flag(
+            list("data", REQUEST)
+                .value_name("NAME=FILE")
+                .help("CSV file for fields such as {{users.id}}; repeatable")
+                .long_help(
+                    "A CSV file with a header line, whose values URLs, headers and bodies take: \
+                    with users=users.csv, {{users.id}} is the value of the column `id`, and \
+                    {{json:users.name}} one to stand in a JSON string. A request takes the row \
+                    with its number, from the first again after the last. Repeatable. After the \
+                    file: `,random` takes any row, `,zipf=S` row k as often as k to the power of \
+                    -S; `,stop` ends the run after the last row, `,fail` refuses one that needs \
+                    more rows. Other fields: {{seq}}, {{rand 1 100}}, {{zipf 1.1 1000}}, {{uuid}}",
+                ),
+            |to, given| put(&mut to.plan.data, each(given, data).map(BTreeMap::from_iter)),
+        )
+        .usual()
+        .table("data")
+        .free_text(),
+        flag(
+            option("trace", REQUEST)
+                .value_name("N")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value(NEW_TRACE)
+                .help("Send a W3C traceparent with each request")
+                .long_help(
+                    "Send a W3C traceparent with each request. Its trace id follows from the \
+                    seed, the request's number and N, which is another one for each run, and in \
+                    the report; the same N gives the same ids [default: none]",
+                ),
+            |to, given| put(&mut to.plan.trace, trace(as_text(last(given))?)),
+        )
+        .usual(),
         flag(
             option("cores", MACHINE)
                 .value_name("LIST")
@@ -779,6 +811,13 @@ fn table() -> Vec<Flag> {
         )
         .refused(&SERIES, "a series has a verdict for each step, and none of its own", OR_RUN)
         .shown(&["ab"], |arg, _| arg.help("Count slices even if their verdict is invalid")),
+        flag(
+            option("slowest", RESULTS).value_name("N").help(format!(
+                "How many of the slowest requests the report lists, of each route in each stage, \
+                    at most {SLOWEST_MAX} [default: {SLOWEST_DEFAULT}]"
+            )),
+            |to, given| put(&mut to.plan.slowest, amount(given, 0..=SLOWEST_MAX)),
+        ),
         flag(
             switch("details", RESULTS)
                 .help("Print everything that is known about the run")

@@ -277,7 +277,7 @@ mod tests {
                 &["-c", "5", "-c", "6"],
                 "-c: the same flag more than once; give it once; see `truetail",
             ),
-            (&["--body", "a", "--data", "pa55"], "--body and --data: the same flag"),
+            (&["--body", "a", "-b", "pa55"], "--body and -b: the same flag"),
             (&["--quiet", "-q"], "--quiet and -q: the same flag"),
             (&["-m", "PUT", "-X", "GET"], "-m and -X: the same flag"),
         ] {

@@ -2,12 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use engine::plan::data::DataFile;
 use engine::plan::stage::Stage;
 use engine::sys::units;
 use profile::Format;
@@ -102,6 +104,34 @@ pub(super) fn tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err(format!("invalid tag `{text}`: give NAME=VALUE, e.g. commit=1a2b3c")),
+    }
+}
+
+/// A data file with its name in fields. The text may be meant as a body, and a secret.
+pub(super) fn data(text: &str) -> Result<(String, DataFile), String> {
+    let form = "give NAME=FILE.csv, e.g. users=users.csv (a request's body is --body)";
+    let is_name = |name: &str| {
+        let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        !name.is_empty() && name.bytes().all(in_name)
+    };
+    match text.split_once('=').filter(|(name, _)| is_name(name)) {
+        Some((name, file)) => match file.parse() {
+            Ok(file) => Ok((name.to_owned(), file)),
+            Err(error) => Err(error.to_string()),
+        },
+        None => Err(format!("invalid value: {form}")),
+    }
+}
+
+/// What `--trace` means without a number: another one for each run.
+pub(super) const NEW_TRACE: &str = "new";
+
+/// The number of a run's traces; `None` for none.
+pub(super) fn trace(text: &str) -> Result<Option<u64>, String> {
+    match text {
+        NEW_TRACE | "true" => Ok(Some(RandomState::new().build_hasher().finish() >> 32)),
+        "false" => Ok(None),
+        number => whole_amount(0..=WHOLE_MAX)(number).map(Some),
     }
 }
 

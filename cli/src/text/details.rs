@@ -18,7 +18,7 @@ use engine::sys::units::{CoreList, OneIn};
 use super::figures::{count, percent, rate, things, time};
 use super::layout::{LABEL, Text, sections, wrap};
 use super::slo::objectives;
-use super::{explain, per_agent, table, verdict};
+use super::{explain, per_agent, slowest, table, verdict};
 use crate::json;
 
 /// A shorter phase isn't shown, seconds.
@@ -42,6 +42,7 @@ pub(crate) fn all(report: &Report) -> String {
             table::table("successes", Some(&successes.naive), &successes.corrected)
         }),
         per_agent::more(report),
+        slowest::slowest(whole),
         lines(report),
     ])
 }

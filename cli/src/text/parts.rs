@@ -10,7 +10,7 @@ use super::layout::Text;
 use super::scale::{Scale, at_the_point};
 
 /// The most characters of a name.
-const NAME_MAX: usize = 24;
+pub(super) const NAME_MAX: usize = 24;
 
 /// The requests of some parts, added up.
 struct Sum<'a> {
@@ -148,7 +148,7 @@ fn sum<'a>(group: &[&'a StepPart]) -> Sum<'a> {
 }
 
 /// A name shortened to leave room for the figures.
-fn short(name: &str) -> String {
+pub(super) fn short(name: &str) -> String {
     if name.chars().count() < NAME_MAX {
         return name.to_owned();
     }
@@ -179,6 +179,7 @@ mod tests {
             bad: 3,
             naive: times(us, requests),
             corrected: times(us, requests),
+            slowest: Vec::new(),
         }
     }
 

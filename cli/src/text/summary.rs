@@ -1,5 +1,6 @@
 //! The summary of a run: a screen, the verdict first, and on demand the details below.
 
+use engine::plan::data::End;
 use engine::plan::{Arrivals, Model};
 use engine::record::counts::leads_elsewhere;
 use engine::report::Report;
@@ -108,7 +109,10 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
         (Some(requests), false) => match counts.intended < requests {
             true => format!("{} of {} requests", plan.duration, count(requests)),
             false => {
-                format!("{} in {}", things(requests, "request"), time(config.window_s() * 1e6))
+                let stops = plan.data.iter().find(|(_, data)| data.end == End::Stop);
+                let rows = stops.map(|(name, _)| format!(", each with its own row of {name}"));
+                let (sent, took) = (things(requests, "request"), time(config.window_s() * 1e6));
+                format!("{sent} in {took}{}", rows.unwrap_or_default())
             }
         },
         (Some(requests), true) => {

@@ -330,15 +330,12 @@ fn another_tools_line_is_answered_and_nothing_runs() {
 }
 
 #[test]
-fn a_url_without_a_scheme_is_loaded_and_a_template_is_sent_literally_with_a_warning() {
+fn a_url_without_a_scheme_is_loaded() {
     let target = Target::start(&["--base-latency", "0s"]);
     let place = target.url.trim_start_matches("http://");
-    let output = run(&[place, "-n", "5", "-b", r#"{"id":{{id}}}"#, "-o", "-", "-q"]);
+    let output = run(&[place, "-n", "5", "-o", "-", "-q"]);
     let report = printed(&output);
     assert_eq!(report["counts"]["answered"], 5);
     assert_eq!(report["config"]["target"], target.url.as_str());
-    let message = String::from_utf8_lossy(&output.stderr);
-    let warning = "truetail: --body: `{{…}}` is sent literally, since there are no templates\n";
-    assert!(message.starts_with(warning) && message.matches("templates").count() == 1, "{message}");
     target.interrupt();
 }

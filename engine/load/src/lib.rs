@@ -7,8 +7,9 @@
 //!
 //! **Every arrival has a number,** the same for any number of shards and agents. Whatever differs
 //! between requests can then be a function of seed and number, which no message carries and
-//! `verify` recomputes. The schedule numbers its arrivals (`schedule.rs`); a user's request has the
-//! number of the user's earlier requests, times the number of users, plus the user's own number. A
+//! `verify` recomputes. The schedule numbers its arrivals (`schedule.rs`), and users their
+//! requests: with a period in the order in which these are due, without one in the order in which
+//! they come, with the shards taking turns. So a run of N requests has the numbers below N. A
 //! request keeps its number to the end, and is known by it on its connection.
 //!
 //! **A share is an agent's, divided among its shards.** Agents hold units of the whole by their
@@ -32,6 +33,7 @@ pub mod rescaling;
 pub mod schedule;
 pub mod share;
 mod tree;
+pub mod values;
 
 pub use closed::ClosedLoad;
 pub use due::DueRequest;

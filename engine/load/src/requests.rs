@@ -5,6 +5,7 @@
 //! Earlier blocks of the schedule are counted without being drawn. If the last request and the next
 //! coincide in one nanosecond, no window can end between them, and the plan is refused.
 
+use plan::data::{Data, End};
 use plan::{DURATION_MAX, Plan, PlanError};
 use units::Nanos;
 
@@ -36,6 +37,37 @@ pub fn end_window(plan: &mut Plan) -> Result<(), PlanError> {
         None => return Ok(()),
     };
     plan.duration = Nanos(end_ns - plan.warmup.0);
+    Ok(())
+}
+
+/// Ends the window of a completed plan with the rows of its data, where they are to stop it, as if
+/// so many requests had been asked for; [`end_window`] then finds when that is.
+///
+/// # Errors
+/// A file's rows have to suffice for all requests, and don't, or may not.
+pub fn end_with_rows(plan: &mut Plan, data: &[Data]) -> Result<(), PlanError> {
+    for one in data.iter().filter(|one| one.of.end == End::Stop) {
+        let rows = one.table.rows();
+        plan.requests = Some(plan.requests.map_or(rows, |requests| requests.min(rows)));
+    }
+    for one in data.iter().filter(|one| one.of.end == End::Fail) {
+        let rows = one.table.rows();
+        if plan.requests.is_some_and(|requests| requests <= rows) {
+            continue;
+        }
+        let more = "give more rows, omit `,fail` to take them again";
+        if plan.unpaced_users().is_some() {
+            let problem = format!(
+                "whether {rows} rows suffice depends on how fast users without a --period are \
+                 answered"
+            );
+            return Err(one.refuse(problem, format!("give --requests {rows}, or `,stop`")));
+        }
+        if due(plan, rows + 1).is_some() {
+            let problem = format!("the run has more requests than it has rows, {rows}");
+            return Err(one.refuse(problem, format!("{more}, or give --requests {rows}")));
+        }
+    }
     Ok(())
 }
 

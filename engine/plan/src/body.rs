@@ -6,10 +6,12 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
+use super::data::{Data, DataFile, Table};
 use super::error::PlanError;
 use super::plan::Plan;
 
@@ -113,10 +115,16 @@ impl Body {
     }
 }
 
-/// The bodies of one plan, or of several plans with the same bodies, each read on first use. Clones
-/// share them.
+/// The bodies and data of one plan, or of several plans with the same files, each read on first
+/// use. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct SharedBody(Arc<Mutex<BTreeMap<Option<String>, Arc<Body>>>>);
+pub struct SharedBody(Arc<Mutex<ReadFiles>>);
+
+#[derive(Debug, Default)]
+struct ReadFiles {
+    bodies: BTreeMap<Option<String>, Arc<Body>>,
+    tables: BTreeMap<PathBuf, Arc<Table>>,
+}
 
 impl SharedBody {
     /// This plan's body, read unless it has been read before.
@@ -124,13 +132,34 @@ impl SharedBody {
     /// # Errors
     /// Those of [`Body::read`]; the next call tries again.
     pub fn read(&self, plan: &Plan) -> Result<Arc<Body>, PlanError> {
-        let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(body) = read.get(&plan.body) {
+        let bodies = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).bodies;
+        if let Some(body) = bodies.get(&plan.body) {
             return Ok(body.clone());
         }
         let body = Arc::new(Body::read(plan)?);
-        read.insert(plan.body.clone(), body.clone());
+        bodies.insert(plan.body.clone(), body.clone());
         Ok(body)
+    }
+
+    /// The tables of this plan's data, in order of their names, each read unless it has been read
+    /// before.
+    ///
+    /// # Errors
+    /// Those of [`Table::read`]; the next call tries again.
+    pub fn tables(&self, plan: &Plan) -> Result<Vec<Data>, PlanError> {
+        let tables = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).tables;
+        let table = |(name, of): (&String, &DataFile)| {
+            let table = match tables.get(&of.file) {
+                Some(table) => table.clone(),
+                None => {
+                    let table = Arc::new(Table::read(name, of)?);
+                    tables.insert(of.file.clone(), table.clone());
+                    table
+                }
+            };
+            Ok(Data { name: name.clone(), of: of.clone(), table })
+        };
+        plan.data.iter().map(table).collect()
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use units::{CoreList, Nanos, OneIn, Rate, SECOND_NS};
 
+use super::data::End;
 use super::error::PlanError;
 use super::plan::{Model, Overload, Plan, StampSource, Switch};
 use super::slo::{Objective, Objectives};
@@ -30,6 +31,10 @@ pub const FLUSH_CLOSED_DEFAULT: usize = 8;
 /// Default sample of requests that the kernel stamps as they leave: small enough not to show in the
 /// CPU time per request.
 pub const STAMP_SENDS_DEFAULT: OneIn = OneIn::new(NonZeroU32::new(1_000).expect("not zero"));
+/// How many of the slowest requests of each part are listed by default.
+pub const SLOWEST_DEFAULT: usize = 5;
+/// The most of them.
+pub const SLOWEST_MAX: usize = 100;
 /// The most requests that one connection may have in flight at once.
 pub const PIPELINE_MAX: usize = 64;
 /// The most sends that one system call may submit.
@@ -137,6 +142,7 @@ impl Plan {
         self.check_policies(model, conns)?;
         self.complete_cores(allowed_cores, conns)?;
         self.complete_scenarios()?;
+        self.check_data()?;
         self.complete_unix()?;
         self.check_tls()?;
         self.stamps.get_or_insert(StampSource::Kernel);
@@ -153,6 +159,33 @@ impl Plan {
             ));
         }
         Ok(self)
+    }
+
+    /// True if some of its rows are taken once: then there is no load before the window, which
+    /// would take them unrecorded.
+    pub fn takes_rows_once(&self) -> bool {
+        self.data.values().any(|data| data.end != End::Wrap)
+    }
+
+    /// Refuses data whose names can't be in a field, and rows that end where they can't.
+    fn check_data(&self) -> Result<(), PlanError> {
+        for (name, data) in &self.data {
+            let refuse =
+                |problem: &str, cure: &str| Err(PlanError::new("--data", name, problem, cure));
+            let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+            if name.is_empty() || !name.bytes().all(in_name) {
+                return refuse("the name isn't of letters, digits, - and _", "give NAME=FILE.csv");
+            }
+            if data.end == End::Stop && !self.stage.is_empty() {
+                let problem = "the stages set the length of the window";
+                return refuse(problem, "omit `,stop`, or give `,fail`");
+            }
+            if data.end != End::Wrap && 0 < self.warmup.0 {
+                let problem = "each row is taken once, and the warm-up would take the first ones";
+                return refuse(problem, "give --warmup 0s");
+            }
+        }
+        Ok(())
     }
 
     /// Completes a plan with a Unix-domain socket, which has no addresses and no kernel stamps.

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use http::Uri;
 use http::uri::Authority;
 
+use crate::template::{has_fields, masked};
 use crate::{Plan, PlanError};
 
 /// The parts of the plan's URL.
@@ -107,13 +108,20 @@ impl Endpoint {
         };
         // A fragment names a place in the response and is never sent (RFC 9110, section 4.2.5).
         let sent = url.split_once('#').map_or(url, |(sent, _)| sent);
-        let uri: Uri = match sent.parse() {
+        let masked = masked(sent);
+        let uri: Uri = match masked.parse() {
             Ok(uri) => uri,
             Err(error) => return refuse(format!("invalid URL ({error})"), example),
         };
         let Some(authority) = uri.authority() else {
             return refuse("the host is missing".to_owned(), example);
         };
+        let host_at = sent.find("://").map_or(0, |at| at + 3);
+        let path_at = masked[host_at..].find(['/', '?']).map_or(sent.len(), |at| host_at + at);
+        if has_fields(&sent[..path_at]) {
+            let problem = "the host can't differ between requests".to_owned();
+            return refuse(problem, "give fields in path and query alone");
+        }
         if authority.as_str().contains('@') {
             return refuse(
                 "credentials in a URL aren't sent".to_owned(),
@@ -133,6 +141,7 @@ impl Endpoint {
             return refuse("the host is missing".to_owned(), example);
         }
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let path = if has_fields(sent) { &sent[path_at..] } else { path };
         let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
         let authority = if port == default_port {
             authority.host().to_owned()

@@ -3,11 +3,13 @@
 //! Start at [`Plan`], whose fields are named like the flags. [`Plan::complete`] fills in its
 //! defaults and refuses every contradiction before anything runs.
 //!
-//! This room reads no clock and opens no socket. The only file it reads is a request's body.
+//! This room reads no clock and opens no socket. The only files it reads are those that requests
+//! are made of: bodies and data.
 
 pub mod address;
 pub mod body;
 mod complete;
+pub mod data;
 pub mod endpoint;
 mod error;
 pub mod flatten;
@@ -20,12 +22,13 @@ pub mod stage;
 mod stages;
 pub mod status;
 mod steps;
+pub mod template;
 pub mod thresholds;
 
 pub use complete::{
     CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, DURATION_MAX, FLUSH_CLOSED_DEFAULT,
     FLUSH_MAX, FLUSH_OPEN_DEFAULT, PIPELINE_MAX, QUEUE_MAX_DEFAULT, SETTLE_TIMES_MAX,
-    STAMP_SENDS_DEFAULT,
+    SLOWEST_DEFAULT, SLOWEST_MAX, STAMP_SENDS_DEFAULT,
 };
 pub use error::PlanError;
 pub use plan::*;

@@ -3,6 +3,7 @@
 //! A plan is plain data. [`Plan::complete`] fills in its defaults and refuses what can't be run;
 //! only then do the accessors below have values to return.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Not;
 use std::path::PathBuf;
@@ -11,6 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{CoreList, Nanos, OneIn, Rate};
 
+use crate::complete::SLOWEST_DEFAULT;
+use crate::data::DataFile;
 use crate::scenario::Scenario;
 use crate::slo::Objectives;
 use crate::stage::Stage;
@@ -71,6 +74,18 @@ pub struct Plan {
     /// fields above.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scenario: Vec<Scenario>,
+    /// The files whose values URLs, headers and bodies use, by name: `users.csv` called `users` has
+    /// the fields `{{users.COLUMN}}`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub data: BTreeMap<String, DataFile>,
+    /// The number that makes this run's trace ids differ from those of others with its seed. With
+    /// it, each request has a `traceparent` header. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<u64>,
+    /// How many of the slowest requests of each part are listed. Default:
+    /// [`super::SLOWEST_DEFAULT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slowest: Option<usize>,
     /// The cores to run on, one shard each. Default: those of
     /// `sys::topology::Topology::default_cores`, at most one for each connection.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -271,6 +286,9 @@ impl Default for Plan {
             headers: Vec::new(),
             body: None,
             scenario: Vec::new(),
+            data: BTreeMap::new(),
+            trace: None,
+            slowest: None,
             cores: None,
             wait: Wait::Hybrid,
             stamps: None,
@@ -333,6 +351,11 @@ impl Plan {
             && self.rate.is_none()
             && self.stage.is_empty()
             && self.period.is_none()
+    }
+
+    /// How many of the slowest requests of each part are listed.
+    pub fn slowest(&self) -> usize {
+        self.slowest.unwrap_or(SLOWEST_DEFAULT)
     }
 
     /// The cores of a completed plan.

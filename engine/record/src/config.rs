@@ -21,6 +21,8 @@ pub struct RecorderConfig {
     pub success: StatusSet,
     /// The number of steps.
     pub steps: usize,
+    /// How many of the slowest requests of each part are kept.
+    pub slowest: usize,
     /// The start of each stage but the first, ns since the epoch.
     pub stage_starts_ns: Vec<u64>,
 }
@@ -51,6 +53,7 @@ impl RecorderConfig {
             scheduled: plan.model() == Model::Open,
             success: plan.expect_status.clone(),
             steps: plan.step_count(),
+            slowest: plan.slowest(),
             stage_starts_ns: plan.stages().skip(1).map(|(_, span)| span.start).collect(),
         }
     }

@@ -25,6 +25,7 @@ pub mod samples;
 pub mod series;
 pub mod shard_report;
 pub mod shard_stats;
+pub mod slowest;
 pub mod stamps;
 pub mod times;
 pub mod tls;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::Counts;
 use crate::outcome::{Outcome, UnsentReason};
+use crate::slowest::Slowest;
 use crate::times::Latencies;
 
 /// The requests of one step that were due in one stage of the window; the whole contains them too.
@@ -19,16 +20,20 @@ pub struct Part {
     pub counts: Counts,
     /// The latencies of those that have one.
     pub latencies: Latencies,
-}
-
-impl Default for Part {
-    /// No requests, with all memory for recording allocated.
-    fn default() -> Part {
-        Part { counts: Counts::preallocated(), latencies: Latencies::default() }
-    }
+    /// The slowest of these.
+    pub slowest: Slowest,
 }
 
 impl Part {
+    /// No requests, with all memory for recording allocated, and room for so many slow ones.
+    pub fn new(slowest: usize) -> Part {
+        Part {
+            counts: Counts::preallocated(),
+            latencies: Latencies::default(),
+            slowest: Slowest::of_at_most(slowest),
+        }
+    }
+
     /// Records a request's end, which implies that it was intended, and sent.
     #[inline]
     pub(super) fn ended(

@@ -12,6 +12,7 @@ use crate::littles_law::InFlightIntegral;
 use crate::outcome::{Outcome, UnsentReason};
 use crate::part::Part;
 use crate::series::Series;
+use crate::slowest::Slowest;
 use crate::stamps::{Ending, StampedBy, Stamps};
 use crate::times::Times;
 use crate::tls::TlsCounts;
@@ -35,6 +36,8 @@ pub struct Recorder {
     /// The requests of each step in each stage, first all stages of the first step; empty if there
     /// is only one step and one stage, which the rest of the recorder describes.
     pub parts: Vec<Part>,
+    /// The slowest requests, if there are no parts to list them.
+    pub slowest: Slowest,
 }
 
 impl Recorder {
@@ -43,10 +46,11 @@ impl Recorder {
         let arrivals = config.scheduled.then(|| ArrivalStats::new(config.window_ns..config.end_ns));
         let series = Series::for_window(config.end_ns.saturating_sub(config.window_ns));
         let in_flight = InFlightIntegral::new(config.window_ns, config.end_ns);
-        let parts = config.parts();
+        let (parts, slowest) = (config.parts(), config.slowest);
         Recorder {
             config,
-            parts: (0..parts).map(|_| Part::default()).collect(),
+            parts: (0..parts).map(|_| Part::new(slowest)).collect(),
+            slowest: Slowest::of_at_most(if parts == 0 { slowest } else { 0 }),
             times: Times::default(),
             series,
             in_flight,
@@ -144,6 +148,21 @@ impl Recorder {
         part.ended(naive_ns, ended_ns - stamps.intended_ns, outcome, is_success);
     }
 
+    /// Lists a request of the window that ended at this time, if it is among the slowest.
+    #[inline]
+    pub fn look(&mut self, number: u64, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
+        let slowest = match self.parts.is_empty() {
+            true => &mut self.slowest,
+            false => {
+                let part = self.config.part(stamps.step, stamps.intended_ns);
+                &mut self.parts[part].slowest
+            }
+        };
+        if slowest.may_hold(ended_ns - stamps.intended_ns) {
+            slowest.enter(number, stamps, ended_ns, outcome);
+        }
+    }
+
     /// A sampled request of the window ended; it left the host `path_ns` after it was sent, if the
     /// kernel stamped that.
     pub fn left(&mut self, path_ns: Option<u64>) {
@@ -191,6 +210,8 @@ impl Recorder {
         self.config == *config
             && arrivals == config.scheduled.then_some(window_ns)
             && self.parts.len() == config.parts()
+            && self.parts.iter().all(|part| part.slowest.is_of(config.slowest))
+            && self.slowest.is_of(if self.parts.is_empty() { config.slowest } else { 0 })
     }
 
     /// Adds another shard's numbers; exact, in any order.
@@ -206,5 +227,6 @@ impl Recorder {
         for (mine, theirs) in self.parts.iter_mut().zip(&other.parts) {
             *mine += theirs.clone();
         }
+        self.slowest += other.slowest.clone();
     }
 }

@@ -24,6 +24,7 @@ pub mod profile;
 mod report;
 mod rules;
 pub mod slo;
+pub mod slowest;
 pub mod spectrum;
 pub mod steady;
 pub mod steps;

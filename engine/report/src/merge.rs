@@ -36,6 +36,7 @@ use crate::edge::at_the_edge;
 use crate::profile::{Profile, Taken};
 use crate::rules::{judge, judge_agent};
 use crate::slo::judge::Figures;
+use crate::slowest::slowest;
 use crate::steady::while_steady;
 use crate::steps::parts;
 use crate::tls;
@@ -473,6 +474,7 @@ fn part(
             corrected: alone(&success_corrected),
         }),
         parts: parts(recorder, plan, dependent),
+        slowest: slowest(&recorder.slowest, plan),
         bad: counts.bad(),
         counts,
     }

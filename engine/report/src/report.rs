@@ -25,6 +25,7 @@ use crate::machine::Machine;
 use crate::machine::Ports;
 use crate::profile::Profile;
 use crate::slo::Slo;
+use crate::slowest::SlowRequest;
 use crate::verdict::Verdict;
 pub use stats::encoded::HistogramError;
 use stats::encoded::to_text;
@@ -34,7 +35,7 @@ use stats::stationarity::Stationarity;
 use units::{CoreList, OneIn, us_to_ns};
 
 /// Version of the document. Adding, dropping or redefining a field requires a new one.
-pub const SCHEMA: u32 = 13;
+pub const SCHEMA: u32 = 14;
 
 /// The name of the only agent in a run without agents.
 pub const LOCAL: &str = "local";
@@ -560,6 +561,10 @@ pub struct Part {
     /// which is the whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<StepPart>,
+    /// The slowest requests by corrected latency, the slowest first; empty if the parts have lists
+    /// of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slowest: Vec<SlowRequest>,
 }
 
 /// The requests of one step that were due in one stage. These add up to the whole.
@@ -580,6 +585,9 @@ pub struct StepPart {
     pub naive: DistributionPart,
     /// `received − intended` of its requests that didn't fail, as for the whole.
     pub corrected: DistributionPart,
+    /// The slowest of its requests by corrected latency, the slowest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slowest: Vec<SlowRequest>,
 }
 
 /// A stage of the plan.

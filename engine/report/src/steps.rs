@@ -7,6 +7,7 @@ use record::recorder::Recorder;
 use units::SECOND_NS;
 
 use super::report::{DistributionPart, StageSpan, StepCounts, StepPart};
+use super::slowest::slowest;
 
 /// A part of a plan.
 pub struct PlannedPart {
@@ -82,6 +83,7 @@ pub fn parts(recorder: &Recorder, plan: &Plan, dependent: Option<bool>) -> Vec<S
             bad: part.counts.bad(),
             naive: DistributionPart::alone(&part.latencies.naive(), dependent),
             corrected: DistributionPart::alone(&part.latencies.corrected(), dependent),
+            slowest: slowest(&part.slowest, plan),
         }
     });
     each.collect()

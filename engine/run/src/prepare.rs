@@ -10,11 +10,14 @@ use host::stamping::{self, Stamping};
 use http1::request::Request;
 use load::requests;
 use load::share::Share;
+use load::values::Rendering;
 use plan::address::Address;
 use plan::body::{Body, Content, SharedBody};
+use plan::data::Data;
 use plan::endpoint::{Endpoint, named};
 use plan::redact::Redacted;
 use plan::request::render_request;
+use plan::template::{Compiled, Template};
 use plan::{Plan, PlanError, STAMP_SENDS_DEFAULT, StampSource};
 use shard::{SEND_SILENT_MAX, Step};
 use sys::placement;
@@ -93,30 +96,50 @@ pub fn common(plan: Plan) -> Result<Redacted, PlanError> {
 struct Completed {
     plan: Plan,
     endpoint: Endpoint,
+    data: Vec<Data>,
     requests: Vec<Prerendered>,
 }
 
 fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Completed, PlanError> {
     let endpoint = Endpoint::of(&plan)?;
     let mut plan = plan.complete(allowed)?;
+    let data = body.tables(&plan)?;
+    requests::end_with_rows(&mut plan, &data)?;
     requests::end_window(&mut plan)?;
     let mut requests = Vec::new();
     for (at, request) in plan.requests().iter().enumerate() {
-        let rendered = || {
-            let Endpoint { path, .. } = Endpoint::parse(&request.target)?;
-            let body = body.read(request)?;
-            let endpoint = Endpoint { path, ..endpoint.clone() };
-            Ok((render_request(request, &endpoint, body.length())?, body))
-        };
-        requests.push(rendered().map_err(|error: PlanError| match plan.scenario.get(at) {
+        let rendered = prerender(request, &endpoint, body, &data);
+        requests.push(rendered.map_err(|error| match plan.scenario.get(at) {
             None => error,
             Some(scenario) => error.of_scenario(&scenario.name),
         })?);
     }
-    if requests.iter().any(|(request, _)| request.closes()) {
+    if requests.iter().any(|of| of.request.closes()) {
         plan.close_each()?;
     }
-    Ok(Completed { plan, endpoint, requests })
+    Ok(Completed { plan, endpoint, data, requests })
+}
+
+/// Renders the head of a plan that makes one request, and reads its body.
+fn prerender(
+    plan: &Plan,
+    endpoint: &Endpoint,
+    bodies: &SharedBody,
+    data: &[Data],
+) -> Result<Prerendered, PlanError> {
+    let body = bodies.read(plan)?;
+    let compiled = Compiled::new(plan, data)?;
+    let (plan, body_bytes) = match &compiled {
+        None => (plan, body.length()),
+        Some(compiled) => (&compiled.plan, compiled.body_bytes(body.length())),
+    };
+    let Endpoint { path, .. } = Endpoint::parse(&plan.target)?;
+    let request = render_request(plan, &Endpoint { path, ..endpoint.clone() }, body_bytes)?;
+    let template = compiled.map(|compiled| {
+        let Content::Bytes(bytes) = body.content() else { return Err(compiled.too_long()) };
+        compiled.template(request.head_bytes(), bytes, data)
+    });
+    Ok(Prerendered { template: template.transpose()?, request, body })
 }
 
 /// The plan as a report may show it.
@@ -125,12 +148,19 @@ fn redacted(
     bodies: &SharedBody,
     requests: &[Prerendered],
 ) -> Result<Redacted, PlanError> {
-    let of_steps: Vec<&Body> = requests.iter().map(|(_, body)| &**body).collect();
+    let of_steps: Vec<&Body> = requests.iter().map(|of| &*of.body).collect();
     Ok(Redacted::with_bodies(plan, &*bodies.read(plan)?, &of_steps))
 }
 
-/// A request's head, and its body.
-type Prerendered = (Request, Arc<Body>);
+/// A request as far as it is made before the run.
+struct Prerendered {
+    /// Its head, with stand-ins for its fields.
+    request: Request,
+    /// Its body.
+    body: Arc<Body>,
+    /// What it is made of, if it has fields.
+    template: Option<Template>,
+}
 
 /// Completes a plan, with this process's share of the load, and checks everything that can be
 /// checked without load: the URL, the request, the cores, the machine and, with one connection,
@@ -147,7 +177,7 @@ pub fn prepare_with(
     let (allowed, topology) = (placement::allowed_cores(), Topology::here());
     let names_cores = plan.cores.is_some();
     let names_stamps = plan.stamps.is_some();
-    let Completed { mut plan, endpoint, requests } =
+    let Completed { mut plan, endpoint, data, requests } =
         complete(plan, body, &allowed).map_err(PrepareError::Plan)?;
     let tls = plan.is_https().then(|| ClientSetup::new(&plan, &endpoint.name)).transpose();
     let tls = tls.map_err(PrepareError::Plan)?;
@@ -157,9 +187,14 @@ pub fn prepare_with(
         false => topology.default_cores(&allowed, &Attachment::default()),
     };
     plan.place(&cores, conns);
-    let step = |(request, body): &Prerendered| {
-        let payload = payload(&plan, request, body)?;
-        Ok(Step { request: payload, head_request: request.is_head() })
+    let step = |Prerendered { request, body, template }: &Prerendered| {
+        let payload = match template {
+            None => payload(&plan, request, body)?,
+            Some(template) => Payload::made(template.longest())?,
+        };
+        let values = template.as_ref().map(|template| Rendering::new(template, &data, plan.trace));
+        let head_request = request.is_head();
+        Ok(Step { request: payload, values: values.map(Arc::new), head_request })
     };
     let steps: io::Result<Vec<Step>> = requests.iter().map(step).collect();
     let steps = steps.map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
@@ -193,8 +228,7 @@ pub fn prepare_with(
         // Only a few connections would be stamped, as a control, and a run can do without.
         (StampSource::User, Some(Err(_))) => None,
     };
-    let longest = steps.iter().map(|step| step.request.len()).max().unwrap_or(0);
-    complete_sample(&mut plan, longest)?;
+    complete_sample(&mut plan, &steps)?;
     Ok(Prepared {
         stamping,
         unstamped,
@@ -254,13 +288,15 @@ pub fn connections(plan: &Plan, share: &Share) -> Result<usize, PlanError> {
 
 /// Checks that the kernel can stamp the last byte of each send of these requests, if asked to; by
 /// default, a few are stamped if that is possible.
-fn complete_sample(plan: &mut Plan, request_length: usize) -> Result<(), PrepareError> {
+fn complete_sample(plan: &mut Plan, steps: &[Step]) -> Result<(), PrepareError> {
     if plan.stamp_sends == Some(OneIn::OFF) {
         return Ok(());
     }
-    let length = request_length.saturating_mul(plan.pipeline);
+    let longest = steps.iter().map(|step| step.request.len()).max().unwrap_or(0);
+    let length = longest.saturating_mul(plan.pipeline);
     let fits = length <= SEND_SILENT_MAX;
-    let is_gathered = 1 < plan.pipeline && 1 < plan.step_count();
+    let is_made = steps.iter().any(|step| step.values.is_some());
+    let is_gathered = is_made || 1 < plan.pipeline && 1 < plan.step_count();
     let Some(one_in) = plan.stamp_sends else {
         let is_stamped = plan.stamps() != StampSource::User
             && fits
@@ -272,6 +308,11 @@ fn complete_sample(plan: &mut Plan, request_length: usize) -> Result<(), Prepare
     };
     if plan.is_https() {
         let problem = "what leaves through TLS isn't the request's own bytes";
+        let error = PlanError::new("--stamp-sends", one_in, problem, "omit it");
+        return Err(PrepareError::Plan(error));
+    }
+    if is_made {
+        let problem = "requests with fields leave in sends that aren't stamped";
         let error = PlanError::new("--stamp-sends", one_in, problem, "omit it");
         return Err(PrepareError::Plan(error));
     }

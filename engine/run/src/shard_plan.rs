@@ -55,6 +55,7 @@ impl Prepared {
             stamp_sends: plan.stamp_sends.and_then(OneIn::count),
             flush: plan.flush(),
             steps: self.steps.clone(),
+            seed: plan.seed,
             mix: Mix::of_plan(plan),
             address: self.address.for_kernel().expect("it was connected to"),
             tls: self.tls.clone(),

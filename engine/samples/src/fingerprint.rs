@@ -44,6 +44,8 @@ fn text(plan: &Plan) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use plan::body::Body;
     use plan::redact::Redacted;
     use plan::thresholds::Thresholds;
@@ -127,6 +129,9 @@ mod tests {
             headers: vec!["Accept: */*".to_owned(), "Authorization: abc".to_owned()],
             body: Some("abc".to_owned()),
             scenario: Vec::new(),
+            data: BTreeMap::new(),
+            trace: None,
+            slowest: None,
             cores: Some(CoreList::new(vec![0, 1, 3])),
             wait: Wait::Hybrid,
             stamps: Some(StampSource::Kernel),

@@ -148,7 +148,8 @@ impl Shard {
             let step = self.plan.mix.step(due.number);
             let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited, step };
             self.recording.unconnected(&self.phases, &stamps);
-            self.recording.ended(&self.phases, &stamps, Ending::at(now_ns), Outcome::Failed(cause));
+            let (ending, outcome) = (Ending::at(now_ns), Outcome::Failed(cause));
+            self.recording.ended(&self.phases, due.number, &stamps, ending, outcome);
             failed += 1;
         }
         if failed == 0 {
@@ -174,7 +175,7 @@ impl Shard {
             // A user arrives when it asks for a connection, and tries again after the pause.
             Load::Closed(_) if failed == 0 && goes_on => {
                 self.recording.intended(&self.phases, since_ns);
-                Some(DueRequest { waited: true, ..self.user_comes(slot, since_ns) })
+                Some(DueRequest { waited: true, ..self.user_comes(since_ns) })
             }
             Load::Paced(load) if failed == 0 => load.pop_waiting(slot as usize),
             Load::Open(_) | Load::Closed(_) | Load::Paced(_) => None,

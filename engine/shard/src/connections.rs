@@ -12,6 +12,7 @@ use uring::token::{Op, Token};
 
 use super::connection::Connection;
 use super::deadlines::Deadlines;
+use super::exchanges::Exchange;
 use super::slots::SlotStack;
 use super::socket::{Socket, State};
 
@@ -412,7 +413,7 @@ impl Connections {
     }
 
     /// Withdraws the request that was queued first; returns its stamps.
-    pub fn withdraw(&mut self) -> Option<Stamps> {
+    pub fn withdraw(&mut self) -> Option<Exchange> {
         self.sends.clear();
         let slot = self.queued.pop_front()?;
         self.requests -= 1;

@@ -181,15 +181,19 @@ impl Exchanges {
         }
     }
 
-    /// The first queued request isn't sent after all; returns its stamps.
-    pub fn withdraw(&mut self) -> Stamps {
+    /// The first queued request isn't sent after all; returns it.
+    pub fn withdraw(&mut self) -> Exchange {
         let ahead = self.in_flight();
         self.queued = self.queued.checked_sub(1).expect("only a queued request can be withdrawn");
         self.served -= 1;
         self.crowded = self.crowded.min(self.served);
-        let Some(behind) = ahead.checked_sub(1) else { return self.take(self.oldest.number) };
+        let Some(behind) = ahead.checked_sub(1) else {
+            let oldest = self.oldest;
+            self.take(oldest.number);
+            return oldest;
+        };
         self.open -= 1;
-        self.behind.remove(behind).expect("each request is kept").stamps
+        self.behind.remove(behind).expect("each request is kept")
     }
 
     /// A sent request has ended; returns its stamps.
@@ -288,11 +292,11 @@ mod tests {
         begin(&mut exchanges, 1..=1);
         exchanges.send();
         begin(&mut exchanges, 2..=4);
-        let taken = [(); 3].map(|()| exchanges.withdraw().intended_ns);
+        let taken = [(); 3].map(|()| exchanges.withdraw().stamps.intended_ns);
         assert_eq!((taken, exchanges.open(), exchanges.served()), ([2, 3, 4], 1, 1));
         assert_eq!((exchanges.in_flight(), exchanges.end(1).intended_ns), (1, 1));
         begin(&mut exchanges, 5..=6);
-        let taken = [(); 2].map(|()| exchanges.withdraw().intended_ns);
+        let taken = [(); 2].map(|()| exchanges.withdraw().stamps.intended_ns);
         assert_eq!((taken, exchanges.open(), exchanges.served()), ([5, 6], 0, 1));
     }
 

@@ -62,7 +62,7 @@ impl Http1 {
 
     /// The queued requests leave through the output.
     pub fn leave(&mut self, exchanges: &Exchanges, output: &mut Output) {
-        exchanges.waiting().for_each(|exchange| output.push(exchange.stamps.step));
+        exchanges.waiting().for_each(|exchange| output.push(exchange.stamps.step, exchange.number));
     }
 
     /// Interprets bytes that arrived at `arrived_ns`, if that is known; `known` has, for each step,

@@ -139,7 +139,7 @@ impl Shard {
             while self.has_left()
                 && let Some(slot) = self.connections.take_room()
             {
-                let due = self.user_comes(slot, now_ns);
+                let due = self.user_comes(now_ns);
                 self.begin(slot, due);
                 self.connections.offer(slot);
             }
@@ -171,7 +171,7 @@ impl Shard {
     /// Withdraws what was to leave with the next system call: the lease has ended since.
     pub(super) fn withdraw_queued(&mut self) {
         let now_ns = self.now_ns();
-        while let Some(stamps) = self.connections.withdraw() {
+        while let Some(Exchange { stamps, number }) = self.connections.withdraw() {
             if self.load.is_unpaced() {
                 // An unpaced request is intended when it is sent, unless its user had to wait.
                 if !stamps.waited {
@@ -182,12 +182,8 @@ impl Shard {
             let (over_ns, reason) = self.given_up(stamps.intended_ns, now_ns);
             // Only this process made it wait.
             let stamps = Stamps::unsent(stamps.intended_ns, over_ns, stamps.step);
-            self.recording.ended(
-                &self.phases,
-                &stamps,
-                Ending::at(over_ns),
-                Outcome::Unsent(reason),
-            );
+            let (ending, outcome) = (Ending::at(over_ns), Outcome::Unsent(reason));
+            self.recording.ended(&self.phases, number, &stamps, ending, outcome);
         }
     }
 
@@ -293,7 +289,7 @@ impl Shard {
         self.blocked(slot, since_ns, now_ns);
         if self.load.is_unpaced() && since_ns < self.phases.end_ns() && self.has_left() {
             self.recording.intended(&self.phases, since_ns);
-            let due = DueRequest { waited: true, ..self.user_comes(slot, since_ns) };
+            let due = DueRequest { waited: true, ..self.user_comes(since_ns) };
             self.unsent(due, now_ns, UnsentReason::End);
         }
     }

@@ -75,7 +75,7 @@ fn steps(pipeline: usize) -> Vec<Step> {
         let head = format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {body}\r\n\r\n");
         let copies = if pipeline * (head.len() + body) <= SEND_SILENT_MAX { pipeline } else { 1 };
         let request = Payload::copied(head.as_bytes(), &vec![b'x'; *body], copies).expect("pages");
-        Step { request, head_request: line.starts_with("HEAD") }
+        Step { request, values: None, head_request: line.starts_with("HEAD") }
     };
     STEPS.iter().map(step).collect()
 }

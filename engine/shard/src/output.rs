@@ -2,8 +2,9 @@
 //!
 //! Identical requests rendered before the run leave straight from memory in one silent send: that
 //! fast path bypasses this file. Everything else comes here: requests above 16 KiB, since their
-//! response may overtake them; requests of several steps, gathered in the ring's outbox; and TLS
-//! records, including the handshake's, which are made there. A connection has one such send in
+//! response may overtake them; requests of several steps, gathered in the ring's outbox; requests
+//! with fields, which are made there from their numbers; and TLS records, including the
+//! handshake's, which are made there too. A connection has one such send in
 //! progress at a time, and the next is made when it has reported back. Until then the connection
 //! has no room for another request, whatever `--pipeline` asks for, since two sends at once on one
 //! socket would mix their bytes.
@@ -23,8 +24,8 @@ use super::plan::Step;
 /// A connection's output.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// The steps of the requests that haven't left completely, oldest first.
-    requests: VecDeque<u16>,
+    /// The requests that haven't left completely, oldest first.
+    requests: VecDeque<Leaving>,
     /// How many bytes of the first have left.
     first_left: usize,
     /// The part of the bytes made that hasn't left.
@@ -33,12 +34,31 @@ pub struct Output {
     carried: usize,
 }
 
+/// A request that is leaving.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    step: u16,
+    /// Its length; 0 if its bytes are still to be made.
+    length: u32,
+    number: u64,
+}
+
+/// What requests are made of.
+pub struct Making<'a> {
+    /// The requests, by step.
+    pub steps: &'a [Step],
+    /// The seed of what differs between them.
+    pub seed: u64,
+    /// Room for one that is made.
+    pub room: &'a mut Vec<u8>,
+}
+
 /// The next piece to leave.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece {
     /// Bytes of this step's request as rendered, possibly several copies in a row.
     Range(u16, Range<usize>),
-    /// Requests of several steps, whose bytes have to be gathered.
+    /// Requests whose bytes have to be gathered, or made.
     Gathered,
 }
 
@@ -59,9 +79,9 @@ impl Output {
         Output { requests: VecDeque::with_capacity(requests), ..Output::default() }
     }
 
-    /// A request of this step leaves after the others.
-    pub fn push(&mut self, step: u16) {
-        self.requests.push_back(step);
+    /// The request of this step and number leaves after the others.
+    pub fn push(&mut self, step: u16, number: u64) {
+        self.requests.push_back(Leaving { step, length: 0, number });
     }
 
     /// Nothing leaves any more.
@@ -76,9 +96,10 @@ impl Output {
         self.requests.len()
     }
 
-    /// The number of request bytes that have yet to leave.
+    /// The number of request bytes that have yet to leave, without those of requests still to be
+    /// made.
     pub fn bytes(&self, steps: &[Step]) -> usize {
-        let lengths = self.requests.iter().map(|step| steps[usize::from(*step)].request.len());
+        let lengths = self.requests.iter().map(|request| request.length(steps));
         lengths.sum::<usize>() - self.first_left
     }
 
@@ -111,10 +132,11 @@ impl Output {
 
     fn requests_left(&mut self, steps: &[Step], bytes: usize) {
         self.first_left += bytes;
-        while let Some(step) = self.requests.front()
-            && steps[usize::from(*step)].request.len() <= self.first_left
+        while let Some(request) = self.requests.front()
+            && let length @ 1.. = request.length(steps)
+            && length <= self.first_left
         {
-            self.first_left -= steps[usize::from(*step)].request.len();
+            self.first_left -= length;
             self.requests.pop_front();
         }
     }
@@ -122,9 +144,12 @@ impl Output {
     /// The next piece to leave, of at most `most` bytes; `gathered_max` if it must be gathered.
     /// `None` without a request.
     pub fn next(&self, steps: &[Step], most: usize, gathered_max: usize) -> Option<Piece> {
-        let first = *self.requests.front()?;
-        let request = &steps[usize::from(first)].request;
-        let same = self.requests.iter().take_while(|step| **step == first).count();
+        let first = self.requests.front()?.step;
+        let Step { request, values, .. } = &steps[usize::from(first)];
+        if values.is_some() {
+            return Some(Piece::Gathered);
+        }
+        let same = self.requests.iter().take_while(|request| request.step == first).count();
         let rest = request.len() - self.first_left;
         let is_alone = same == self.requests.len();
         if is_alone || !request.is_in_memory() || gathered_max < rest {
@@ -136,28 +161,50 @@ impl Output {
 
     /// Gathers the next requests, as far as they fit into `most` bytes, and marks them as made;
     /// returns the number of bytes.
-    pub fn gather_into(&mut self, steps: &[Step], most: usize, out: &mut impl Write) -> usize {
-        let made = self.gather(steps, most, out);
+    pub fn gather_into(&mut self, of: Making<'_>, most: usize, out: &mut impl Write) -> usize {
+        let made = self.gather(of, most, out);
         self.make(made, made);
         made
     }
 
     /// Gathers the next requests, as far as they fit into `most` bytes; returns the number of
-    /// bytes.
-    pub fn gather(&self, steps: &[Step], most: usize, out: &mut impl Write) -> usize {
+    /// bytes. The first one may be cut.
+    pub fn gather(&mut self, of: Making<'_>, most: usize, out: &mut impl Write) -> usize {
+        let Making { steps, seed, room } = of;
         let mut from = self.first_left;
         let mut written = 0;
-        for step in &self.requests {
-            let request = &steps[usize::from(*step)].request;
-            let length = request.len() - from;
-            if !request.is_in_memory() || most < written + length {
+        for request in &mut self.requests {
+            let Step { request: rendered, values, .. } = &steps[usize::from(request.step)];
+            let bytes = match values {
+                Some(values) => {
+                    values.render(seed, request.number, room);
+                    request.length = u32::try_from(room.len()).expect("a request that was made");
+                    &room[from..]
+                }
+                None if rendered.is_in_memory() => rendered.bytes(from..rendered.len()),
+                None => break,
+            };
+            let fits = written + bytes.len() <= most;
+            if !fits && 0 < written {
                 break;
             }
-            out.write_all(request.bytes(from..request.len())).expect("there is room for it");
-            written += length;
+            let bytes = &bytes[..bytes.len().min(most)];
+            out.write_all(bytes).expect("there is room for it");
+            written += bytes.len();
             from = 0;
+            if !fits {
+                break;
+            }
         }
         written
+    }
+}
+
+impl Leaving {
+    /// Its length, bytes; 0 if it is still to be made.
+    fn length(&self, steps: &[Step]) -> usize {
+        let Step { request, values, .. } = &steps[usize::from(self.step)];
+        if values.is_some() { self.length as usize } else { request.len() }
     }
 }
 
@@ -178,7 +225,7 @@ mod tests {
 
     fn output(steps: &[u16]) -> Output {
         let mut output = Output::with_capacity(steps.len());
-        steps.iter().for_each(|step| output.push(*step));
+        (0..).zip(steps).for_each(|(number, step)| output.push(*step, number));
         output
     }
 
@@ -222,17 +269,18 @@ mod tests {
         assert_eq!(same.next(&steps, 100, 100), Some(Piece::Range(1, 2..10)));
 
         let mut mixed = output(&[0, 1, 1]);
-        let gathered = |output: &Output, most| {
+        let gathered = |output: &mut Output, most| {
             assert_eq!(output.next(&steps, 100, most), Some(Piece::Gathered));
-            let mut out = Vec::new();
-            let written = output.gather(&steps, most, &mut out);
+            let (mut out, mut room) = (Vec::new(), Vec::new());
+            let of = Making { steps: &steps, seed: 1, room: &mut room };
+            let written = output.gather(of, most, &mut out);
             assert_eq!(written, out.len());
             String::from_utf8(out).expect("letters")
         };
-        assert_eq!(gathered(&mixed, 100), "dddffffffffff");
-        assert_eq!(gathered(&mixed, 8), "dddfffff");
+        assert_eq!(gathered(&mut mixed, 100), "dddffffffffff");
+        assert_eq!(gathered(&mut mixed, 8), "dddfffff");
         mixed.left(&steps, 1, true);
-        assert_eq!(gathered(&mixed, 7), "ddfffff");
+        assert_eq!(gathered(&mut mixed, 7), "ddfffff");
         // What doesn't fit leaves straight from memory.
         assert_eq!(mixed.next(&steps, 100, 1), Some(Piece::Range(0, 1..3)));
         mixed.left(&steps, 2, true);

@@ -1,11 +1,13 @@
 //! A shard's task, as plain data.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use load::curve::Curve;
 use load::mix::Mix;
 use load::schedule::Schedule;
 use load::share::Share;
+use load::values::Rendering;
 use load::{ClosedLoad, Load, OpenLoad, PacedLoad};
 use plan::{Arrivals, StampSource, Wait};
 use record::config::RecorderConfig;
@@ -70,6 +72,8 @@ pub struct ShardPlan {
     pub flush: usize,
     /// The requests, by step.
     pub steps: Vec<Step>,
+    /// The seed of what differs between them.
+    pub seed: u64,
     /// The mix of steps.
     pub mix: Mix,
     /// The target.
@@ -91,7 +95,7 @@ impl ShardPlan {
                 let schedule = Schedule::new(curve, *arrivals, *seed, self.end_ns, share);
                 Load::Open(OpenLoad::new(schedule))
             }
-            Drive::Closed => Load::Closed(ClosedLoad::new(self.conns_total, &self.share)),
+            Drive::Closed => Load::Closed(ClosedLoad::new(&self.share)),
             Drive::Paced { period_ns } => {
                 Load::Paced(PacedLoad::new(*period_ns, self.conns_total, &self.share))
             }
@@ -102,8 +106,10 @@ impl ShardPlan {
 /// One of a plan's requests.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Its bytes.
+    /// Its bytes; a stand-in of the greatest length if `values` make them.
     pub request: Payload,
+    /// Makes its bytes as they leave, if they differ between requests.
+    pub values: Option<Arc<Rendering>>,
     /// True for a HEAD, whose response has no body.
     pub head_request: bool,
 }
@@ -142,7 +148,7 @@ pub(super) fn due_at(intended_ns: u64) -> load::DueRequest {
 impl Step {
     /// A GET with these bytes.
     pub(super) fn for_test(request: Payload) -> Step {
-        Step { request, head_request: false }
+        Step { request, values: None, head_request: false }
     }
 }
 
@@ -180,6 +186,7 @@ impl ShardPlan {
             steps: vec![Step::for_test(
                 Payload::copied(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", 1).expect("a page"),
             )],
+            seed: 1,
             mix: Mix::new(1, &[1]),
             address: target,
             tls: None,

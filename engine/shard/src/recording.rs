@@ -196,10 +196,11 @@ impl Recording {
         }
     }
 
-    /// A request got its outcome.
+    /// The request with this number got its outcome.
     pub(super) fn ended(
         &mut self,
         phases: &Phases,
+        number: u64,
         stamps: &Stamps,
         ending: Ending,
         outcome: Outcome,
@@ -207,7 +208,9 @@ impl Recording {
         let due_in_window = phases.is_recorded(stamps.intended_ns);
         self.progress.ended(stamps, ending, outcome, due_in_window);
         if due_in_window {
-            self.recorder.ended(stamps, ending, ending.ended_ns() <= phases.end_ns(), outcome);
+            let ended_ns = ending.ended_ns();
+            self.recorder.ended(stamps, ending, ended_ns <= phases.end_ns(), outcome);
+            self.recorder.look(number, stamps, ended_ns, outcome);
             if let Some(sampler) = &mut self.sampler {
                 sampler.push(stamps, ending, outcome);
             }

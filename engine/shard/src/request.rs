@@ -238,7 +238,7 @@ impl Shard {
                     {
                         return None;
                     }
-                    let due = DueRequest { waited, ..self.user_comes(slot, came_ns) };
+                    let due = DueRequest { waited, ..self.user_comes(came_ns) };
                     if waited && self.plan.deadline_ns <= now_ns.saturating_sub(came_ns) {
                         self.noticed_expired(due);
                         // The user gives up, and comes again.
@@ -256,11 +256,11 @@ impl Shard {
         }
     }
 
-    /// The next request of the slot's unpaced user, who arrives at this time.
+    /// The next request of an unpaced user, who arrives at this time.
     #[inline]
-    pub(super) fn user_comes(&mut self, slot: u32, came_ns: u64) -> DueRequest {
+    pub(super) fn user_comes(&mut self, came_ns: u64) -> DueRequest {
         let Load::Closed(load) = &mut self.load else { panic!("others come by their schedule") };
-        load.take(slot as usize, came_ns)
+        load.take(came_ns)
     }
 
     /// Arrivals noticed late come in a burst, and connections must be opened for all of them at
@@ -631,7 +631,7 @@ impl Shard {
             // Those behind it wait for an answer from now on.
             user.blocked_to_ns = now_ns;
         }
-        self.recording.ended(&self.phases, &stamps, ending, outcome);
+        self.recording.ended(&self.phases, number, &stamps, ending, outcome);
         self.count_opened(slot, &stamps, ending, outcome);
     }
 
@@ -642,7 +642,8 @@ impl Shard {
         let over_ns = over_ns.max(due.intended_ns);
         let step = self.plan.mix.step(due.number);
         let stamps = Stamps::unsent(due.intended_ns, due.noticed_ns.min(over_ns), step);
-        self.recording.ended(&self.phases, &stamps, Ending::at(over_ns), Outcome::Unsent(reason));
+        let (ending, outcome) = (Ending::at(over_ns), Outcome::Unsent(reason));
+        self.recording.ended(&self.phases, due.number, &stamps, ending, outcome);
     }
 }
 

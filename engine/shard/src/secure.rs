@@ -22,8 +22,7 @@ use tls::{End, RECORD_MAX, Sessions};
 use uring::Ring;
 
 use super::connection::Connection;
-use super::output::Piece;
-use super::plan::Step;
+use super::output::{Making, Piece};
 use super::shard::Shard;
 use super::socket::State;
 
@@ -119,7 +118,7 @@ impl Shard {
 pub(super) fn encrypt_next(
     sessions: &mut Sessions,
     slot: u32,
-    steps: &[Step],
+    of: Making<'_>,
     connection: &mut Connection,
     gathered: &mut Vec<u8>,
     out: &mut impl Write,
@@ -127,13 +126,13 @@ pub(super) fn encrypt_next(
     let Connection { socket, output, .. } = connection;
     let mut carried = output.carried();
     if carried == 0
-        && let Some(piece) = output.next(steps, RECORD_MAX, RECORD_MAX)
+        && let Some(piece) = output.next(of.steps, RECORD_MAX, RECORD_MAX)
     {
         let part = match piece {
-            Piece::Range(step, part) => steps[usize::from(step)].request.bytes(part),
+            Piece::Range(step, part) => of.steps[usize::from(step)].request.bytes(part),
             Piece::Gathered => {
                 gathered.clear();
-                output.gather(steps, RECORD_MAX, gathered);
+                output.gather(of, RECORD_MAX, gathered);
                 gathered
             }
         };

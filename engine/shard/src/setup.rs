@@ -55,6 +55,8 @@ impl Shard {
             let longest_ns =
                 self.now_ns() + self.plan.settle_min_ns + SETTLE_TIMES_MAX * self.plan.settle_ns;
             let seed = schedule::mix(seed ^ SETUP_SEED);
+            // Their numbers are those of the run's first requests, but nothing random is the same.
+            self.sending.seed = seed;
             let share = self.plan.share.clone();
             let mut load = OpenLoad::new(Schedule::new(curve, arrivals, seed, longest_ns, share));
             // Its schedule starts with the setup: arrivals that are already overdue are skipped.
@@ -64,6 +66,7 @@ impl Shard {
             let settled = Some(settled).filter(|_| !self.is_stopped());
             self.recording.counts_mut().setup.settled = settled;
             self.load = self.plan.load();
+            self.sending.seed = self.plan.seed;
         }
         if 0 < self.plan.spare {
             let wanted = (self.connections.most() + self.plan.spare).min(self.plan.conns);

@@ -12,7 +12,7 @@ use uring::{Ring, RingConfig};
 use super::clock::Clock;
 use super::connections::{Connections, ConnectionsConfig};
 use super::phases::Phases;
-use super::plan::ShardPlan;
+use super::plan::{ShardPlan, Step};
 use super::progress::SharedProgress;
 use super::recording::Recording;
 use super::send_stamps::SendSample;
@@ -54,8 +54,12 @@ pub(super) struct Sending {
     pub(super) silent_max: usize,
     /// The length of the longest request, bytes.
     pub(super) longest: usize,
-    /// Plaintext of several steps' requests for a TLS record.
+    /// Plaintext for a TLS record that isn't in memory as it leaves.
     pub(super) gathered: Vec<u8>,
+    /// The seed of what differs between requests.
+    pub(super) seed: u64,
+    /// Room for a request that is made as it leaves.
+    pub(super) room: Vec<u8>,
     /// The requests for which the kernel stamps when they left.
     pub(super) sample: SendSample,
 }
@@ -63,11 +67,15 @@ pub(super) struct Sending {
 impl Sending {
     fn new(plan: &ShardPlan) -> Sending {
         let is_secure = plan.tls.is_some();
+        let is_made = |step: &&Step| step.values.is_some();
+        let made = plan.steps.iter().filter(is_made).map(|step| step.request.len());
         Sending {
             // Encrypted bytes are made as they leave, and stay in the outbox until they have left.
             silent_max: if is_secure { 0 } else { SEND_SILENT_MAX },
             longest: plan.steps.iter().map(|step| step.request.len()).max().unwrap_or(0),
             gathered: Vec::with_capacity(if is_secure { RECORD_MAX } else { 0 }),
+            seed: plan.seed,
+            room: Vec::with_capacity(made.max().unwrap_or(0)),
             sample: SendSample::new(plan.stamp_sends),
         }
     }
@@ -89,7 +97,9 @@ impl Shard {
             buffer_size: BUFFER_SIZE,
             payloads: plan.steps.iter().map(|step| step.request.clone()).collect(),
             address: Some(plan.address.clone()),
-            outbox: plan.tls.is_some() || (1 < plan.steps.len() && 1 < plan.pipeline),
+            outbox: plan.tls.is_some()
+                || (1 < plan.steps.len() && 1 < plan.pipeline)
+                || plan.steps.iter().any(|step| step.values.is_some()),
         })?;
         let mut connections = Connections::new(ConnectionsConfig {
             conns: plan.conns,

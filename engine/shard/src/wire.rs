@@ -20,9 +20,9 @@ use uring::receive_stamps::ReceiveStamps;
 use uring::socket::new_socket;
 use uring::token::Op;
 
-use super::output::{Left, Piece};
+use super::output::{Left, Making, Piece};
 use super::secure::encrypt_next;
-use super::shard::Shard;
+use super::shard::{Sending, Shard};
 use super::socket::State;
 
 /// The most bytes of one send: the shard is in the kernel while they are copied.
@@ -122,18 +122,18 @@ impl Shard {
     pub(super) fn send_next(&mut self, slot: u32) {
         let token = self.connections.token(Op::Send, slot);
         let connection = &mut self.connections[slot];
-        let steps = &self.plan.steps;
+        let Sending { gathered, seed, room, .. } = &mut self.sending;
+        let of = Making { steps: &self.plan.steps, seed: *seed, room };
         let made = if let Some(sessions) = &mut self.sessions {
-            let (gathered, out) = (&mut self.sending.gathered, &mut self.ring.out(slot));
-            encrypt_next(sessions, slot, steps, connection, gathered, out)
+            encrypt_next(sessions, slot, of, connection, gathered, &mut self.ring.out(slot))
         } else {
-            match connection.output.next(steps, SEND_MAX, OUT_BYTES) {
+            match connection.output.next(of.steps, SEND_MAX, OUT_BYTES) {
                 Some(Piece::Range(step, part)) => {
                     connection.socket.sending = true;
                     return self.ring.send(token, connection.socket.fd, step, part, true);
                 }
                 Some(Piece::Gathered) => {
-                    connection.output.gather_into(steps, OUT_BYTES, &mut self.ring.out(slot))
+                    connection.output.gather_into(of, OUT_BYTES, &mut self.ring.out(slot))
                 }
                 None => 0,
             }

@@ -93,7 +93,20 @@ fn the_request_loop_allocates_nothing() {
         step: [Step { url: Some(path.to_owned()), ..Step::default() }],
     };
     let routes = Plan { scenario: ["/a", "/b?c", "/"].map(scenario).into(), ..plan(address) };
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    write!(file, "id,name\n1,a\n2,\"b \"\"c\"\"\"\n").expect("written");
+    let rows = file.path().to_str().expect("text");
+    let fields = Plan {
+        scenario: ["/a/{{users.name}}", "/{{seq}}?{{zipf 1.1 1000}}", "/"].map(scenario).into(),
+        headers: vec!["X-Id: {{uuid}}{{rand -5 5}}{{users.id}}".to_owned()],
+        data: [("users".to_owned(), format!("{rows},zipf=1").parse().expect("data"))].into(),
+        trace: Some(1),
+        ..plan(address)
+    };
     let plans = [
+        open(fields.clone(), "2k"),
+        Plan { conns: Some(8), ..fields.clone() },
+        Plan { conns: Some(8), pipeline: 4, ..fields },
         open(routes.clone(), "2k"),
         Plan { conns: Some(8), ..routes.clone() },
         Plan { conns: Some(8), pipeline: 4, ..routes },
@@ -130,6 +143,7 @@ fn through_tls_only_rustls_allocates() {
             tls_server::serve(authority.server("127.0.0.1", &[version]), |_, peer| peer.send(OK));
         let plans = [
             Plan { conns: Some(8), ..authority.plan(address) },
+            Plan { headers: vec!["X-Id: {{uuid}}".to_owned()], ..authority.plan(address) },
             open(authority.plan(address), "2k"),
             Plan { keepalive: Switch::Off, ..open(authority.plan(address), "200") },
         ];

@@ -45,7 +45,7 @@ fn ready(plan: &Plan, share: Share, file: Option<SampleFile>) -> Run {
 
 /// Runs a plan on three agents with unequal weights, the second with two shards if there are two
 /// cores.
-fn on_three(plan: &Plan) -> Vec<Finished> {
+pub(crate) fn on_three(plan: &Plan) -> Vec<Finished> {
     let allowed = allowed_cores();
     let on = |cores: usize| {
         let cores = allowed[..cores.min(allowed.len())].to_vec();

@@ -77,17 +77,18 @@ pub fn record_share(
         let is_unsent = matches!(outcome, Outcome::Unsent(_));
         if !is_unsent && stamps.sent_ns < ending.ended_ns() {
             recorder.sent(&stamps, stamps.sent_ns <= plan.end_ns());
-            in_flight.push((ending, stamps, outcome));
+            in_flight.push((ending, stamps, outcome, number));
             continue;
         }
         if !is_unsent {
             recorder.unconnected(&stamps);
         }
         recorder.ended(&stamps, ending, in_window, outcome);
+        recorder.look(number, &stamps, ending.ended_ns(), outcome);
         ended(&stamps, ending, outcome);
     }
-    let sends = in_flight.iter().map(|(_, stamps, _)| (stamps.sent_ns, true));
-    let ends = in_flight.iter().map(|(ending, _, _)| (ending.handled_ns, false));
+    let sends = in_flight.iter().map(|(_, stamps, ..)| (stamps.sent_ns, true));
+    let ends = in_flight.iter().map(|(ending, ..)| (ending.handled_ns, false));
     let mut moments: Vec<(u64, bool)> = sends.chain(ends).collect();
     moments.sort_unstable();
     let mut count = 0;
@@ -95,11 +96,12 @@ pub fn record_share(
         recorder.in_flight.pass(at_ns, count);
         count = if is_send { count + 1 } else { count - 1 };
     }
-    in_flight.sort_by_key(|(ending, _, _)| ending.handled_ns);
-    for (ending, stamps, outcome) in in_flight {
+    in_flight.sort_by_key(|(ending, ..)| ending.handled_ns);
+    for (ending, stamps, outcome, number) in in_flight {
         let in_window = ending.ended_ns() <= plan.end_ns();
         recorder.in_flight.stay(stamps.sent_ns, ending.received_ns, ending.handled_ns);
         recorder.ended(&stamps, ending, in_window, outcome);
+        recorder.look(number, &stamps, ending.ended_ns(), outcome);
         ended(&stamps, ending, outcome);
     }
     (recorder, digest)

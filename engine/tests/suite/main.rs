@@ -9,6 +9,7 @@ mod tls_server;
 
 mod agents;
 mod document;
+mod fields;
 mod intervals;
 mod joint;
 mod not_hidden;

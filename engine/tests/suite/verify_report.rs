@@ -118,11 +118,12 @@ fn every_change_is_found(plan: Plan, least: usize) {
             unseen.push(path);
             continue;
         }
-        // Changes that only the samples show: the plan's texts, the dispersion of the sends, and
-        // the latency added to each request.
+        // Changes that only the samples show: the plan's texts, the dispersion of the sends, the
+        // latency added to each request, and how the slowest ended.
         let shown = ["/config/", "/arrivals/", "/client_share/"];
         let is_late = path.starts_with("/series/") && path.contains("/receive_lateness_");
-        assert!(is_late || shown.iter().any(|known| path.starts_with(known)), "{path}");
+        let is_slow = path.contains("/slowest/");
+        assert!(is_late || is_slow || shown.iter().any(|known| path.starts_with(known)), "{path}");
     }
     assert!(least <= reports, "all values: {reports}");
     for path in &unseen {

@@ -84,7 +84,17 @@ impl Payload {
         })
     }
 
-    /// The length of head and body, bytes.
+    /// A stand-in for bytes that are made as they leave, at most `length` of them: it has no copy
+    /// that could be sent.
+    ///
+    /// # Errors
+    /// There are no addresses for it.
+    pub fn made(length: usize) -> io::Result<Payload> {
+        let pages = Arc::new(Pages::reserved(1)?);
+        Ok(Payload { pages, offset: 0, length, copies: 0, is_mapped: false })
+    }
+
+    /// The length of head and body, bytes; the greatest if they are made as they leave.
     pub fn len(&self) -> usize {
         self.length
     }

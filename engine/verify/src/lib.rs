@@ -32,6 +32,7 @@ mod part;
 mod planned;
 mod replay;
 mod rescaled;
+mod slowest;
 mod sound;
 mod steps;
 mod steps_taken;

@@ -17,6 +17,7 @@ use super::compare::compare;
 use super::distribution::{distribution, distributions};
 use super::finding::{Finding, is_close, summed_up};
 use super::planned::Planned;
+use super::slowest::{self, slowest};
 use super::steps::{by_schedule, parts};
 use super::sums::outcomes;
 
@@ -119,6 +120,9 @@ pub(super) fn part(
     findings.extend(tls(plan, part));
     let dependent = dependent.or(part.naive.percentiles.dependent);
     findings.extend(parts(plan, part, dependent));
+    let slow = if part.parts.is_empty() { plan.slowest() } else { 0 };
+    let checks = slowest(plan, &part.slowest, 0, slow, &part.corrected);
+    findings.extend(summed_up("slowest", checks));
     findings
 }
 
@@ -290,6 +294,8 @@ pub(super) fn taken(report: &Report, planned: Option<&Planned>) -> Vec<Finding> 
         findings.push(Finding::equal("intended by the schedule", due, intended));
         findings.extend(planned.rescaled.iter().cloned());
         findings.extend(by_schedule(&report.whole, planned));
+        let checks = slowest::by_schedule(&report.config.plan, &report.whole, &planned.listed);
+        findings.extend(summed_up("slowest: due by the schedule", checks));
     }
     findings.extend(arrivals(report, planned));
     findings

@@ -2,8 +2,8 @@
 //! times, and the proof for a run that sent them.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::iter;
 
 use load::mix::Mix;
@@ -18,6 +18,7 @@ use units::seconds_to_ns;
 
 use super::finding::Finding;
 use super::rescaled::Rescaled;
+use super::slowest::listed;
 use super::sound::DecodedSeries;
 use super::steps_taken::StepsTaken;
 
@@ -29,6 +30,9 @@ pub(super) struct Planned {
     pub(super) window: Digest,
     /// The step of each of those.
     pub(super) steps: StepsTaken,
+    /// When the requests that the report lists were due, ns since the epoch, by their numbers;
+    /// `None` for one that never was.
+    pub(super) listed: BTreeMap<u64, Option<u64>>,
     /// The number due in each interval of the window.
     pub(super) per_interval: Vec<u64>,
     /// The test of their times.
@@ -47,6 +51,8 @@ impl Planned {
         let window_ns = plan.warmup.0..plan.end_ns();
         let (mut whole, mut window) = (Digest::default(), Digest::default());
         let (mix, mut steps) = (Mix::of_plan(plan), StepsTaken::new(plan));
+        let mut listed: BTreeMap<u64, Option<u64>> =
+            listed(&report.whole).map(|slow| (slow.number, None)).collect();
         let mut per_interval = Vec::new();
         let mut rescaled = Rescaled::new(&offer, 0);
         let schedules = report.per_agent.iter().flat_map(|agent| {
@@ -66,6 +72,9 @@ impl Planned {
             }
             window.add(due_ns);
             steps.add(due_ns, mix.step(number));
+            if let Some(due) = listed.get_mut(&number) {
+                *due = Some(due_ns);
+            }
             let at = usize::try_from((due_ns - window_ns.start) / decoded.interval_ns)
                 .expect("a window has few intervals");
             if per_interval.len() <= at {
@@ -75,7 +84,7 @@ impl Planned {
         }
         let proof = ArrivalStats::new(window_ns).summary(&offer, &plan.thresholds);
         let rescaled = rescaled.findings("schedule");
-        Some(Planned { whole, window, steps, per_interval, rescaled, proof })
+        Some(Planned { whole, window, steps, listed, per_interval, rescaled, proof })
     }
 
     /// The proof for a run that sent these arrivals: the dispersion of the sends, and of the same

@@ -15,6 +15,7 @@ use record::counts::Counts;
 use record::littles_law::InFlightIntegral;
 use record::recorder::Recorder;
 use report::merge::{WindowFigures, offer, window_figures};
+use report::slowest::SlowRequest;
 use report::{AgentPart, ClientShare, DistributionPart, Part, Rates, Report};
 use samples::{End, Header, ReadError, Sample, SampleKind, SampleReader, plan_digest};
 use stats::arrival_proof::{ArrivalProof, Offer};
@@ -214,6 +215,8 @@ impl<'a> Replay<'a> {
             self.recorder.unconnected(&stamps);
         }
         self.recorder.ended(&stamps, ending, ending.ended_ns() <= self.until_ns, outcome);
+        // Samples have no numbers.
+        self.recorder.look(0, &stamps, ending.ended_ns(), outcome);
         if is_sent {
             self.recorder.in_flight.stay(sent_ns, ending.received_ns, ending.handled_ns);
         }
@@ -348,7 +351,17 @@ fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
             }
         }
     }
+    number(&mut part.slowest, &whole.slowest);
+    let each = part.parts.iter_mut().zip(&whole.parts);
+    each.for_each(|(found, reported)| number(&mut found.slowest, &reported.slowest));
     compare("samples: ", &part, whole)
+}
+
+/// Gives requests from samples, which have no numbers, those of the reported ones.
+fn number(found: &mut [SlowRequest], reported: &[SlowRequest]) {
+    for (found, reported) in found.iter_mut().zip(reported) {
+        (found.number, found.trace_id) = (reported.number, reported.trace_id.clone());
+    }
 }
 
 /// Yields the values that a sample adds to one of the report's distributions.

@@ -11,6 +11,7 @@ use super::compare::compare;
 use super::distribution::distribution;
 use super::finding::{Finding, summed_up};
 use super::planned::Planned;
+use super::slowest::slowest;
 use super::sums::outcomes;
 
 /// Checks the parts of a whole; `dependent`: whether the latencies depend on each other.
@@ -21,13 +22,16 @@ pub(super) fn parts(plan: &Plan, whole: &Part, dependent: Option<bool>) -> Vec<F
         return findings;
     }
     let mut sum = Counts::default();
-    for (planned, part) in planned(plan).into_iter().zip(&whole.parts) {
+    let stages = several / plan.step_count();
+    for (at, (planned, part)) in planned(plan).into_iter().zip(&whole.parts).enumerate() {
+        let step = u16::try_from(at / stages).unwrap_or(u16::MAX);
         let mut checks = vec![
             Finding::equal("name", &planned.name, &part.name),
             Finding::equal("planned", planned.share, part.planned),
         ];
         checks.extend(compare("stage.", &planned.stage, &part.stage));
         checks.extend(alone(plan, part, dependent));
+        checks.extend(slowest(plan, &part.slowest, step, plan.slowest(), &part.corrected));
         let stage = planned.stage.map_or(String::new(), |it| format!(", stage {}", it.number));
         findings.extend(summed_up(&format!("part {}{stage}", planned.name), checks));
         sum += part.counts.as_whole();

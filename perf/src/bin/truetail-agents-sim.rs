@@ -22,7 +22,7 @@ use clap::Parser;
 use engine::host::environment;
 use engine::load::curve::Curve;
 use engine::load::requests;
-use engine::load::schedule::{Digest, Schedule};
+use engine::load::schedule::{Arrival, Digest, Schedule};
 use engine::load::share::Share;
 use engine::plan::address::Address;
 use engine::plan::body::Body;
@@ -283,7 +283,8 @@ impl Run {
         let mut recorder = Recorder::new(RecorderConfig::of_plan(&plan));
         let mut digest = Digest::default();
         let mut in_flight = Vec::new();
-        for due_ns in schedule(&plan, &share).times_ns().take_while(|due_ns| *due_ns < until_ns) {
+        let arrivals = schedule(&plan, &share).take_while(|arrival| arrival.due_ns < until_ns);
+        for Arrival { due_ns, number } in arrivals {
             digest.add(due_ns);
             if due_ns < plan.warmup.0 {
                 continue;
@@ -296,10 +297,10 @@ impl Run {
             let ending = Ending { received_ns, handled_ns: received_ns, stamped_by };
             recorder.intended(due_ns);
             recorder.sent(&stamps, sent_ns <= until_ns);
-            in_flight.push((stamps, ending));
+            in_flight.push((stamps, ending, number));
         }
-        let sends = in_flight.iter().map(|(stamps, _)| (stamps.sent_ns, true));
-        let ends = in_flight.iter().map(|(_, ending)| (ending.handled_ns, false));
+        let sends = in_flight.iter().map(|(stamps, ..)| (stamps.sent_ns, true));
+        let ends = in_flight.iter().map(|(_, ending, _)| (ending.handled_ns, false));
         let mut moments: Vec<(u64, bool)> = sends.chain(ends).collect();
         moments.sort_unstable();
         let mut count = 0;
@@ -307,10 +308,11 @@ impl Run {
             recorder.in_flight.pass(at_ns, count);
             count = if is_send { count + 1 } else { count - 1 };
         }
-        for (stamps, ending) in in_flight {
+        for (stamps, ending, number) in in_flight {
             recorder.in_flight.stay(stamps.sent_ns, ending.received_ns, ending.handled_ns);
             let in_window = ending.received_ns <= until_ns;
             recorder.ended(&stamps, ending, in_window, Outcome::Answered(200));
+            recorder.look(number, &stamps, ending.received_ns, Outcome::Answered(200));
         }
         let window_ns = plan.warmup.0..until_ns;
         let observed_s = window_ns.end.saturating_sub(window_ns.start) as f64 / 1e9;
