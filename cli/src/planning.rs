@@ -242,7 +242,7 @@ mod tests {
             --slo p99<20ms,errors<0.1% \
             --raw r.bin --threshold busy=0.5 --threshold errors=0 --requests 8 \
             --connect-to h:1 --resolve x:80:127.0.0.1 --unix s --cacert c --cert d --key e \
-            --insecure --tls-session resume";
+            --insecure --tls-session resume --order round-robin";
         let mut args: Vec<&str> = args.split_whitespace().collect();
         args.extend(["--header", "A: b", "--header", "C: d"]);
         let plan = plan_of(&args, None).expect("a plan");
@@ -258,7 +258,7 @@ mod tests {
             expect_status = '2xx,404'\nslo = 'p99<20ms,errors<0.1%'\n\
             raw = 'r.bin'\nrequests = 8\nconnect_to = 'h:1'\nresolve = 'x:80:127.0.0.1'\n\
             unix = 's'\ncacert = 'c'\ncert = 'd'\nkey = 'e'\ninsecure = true\n\
-            tls_session = 'resume'\n";
+            tls_session = 'resume'\norder = 'round-robin'\n";
         let want: toml::Table = want.parse().expect("TOML");
         for (key, value) in &want {
             assert_eq!(words[key], *value, "{key}");
