@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use crate::args::{self, Flag, Given, ResultArgs, RunArgs, Settings, is_named};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, complain, tell};
 
 /// The type of a posted body if no header names one, as in curl and wget.
 const BODY_TYPE: &str = "application/x-www-form-urlencoded";
@@ -55,7 +55,9 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
     }
     let Settings { mut plan, mut results, targets } = settings;
     if let Some(targets) = targets {
-        plan.scenario = args::scenarios(&targets)?;
+        let said;
+        (plan.scenario, said) = args::scenarios(&targets)?;
+        said.iter().filter(|_| !results.quiet).for_each(|line| tell(line));
         let first = plan.scenario.first().and_then(|scenario| scenario.step[0].url.clone());
         if let Some(url) = first.filter(|url| plan.target.is_empty() && url.contains("://")) {
             plan.target = url;

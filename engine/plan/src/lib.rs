@@ -11,6 +11,7 @@ mod complete;
 pub mod endpoint;
 mod error;
 pub mod flatten;
+mod objectives;
 mod plan;
 pub mod redact;
 pub mod request;

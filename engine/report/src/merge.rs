@@ -35,7 +35,7 @@ use crate::collected::{AgentRun, LostAgent, RunFacts};
 use crate::edge::at_the_edge;
 use crate::profile::{Profile, Taken};
 use crate::rules::{judge, judge_agent};
-use crate::slo::judge::Figures;
+use crate::slo;
 use crate::steady::while_steady;
 use crate::steps::parts;
 use crate::tls;
@@ -137,11 +137,11 @@ impl Joined {
         let WindowFigures { part, stationarity, series } =
             window_figures(&recorder, &plan, until_ns, target);
         let times = recorder.times.distributions();
-        let slo = plan.slo.as_ref().map(|slo| {
-            let window_ns = until_ns.saturating_sub(plan.warmup.0);
-            let (corrected, pieces) = (&times.corrected, &recorder.series.pieces(window_ns));
-            Figures { part: &part, corrected, pieces, series: &series }.judge(slo)
-        });
+        let window_ns = until_ns.saturating_sub(plan.warmup.0);
+        let latencies = recorder.series.pieces(window_ns);
+        let window_s = latencies.seconds();
+        let slo = slo::judge::judge(&plan, &part, &times.corrected, &latencies, &series, window_s)
+            .expect("a part's texts were just written");
         let is_joint = 1 < per_agent.len() || !facts.lost.is_empty();
         let generator = generator(&per_agent, is_joint);
         let environment = facts.controller.clone().filter(|_| is_joint);
@@ -472,7 +472,7 @@ fn part(
             naive: alone(&success_naive),
             corrected: alone(&success_corrected),
         }),
-        parts: parts(recorder, plan, dependent),
+        parts: parts(recorder, plan, window_ns),
         bad: counts.bad(),
         counts,
     }

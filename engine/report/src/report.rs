@@ -34,7 +34,7 @@ use stats::stationarity::Stationarity;
 use units::{CoreList, OneIn, us_to_ns};
 
 /// Version of the document. Adding, dropping or redefining a field requires a new one.
-pub const SCHEMA: u32 = 13;
+pub const SCHEMA: u32 = 14;
 
 /// The name of the only agent in a run without agents.
 pub const LOCAL: &str = "local";
@@ -580,13 +580,42 @@ pub struct StepPart {
     pub naive: DistributionPart,
     /// `received − intended` of its requests that didn't fail, as for the whole.
     pub corrected: DistributionPart,
+    /// The same over time, by which its intervals are found and its objectives judged.
+    pub series: StepSeries,
+}
+
+/// The requests of a part over time, from the start of its stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepSeries {
+    /// Length of a piece, seconds.
+    pub piece_s: f64,
+    /// The pieces up to the last one in which a request was due.
+    pub pieces: Vec<StepPiece>,
+}
+
+/// The requests of a part that were due in one piece of its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepPiece {
+    /// Requests that were due.
+    pub intended: u64,
+    /// Of these, answered.
+    pub answered: u64,
+    /// Of these, with a status that isn't a success.
+    pub unexpected_status: u64,
+    /// Corrected latencies: HdrHistogram V2 deflate, base64; unit 1 ns, one digit. Empty without
+    /// any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub histogram: String,
 }
 
 /// A stage of the plan.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageSpan {
     /// Its number, from 1.
     pub number: usize,
+    /// Its name; `None` if the plan gives it none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The rate of the whole plan at its start, requests per second.
     #[serde(rename = "from_per_s")]
     pub from: f64,

@@ -11,7 +11,7 @@ use http1::request::Request;
 use load::requests;
 use load::share::Share;
 use plan::address::Address;
-use plan::body::{Body, Content, SharedBody};
+use plan::body::{self, Body, Content, SharedBody};
 use plan::endpoint::{Endpoint, named};
 use plan::redact::Redacted;
 use plan::request::render_request;
@@ -157,11 +157,11 @@ pub fn prepare_with(
         false => topology.default_cores(&allowed, &Attachment::default()),
     };
     plan.place(&cores, conns);
-    let step = |(request, body): &Prerendered| {
-        let payload = payload(&plan, request, body)?;
-        Ok(Step { request: payload, head_request: request.is_head() })
+    let step = |(at, (request, body)): (usize, &Prerendered)| {
+        let (head_request, timeout_ns) = (request.is_head(), plan.timeout_of(at).0);
+        Ok(Step { request: payload(&plan, request, body)?, head_request, timeout_ns })
     };
-    let steps: io::Result<Vec<Step>> = requests.iter().map(step).collect();
+    let steps: io::Result<Vec<Step>> = requests.iter().enumerate().map(step).collect();
     let steps = steps.map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
     host::require(conns, plan.cores().len()).map_err(PrepareError::Host)?;
     if let Some(file) = &plan.raw {
@@ -314,7 +314,8 @@ fn payload(plan: &Plan, request: &Request, body: &Body) -> io::Result<Payload> {
 
 /// The error for a body that couldn't be placed behind its head.
 fn unplaced(plan: &Plan, error: &io::Error) -> PlanError {
-    let shown = plan.body.as_deref().filter(|body| body.starts_with('@')).unwrap_or("of the plan");
+    let file = plan.body.as_deref().filter(|body| body::file_name(body).is_some());
+    let shown = file.unwrap_or("of the plan");
     let problem = format!("no room for the body, or its file can't be mapped ({error})");
     PlanError::new("--body", shown, problem, "give a smaller one, or a file on a local disk")
 }

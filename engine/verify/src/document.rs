@@ -8,7 +8,7 @@ use record::series::SeriesInterval;
 use report::calibration::CalibratedOf;
 use report::judge;
 use report::merge::held_against;
-use report::slo::judge::Figures;
+use report::slo::judge::judge as judge_objectives;
 use report::steady::while_steady;
 use report::verdict::Verdict;
 use report::{IntervalPart, Report};
@@ -164,10 +164,12 @@ fn interval(
 fn slo(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
     // An unreadable histogram has its own finding.
     let Ok(corrected) = of_document(&report.whole.corrected) else { return Vec::new() };
-    let (part, pieces) = (&report.whole, &decoded.latencies);
-    let figures = Figures { part, corrected: &corrected, pieces, series: &report.series };
-    let expected = report.config.plan.slo.as_ref().map(|slo| figures.judge(slo));
-    compare("slo.", &expected, &report.slo)
+    let (plan, series, latencies) = (&report.config.plan, &report.series, &decoded.latencies);
+    let window_s = report.config.window_s();
+    match judge_objectives(plan, &report.whole, &corrected, latencies, series, window_s) {
+        Ok(expected) => compare("slo.", &expected, &report.slo),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// A profile's figures follow from its samples, and its frames fit one profile. How much time the
