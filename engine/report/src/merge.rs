@@ -37,7 +37,7 @@ use crate::profile::{Profile, Taken};
 use crate::rules::{judge, judge_agent};
 use crate::slo;
 use crate::steady::while_steady;
-use crate::steps::parts;
+use crate::steps::{mix, parts};
 use crate::tls;
 use crate::together::{NotTogether, check_shares, common_plan, unplaced};
 use crate::verdict::Verdict;
@@ -180,6 +180,7 @@ impl Joined {
             generator,
             arrivals,
             arrivals_line,
+            mix: None,
             littles_law: LittlesLaw::new(0.0, 0.0, 0.0),
             stationarity,
             samples: samples(&per_agent, facts),
@@ -189,6 +190,7 @@ impl Joined {
             per_agent,
         };
         report.littles_law = littles_law(&recorder.in_flight, report.unpaced_users());
+        report.mix = mix(&report);
         judge_all(&mut report);
         let measured = Measured {
             naive: times.naive,

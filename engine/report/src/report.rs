@@ -28,6 +28,7 @@ use crate::slo::Slo;
 use crate::verdict::Verdict;
 pub use stats::encoded::HistogramError;
 use stats::encoded::to_text;
+use stats::mix_proof::MixProof;
 use stats::percentiles::{PERCENTILES, Percentiles, Quantile};
 use stats::pieces::Pieces;
 use stats::stationarity::Stationarity;
@@ -85,6 +86,10 @@ pub struct Report {
     pub arrivals: Option<ArrivalProof>,
     /// The same as one line.
     pub arrivals_line: Option<String>,
+    /// The requests of each scenario compared with the planned weights; `None` if there is only one
+    /// scenario, or too few requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<MixProof>,
     /// The check of the bookkeeping by Little's law.
     pub littles_law: LittlesLaw,
     /// The first quarter of the window compared with the last; if the rate changes, the same within

@@ -2,18 +2,19 @@
 
 use hdrhistogram::Histogram;
 use load::curve::Curve;
-use plan::Plan;
+use plan::{Order, Plan};
 use record::counts::Counts;
 use record::part_series::{PartPiece, PartSeries};
 use record::recorder::Recorder;
 use stats::distribution::Distribution;
 use stats::encoded::to_text;
 use stats::interval::dependent;
+use stats::mix_proof::MixProof;
 use stats::pieces::Pieces;
 use units::SECOND_NS;
 
 use super::report::{
-    DistributionPart, StageSpan, StepCounts, StepPart, StepPiece, StepSeries,
+    DistributionPart, Report, StageSpan, StepCounts, StepPart, StepPiece, StepSeries,
 };
 
 /// A part of a plan.
@@ -110,6 +111,20 @@ pub fn parts(recorder: &Recorder, plan: &Plan, window_ns: u64) -> Vec<StepPart> 
         }
     });
     each.collect()
+}
+
+/// The test of a run's mix of scenarios; `None` if it has only one, or too few requests. Agents take
+/// turns at the requests, so without one of them, steps in turn are no longer those of the weights.
+pub fn mix(report: &Report) -> Option<MixProof> {
+    let plan = &report.config.plan;
+    if plan.order == Order::RoundRobin && report.partial {
+        return None;
+    }
+    let mut steps: Vec<(u64, u32)> = plan.weights().into_iter().map(|it| (0, it)).collect();
+    for (planned, part) in planned(plan).iter().zip(&report.whole.parts) {
+        steps[planned.step].0 += part.counts.intended;
+    }
+    MixProof::new(&steps)
 }
 
 /// A part's distributions, with intervals by the pieces of its corrected latencies.

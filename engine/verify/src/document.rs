@@ -10,6 +10,7 @@ use report::judge;
 use report::merge::held_against;
 use report::slo::judge::judge as judge_objectives;
 use report::steady::while_steady;
+use report::steps::mix;
 use report::verdict::Verdict;
 use report::{IntervalPart, Report};
 use stats::distribution::{LATENESS_DIGITS, interval_histogram};
@@ -55,6 +56,7 @@ fn checked(report: &Report, draws: bool) -> Vec<Finding> {
     let expected = while_steady(&report.config.plan, &decoded.latencies);
     findings.extend(compare("stationarity.", &expected, &report.stationarity));
     findings.extend(littles_law(report));
+    findings.extend(compare("mix.", &mix(report), &report.mix));
     findings.extend(slo(report, &decoded));
     findings.extend(samples(report));
     findings.extend(profile(report));
