@@ -15,7 +15,7 @@ use std::str::FromStr;
 use engine::load::curve::Curve;
 use engine::load::share::Share;
 use engine::plan::endpoint::Endpoint;
-use engine::plan::{Plan, PlanError};
+use engine::plan::{Plan, PlanError, body};
 use engine::sys::units::{Nanos, Rate, SECOND_NS};
 use ipnet::IpNet;
 
@@ -300,7 +300,7 @@ pub fn check_placement(plan: &Plan) -> Result<(), PlanError> {
     }
     let steps = plan.scenario.iter().flat_map(|scenario| &scenario.step);
     let mut bodies = plan.body.iter().chain(steps.filter_map(|step| step.body.as_ref()));
-    if let Some(file) = bodies.find(|body| body.starts_with('@')) {
+    if let Some(file) = bodies.find(|body| body::file_name(body).is_some()) {
         let problem = "an agent reads no file that a controller names";
         return Err(PlanError::new("--body", file, problem, "give the body itself"));
     }

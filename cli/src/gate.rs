@@ -51,7 +51,7 @@ impl Gate {
         allow_invalid: bool,
     ) -> Result<Gate, Failure> {
         let gate = Gate { fail_on: fail_on.to_vec(), allow_invalid };
-        if gate.fails_on(FailOn::Undecided) && plan.slo.is_none() {
+        if gate.fails_on(FailOn::Undecided) && plan.objectives().is_none() {
             return Err(Failure::Usage(
                 "--fail-on undecided: there is no objective; give --slo, e.g. --slo 'p99<20ms'"
                     .to_owned(),

@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use crate::args::{self, Flag, Given, ResultArgs, RunArgs, Settings, is_named};
-use crate::failure::Failure;
+use crate::failure::{Failure, complain, tell};
 
 /// The type of a posted body if no header names one, as in curl and wget.
 const BODY_TYPE: &str = "application/x-www-form-urlencoded";
@@ -67,7 +67,9 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
     }
     let Settings { mut plan, mut results, targets } = settings;
     if let Some(targets) = targets {
-        plan.scenario = args::scenarios(&targets)?;
+        let said;
+        (plan.scenario, said) = args::scenarios(&targets)?;
+        said.iter().filter(|_| !results.quiet).for_each(|line| tell(line));
         let first = plan.scenario.first().and_then(|scenario| scenario.step[0].url.clone());
         if let Some(url) = first.filter(|url| plan.target.is_empty() && url.contains("://")) {
             plan.target = url;
@@ -250,7 +252,8 @@ mod tests {
             --slo p99<20ms,errors<0.1% \
             --raw r.bin --threshold busy=0.5 --threshold errors=0 --requests 8 \
             --connect-to h:1 --resolve x:80:127.0.0.1 --unix s --cacert c --cert d --key e \
-            --insecure --tls-session resume --data a=b.csv,random --trace=5 --slowest 3";
+            --insecure --tls-session resume --order round-robin --data a=b.csv,random --trace=5 \
+            --slowest 3";
         let mut args: Vec<&str> = args.split_whitespace().collect();
         args.extend(["--header", "A: b", "--header", "C: d"]);
         let plan = plan_of(&args, None).expect("a plan");
@@ -266,7 +269,8 @@ mod tests {
             expect_status = '2xx,404'\nslo = 'p99<20ms,errors<0.1%'\n\
             raw = 'r.bin'\nrequests = 8\nconnect_to = 'h:1'\nresolve = 'x:80:127.0.0.1'\n\
             unix = 's'\ncacert = 'c'\ncert = 'd'\nkey = 'e'\ninsecure = true\n\
-            tls_session = 'resume'\ndata = { a = 'b.csv,random' }\ntrace = 5\nslowest = 3\n";
+            tls_session = 'resume'\norder = 'round-robin'\n\
+            data = { a = 'b.csv,random' }\ntrace = 5\nslowest = 3\n";
         let want: toml::Table = want.parse().expect("TOML");
         for (key, value) in &want {
             assert_eq!(words[key], *value, "{key}");

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use engine::plan::slo::Objective;
+use engine::plan::scenario::Scenario;
+use engine::plan::slo::{Clause, Objective};
 use probe::document::SearchDocument;
 use probe::plot::Mark;
 use probe::rule::Rule;
@@ -23,18 +24,26 @@ const IMPLIED_ERRORS: &str = "errors<1%";
 /// Runs the plan at rates that converge on the highest that holds.
 pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let (mut plan, wanted) = series::plan("search", &args.run, &args.agents)?;
-    let Some(given) = &plan.slo else {
+    let Some(given) = plan.objectives() else {
         let cure = "give the objectives, e.g. --slo 'p99<20ms,errors<0.1%'";
         return Err(Failure::Usage(format!("--slo: missing; {cure}")));
     };
-    if given.iter().any(|one| matches!(one, Objective::Rate { .. })) {
+    if given.iter().any(|one| matches!(one.objective, Objective::Rate { .. })) {
         let problem = "a search judges by the backlog whether the target keeps up";
         return Err(Failure::Usage(format!("--slo {given}: {problem}; omit `rate`")));
     }
-    let bounds_errors = given.iter().any(|one| matches!(one, Objective::Errors { .. }));
-    let implied = (!bounds_errors).then_some(IMPLIED_ERRORS);
-    let slo = given.to_string() + &implied.map_or(String::new(), |implied| format!(",{implied}"));
-    plan.slo = Some(slo.parse().expect("objectives with one more are objectives"));
+    let has_no_name = |it: &Scenario| it.name.is_empty() && it.step[0].slo.is_some();
+    if plan.scenario.iter().any(has_no_name) {
+        let problem = "a search lists its objectives by the names of their scenarios";
+        return Err(Failure::Usage(format!("--targets: {problem}; name each one with an slo")));
+    }
+    let bounds_errors =
+        |one: &Clause| one.of.is_none() && matches!(one.objective, Objective::Errors { .. });
+    let implied = (!given.iter().any(bounds_errors)).then_some(IMPLIED_ERRORS);
+    let own = plan.slo.as_ref().map(ToString::to_string);
+    let own: Vec<String> = own.into_iter().chain(implied.map(str::to_owned)).collect();
+    plan.slo = own.join(",").parse().ok();
+    let slo = plan.objectives().expect("they were given").to_string();
     let search_plan = args.bracket.search_plan(&plan, FIRST_RATE)?;
     let first = search_plan.first;
     let stop = StopRequest::listen()?;

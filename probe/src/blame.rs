@@ -194,7 +194,9 @@ pub(crate) fn most_is_lateness(step: &Step) -> bool {
 /// average, or in those at the percentile. If the report doesn't have that part, nothing is
 /// explained.
 fn explained(step: &Step, objective: &JudgedObjective) -> bool {
-    let Some(shares) = &step.client_share else { return false };
+    // The shares are of all requests.
+    let shares = step.client_share.as_ref().filter(|_| objective.of.is_none());
+    let Some(shares) = shares else { return false };
     let added = match objective.metric.as_str() {
         "mean" => Some(shares.added_mean),
         name => shares.at(name).map(|part| part.added),

@@ -302,6 +302,7 @@ fn judged(
     let unit = if metric == "errors" { "share" } else { "us" };
     let (metric, unit) = (metric.to_owned(), unit.to_owned());
     let one = JudgedObjective {
+        of: None,
         metric,
         unit,
         bound,

@@ -2,7 +2,7 @@
 //! steps, and so does each step from those before it, since the decisions are repeated without a
 //! network.
 
-use engine::plan::slo::{Objective, Objectives};
+use engine::plan::slo::{Clause, Objective, Objectives};
 use engine::report::slo::{JudgedObjective, Slo};
 use engine::report::verdict::Level;
 use engine::sys::units::{CoreList, Rate};
@@ -270,7 +270,7 @@ fn planned_first(made: &Made, slo: Option<&str>) -> Vec<Finding> {
         findings.push(Finding::close("plan.rate", first.rate_per_s, rate.per_second()));
     }
     if let Some(slo) = slo {
-        let found = plan.slo.as_ref().map_or("none".to_owned(), ToString::to_string);
+        let found = plan.objectives().map_or("none".to_owned(), |all| all.to_string());
         findings.push(Finding::equal("plan.slo", slo.to_owned(), found));
     }
     findings
@@ -329,10 +329,10 @@ fn objectives(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
         .objectives
         .iter()
         .map(|objective| {
-            let objective = JudgedObjective {
-                figure: figure(step, &objective.metric).unwrap_or(objective.figure),
-                ..objective.clone()
-            };
+            // A step has the figures of the whole run only.
+            let own = figure(step, &objective.metric).filter(|_| objective.of.is_none());
+            let figure = own.unwrap_or(objective.figure);
+            let objective = JudgedObjective { figure, ..objective.clone() };
             JudgedObjective { judgement: objective.judge(), ..objective }
         })
         .collect();
@@ -341,10 +341,15 @@ fn objectives(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
     }
     let mut findings = compare("slo.", &Slo::new(expected), found);
     if let Some(slo) = slo {
-        let planned: Vec<(String, f64)> =
-            slo.iter().map(|objective| (objective.metric(), bound(objective))).collect();
-        let judged: Vec<(String, f64)> =
-            found.objectives.iter().map(|one| (one.metric.clone(), one.bound)).collect();
+        let planned: Vec<(Option<String>, String, f64)> = slo
+            .iter()
+            .map(|Clause { of, objective }| (of.clone(), objective.metric(), bound(objective)))
+            .collect();
+        let judged: Vec<(Option<String>, String, f64)> = found
+            .objectives
+            .iter()
+            .map(|one| (one.of.clone(), one.metric.clone(), one.bound))
+            .collect();
         findings.extend(compare("slo.bounds.", &planned, &judged));
     }
     findings

@@ -59,7 +59,7 @@ pub(super) struct Limits {
 impl Limits {
     /// The limits of a completed plan.
     pub(super) fn new(plan: &Plan) -> Limits {
-        let run_ns = plan.end_ns().saturating_add(plan.timeout.0);
+        let run_ns = plan.end_ns().saturating_add(plan.timeout_max().0);
         Limits {
             setup_ns: plan.setup_ns().1.saturating_add(LEEWAY_NS),
             run_ns: run_ns.saturating_add(LEEWAY_NS),

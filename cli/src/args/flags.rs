@@ -24,8 +24,8 @@ use engine::plan::status::StatusSet;
 use engine::plan::thresholds::{Bound, Thresholds};
 use engine::plan::{
     Arrivals, CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_MAX,
-    FLUSH_OPEN_DEFAULT, Model, Overload, PIPELINE_MAX, Plan, QUEUE_MAX_DEFAULT, SLOWEST_DEFAULT,
-    SLOWEST_MAX, STAMP_SENDS_DEFAULT, StampSource, Switch, TlsSession, Wait,
+    FLUSH_OPEN_DEFAULT, Model, Order, Overload, PIPELINE_MAX, Plan, QUEUE_MAX_DEFAULT,
+    SLOWEST_DEFAULT, SLOWEST_MAX, STAMP_SENDS_DEFAULT, StampSource, Switch, TlsSession, Wait,
 };
 use engine::report::decided_by;
 use engine::report::verdict::Code;
@@ -143,8 +143,9 @@ fn table() -> Vec<Flag> {
                 .long_help(
                     "Open model: rates that change over time, instead of --rate and --duration: \
                     100:30s,100..1000:2m,1000:30s is 100/s for 30s, a ramp to 1,000/s in 2m, then \
-                    1,000/s for 30s. The window is as long as all stages together, and each has \
-                    results of its own. The warm-up runs at the rate with which the first stage \
+                    1,000/s for 30s. steady=1000:30s has a name, for results and --slo. The \
+                    window is as long as all stages together, and each has results of its own. \
+                    The warm-up runs at the rate with which the first stage \
                     begins, and setup opens connections for the highest",
                 ),
             |to, given| put(&mut to.plan.stage, text(given).and_then(|given| stages(&given))),
@@ -344,15 +345,29 @@ fn table() -> Vec<Flag> {
                 .help("Load several URLs of one host, listed in a file")
                 .long_help(
                     "Load the requests that a file lists, each with results of its own: a URL a \
-                    line, vegeta's http format, or its JSON lines, to which \"name\" and \
-                    \"weight\" may be added. All are on one host; URL, --method, --header and \
-                    --body are their defaults",
+                    line, vegeta's http format, or its JSON lines, to which \"name\", \
+                    \"weight\", \"expect\" (as --expect-status) and \"slo\" may be added. All are \
+                    on one host; URL, --method, --header and --body are their defaults",
                 ),
             |to, given| put(&mut to.targets, text(given).and_then(targets::checked)),
         )
         .usual()
         .tables("scenario"),
         flag(
+            option("order", REQUEST)
+                .help(with_default(
+                    "How the requests of --targets follow each other: drawn by weight, or in turn",
+                    Plan::default().order,
+                ))
+                .long_help(with_default(
+                    "How the requests of --targets follow each other: each drawn by weight, \
+                independently of the others, or in turn, each as often as it weighs. In a closed \
+                model each user goes through them in turn, starting with another one",
+                    Plan::default().order,
+                )),
+            |to, given| put(&mut to.plan.order, choice::<Order>(given)),
+        )
+        .choices(&["weighted", "round-robin"]),
             list("data", REQUEST)
                 .value_name("NAME=FILE")
                 .help("CSV file for fields such as {{users.id}}; repeatable")
@@ -600,6 +615,7 @@ fn table() -> Vec<Flag> {
                     'p99<20ms,p99.9<100ms,errors<0.1%': a percentile, mean or max of corrected \
                     latency; errors, the share of the intended requests without a good answer; \
                     or rate>=0.99, the share of them that is answered before the window ends. \
+                    After a name and a colon, it is for one scenario or stage: 'search: p99<50ms'. \
                     Each is met, missed or undecided, at a confidence of 95 %; max and rate are \
                     exact. Failed requests have no latency, so add a bound on errors to each \
                     bound on latency. Exits 4 if an objective is missed, but 3 if the verdict is \

@@ -63,7 +63,7 @@ impl SeriesArgs {
             let cure = "raise it, or lower --duration or --warmup";
             return Err(Failure::Usage(format!("--within {within}: {problem}; {cure}")));
         }
-        let around_ns = [most_ns, plan.warmup.0, plan.timeout.0, self.cooldown.0];
+        let around_ns = [most_ns, plan.warmup.0, plan.timeout_max().0, self.cooldown.0];
         let around = Nanos(around_ns.into_iter().fold(0, u64::saturating_add));
         Ok(Within { within, around })
     }

@@ -1,17 +1,22 @@
 //! Parses a file of targets: the scenarios of a plan, one for each request in the file.
 //!
 //! It is a list of URLs, vegeta's `http` format, or vegeta's JSON lines, whose records may add a
-//! name and a weight. The first line that isn't blank or a comment decides which.
+//! name, a weight, the expected statuses and objectives. The first line that isn't blank or a
+//! comment decides which.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use engine::plan::body;
 use engine::plan::scenario::{Scenario, Step};
+use engine::plan::slo::Objectives;
+use engine::plan::status::StatusSet;
 use serde::Deserialize;
 
 use crate::failure::Failure;
+use crate::text::figures::things;
 
 /// The most bad lines that an error shows.
 const SHOWN_MAX: usize = 5;
@@ -56,23 +61,28 @@ fn without_text(message: &str) -> String {
     }
 }
 
-/// The scenarios of the file of this name, of standard input for `-`, or of tables.
+/// The scenarios of the file of this name, of standard input for `-`, or of tables; for a file,
+/// with a line on what it was taken for.
 ///
 /// # Errors
 /// The flag with the problem.
-pub(crate) fn scenarios(given: &str) -> Result<Vec<Scenario>, Failure> {
-    let read = || {
-        let name = if given == "-" { "/dev/stdin" } else { given };
-        let text =
-            fs::read_to_string(name).map_err(|error| format!("can't read the file ({error})"))?;
-        parse(&text)
-    };
-    of_tables(given).unwrap_or_else(read).map_err(|problem| {
+pub(crate) fn scenarios(given: &str) -> Result<(Vec<Scenario>, Option<String>), Failure> {
+    let refuse = |problem: String| {
         Failure::Usage(format!("--targets: {problem}; see `truetail run --help`"))
-    })
+    };
+    if let Some(scenarios) = of_tables(given) {
+        return Ok((scenarios.map_err(refuse)?, None));
+    }
+    let name = if given == "-" { "/dev/stdin" } else { given };
+    let text = fs::read_to_string(name)
+        .map_err(|error| refuse(format!("can't read the file ({error})")))?;
+    let (scenarios, format) = parse(&text).map_err(refuse)?;
+    let requests = things(scenarios.len() as u64, "request");
+    Ok((scenarios, Some(format!("targets: {requests}, {format}"))))
 }
 
-fn parse(text: &str) -> Result<Vec<Scenario>, String> {
+/// The scenarios of a file with this text, and the name of its format.
+fn parse(text: &str) -> Result<(Vec<Scenario>, &'static str), String> {
     let lines = || text.lines().map(str::trim).enumerate().map(|(at, line)| (at + 1, line));
     let has_text = |line: &str| !line.is_empty() && !line.starts_with('#');
     let Some((_, first)) = lines().find(|(_, line)| has_text(line)) else {
@@ -80,15 +90,17 @@ fn parse(text: &str) -> Result<Vec<Scenario>, String> {
     };
     let mut scenarios = Vec::new();
     let mut bad = Vec::new();
-    if first.starts_with('{') {
+    let format = if first.starts_with('{') {
         for (line, text) in lines().filter(|(_, line)| has_text(line)) {
             match of_json(text) {
                 Ok(scenario) => scenarios.push(scenario),
                 Err(problem) => bad.push(Bad { line, problem }),
             }
         }
+        "JSON lines"
     } else if of_request_line(first).is_some() {
         of_vegeta(lines(), &mut scenarios, &mut bad);
+        "vegeta's http format"
     } else {
         for (line, url) in lines().filter(|(_, line)| has_text(line)) {
             if url.starts_with('/') || url.contains("://") {
@@ -97,8 +109,9 @@ fn parse(text: &str) -> Result<Vec<Scenario>, String> {
                 bad.push(Bad { line, problem: "neither a URL nor a path".to_owned() });
             }
         }
-    }
-    if bad.is_empty() { Ok(scenarios) } else { Err(listed(&bad)) }
+        "a URL a line"
+    };
+    if bad.is_empty() { Ok((scenarios, format)) } else { Err(listed(&bad)) }
 }
 
 fn listed(bad: &[Bad]) -> String {
@@ -121,7 +134,9 @@ fn of_request_line(line: &str) -> Option<(&str, &str)> {
     is_method.then(|| (method, url.trim_start()))
 }
 
-/// Vegeta's `http` format: a request line, headers, and `@` with the file of the body.
+/// Vegeta's `http` format: a request line, headers, and `@` with the file of the body, which ends
+/// the target, as a blank line does. Comments may stand anywhere. Unlike vegeta's own parser, a
+/// request line needs no blank line before it.
 fn of_vegeta<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
     scenarios: &mut Vec<Scenario>,
@@ -140,22 +155,23 @@ fn of_vegeta<'a>(
             is_open = true;
         } else if let Some(step) = last {
             match text.split_once(':') {
-                _ if text.starts_with('@') && step.body.is_none() => {
+                _ if text.starts_with('@') => {
                     step.body = Some(text.to_owned());
+                    is_open = false;
                 }
-                _ if text.starts_with('@') => refuse("a second body"),
+                Some(("", _)) => refuse("a header without a name"),
                 Some((name, value)) => {
                     step.headers.push(format!("{}: {}", name.trim(), value.trim()));
                 }
                 None => refuse("neither a request line, a header nor @FILE"),
             }
         } else {
-            refuse("no request line, such as GET http://host/path");
+            refuse("no request line before it, such as GET http://host/path");
         }
     }
 }
 
-/// A record of vegeta's JSON format; `weight` and `name` are ours.
+/// A record of vegeta's JSON format; those from `name` on are ours.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -167,28 +183,25 @@ struct Record {
     #[serde(default)]
     name: String,
     weight: Option<u32>,
+    expect: Option<StatusSet>,
+    slo: Option<Objectives>,
 }
 
 fn of_json(text: &str) -> Result<Scenario, String> {
-    let Record { method, url, body, header, name, weight } =
+    let Record { method, url, body, header, name, weight, expect: expect_status, slo } =
         crate::json::read_line(text).map_err(|error| without_text(&error.to_string()))?;
-    let body = body.map(|body| of_base64(&body)).transpose()?;
+    let of_base64 = |text: String| match BASE64_STANDARD.decode(text) {
+        Ok(bytes) => Ok(body::text_of(bytes)),
+        Err(error) => Err(format!("body: not base64 ({error})")),
+    };
+    let body = body.map(of_base64).transpose()?;
     let lines = |(name, values): (String, Vec<String>)| {
         values.into_iter().map(move |value| format!("{name}: {value}"))
     };
     let headers = header.into_iter().flat_map(lines).collect();
-    let step = Step { method, url: Some(url), headers, body };
+    let url = Some(url);
+    let step = Step { method, url, headers, body, expect_status, slo, ..Step::default() };
     Ok(Scenario { name, weight: weight.unwrap_or(1), step: [step] })
-}
-
-fn of_base64(body: &str) -> Result<String, String> {
-    let bytes =
-        BASE64_STANDARD.decode(body).map_err(|error| format!("body: not base64 ({error})"))?;
-    match String::from_utf8(bytes) {
-        Ok(text) if !text.starts_with('@') => Ok(text),
-        _ => Err("body: not text, or text that begins with @; name a file in vegeta's http format"
-            .to_owned()),
-    }
 }
 
 #[cfg(test)]
@@ -201,11 +214,12 @@ mod tests {
             url: Some(url.to_owned()),
             headers: headers.iter().map(|line| (*line).to_owned()).collect(),
             body: body.map(str::to_owned),
+            ..Step::default()
         }
     }
 
     fn steps(text: &str) -> Vec<Step> {
-        let scenarios = parse(text).expect("targets");
+        let (scenarios, _) = parse(text).expect("targets");
         assert!(scenarios.iter().all(|it| it.weight == 1 && it.name.is_empty()));
         scenarios.into_iter().map(|Scenario { step: [step], .. }| step).collect()
     }
@@ -244,20 +258,60 @@ mod tests {
         ];
         assert_eq!(steps(text), expected);
         let text = "{\"method\":\"GET\", \"url\":\"http://goku\", \"body\":\"UHVuY2ghCg==\", \
-            \"header\":{\"Content-Type\":[\"text/plain\"]}}\n{\"url\":\"http://goku/b\"}\n";
+            \"header\":{\"Content-Type\":[\"text/plain\"]}}\n\
+            {\"url\":\"http://goku/b\",\"body\":\"/w==\"}\n\
+            {\"url\":\"http://goku/c\",\"body\":\"QGE=\"}\n";
         let expected = [
             step(Some("GET"), "http://goku", &["Content-Type: text/plain"], Some("Punch!\n")),
-            step(None, "http://goku/b", &[], None),
+            step(None, "http://goku/b", &[], Some("@data:;base64,/w==")),
+            step(None, "http://goku/c", &[], Some("@data:;base64,QGE=")),
         ];
         assert_eq!(steps(text), expected);
     }
 
     #[test]
-    fn a_record_may_have_a_name_and_a_weight() {
-        let text = "{\"url\":\"/\",\"name\":\"home\",\"weight\":6}";
-        let scenarios = parse(text).expect("targets");
-        let [Scenario { name, weight, .. }] = &scenarios[..] else { panic!("one") };
-        assert_eq!((name.as_str(), *weight), ("home", 6));
+    fn comments_blank_lines_and_a_body_stand_where_vegeta_allows_them() {
+        let text = "\n# first\n  GET  http://h/a \n# of a\nX: 1:2\nx: y\n#X: no\n@a.json\n\
+            PURGE http://h/b\nEmpty:\n\n\n# last\nGET\thttp://h/c\n@c.json\n";
+        let expected = [
+            step(Some("GET"), "http://h/a", &["X: 1:2", "x: y"], Some("@a.json")),
+            step(Some("PURGE"), "http://h/b", &["Empty: "], None),
+            step(Some("GET"), "http://h/c", &[], Some("@c.json")),
+        ];
+        assert_eq!(steps(text), expected);
+    }
+
+    #[test]
+    fn a_record_may_have_a_name_a_weight_expected_statuses_and_objectives() {
+        let text = "{\"url\":\"/\",\"name\":\"home\",\"weight\":6,\"expect\":404,\
+            \"slo\":\"p99<50ms\"}\n{\"url\":\"/\",\"expect\":\"2xx,304\"}";
+        let (scenarios, _) = parse(text).expect("targets");
+        let [home, other] = &scenarios[..] else { panic!("two") };
+        let [step] = &home.step;
+        assert_eq!((home.name.as_str(), home.weight), ("home", 6));
+        assert_eq!(
+            (&step.expect_status, &step.slo),
+            (&"404".parse().ok(), &"p99<50ms".parse().ok())
+        );
+        assert_eq!(other.step[0].expect_status, "2xx,304".parse().ok());
+    }
+
+    #[test]
+    fn the_format_that_was_found_is_named() {
+        for (text, name) in [
+            ("# a\n/a\n/b\n", "a URL a line"),
+            ("http://h/GET /a\n", "a URL a line"),
+            ("GET /a\n", "vegeta's http format"),
+            ("{\"url\":\"/\"}\n", "JSON lines"),
+        ] {
+            assert_eq!(parse(text).expect(text).1, name);
+        }
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), "/a\n/b\n").expect("written");
+        let (found, said) = scenarios(file.path().to_str().expect("a name")).expect("targets");
+        assert_eq!((found.len(), said.as_deref()), (2, Some("targets: 2 requests, a URL a line")));
+        let (_, said) = scenarios("[[scenario]]\n[[scenario.step]]\n").expect("tables");
+        assert_eq!(said, None);
     }
 
     #[test]
@@ -267,7 +321,11 @@ mod tests {
             ("# nothing\n\n", "the file has no target"),
             ("/a\nb\n/c\n", "line 2: neither a URL nor a path"),
             ("GET /a\n\nX: y\n", "line 3: no request line"),
-            ("GET /a\n@one\n@two\n", "line 3: a second body"),
+            ("GET /a\n@one\n@two\n", "line 3: no request line before it"),
+            ("GET /a\n@one\nX: y\n", "line 3: no request line before it"),
+            ("GET /a\n: y\n", "line 2: a header without a name"),
+            ("{\"url\":\"/\",\"slo\":\"p99\"}", "line 1: invalid objectives `p99`: `p99` has no"),
+            ("{\"url\":\"/\",\"expect\":\"2x\"}", "line 1: invalid status `2x`"),
             ("GET /a\nno colon\n", "line 2: neither a request line, a header nor @FILE"),
             ("{\"url\":\"/\"}\n{\"uri\":\"/\"}\n", "line 2: unknown field `uri`"),
             (
@@ -275,7 +333,6 @@ mod tests {
                 "line 1: invalid type: string, expected a sequence",
             ),
             ("{\"url\":\"/\",\"body\":\"!\"}\n", "line 1: body: not base64"),
-            ("{\"url\":\"/\",\"body\":\"/w==\"}\n", "line 1: body: not text"),
             (&format!("/a\n{}", "b\n".repeat(7)), "line 6: neither a URL nor a path; and 2 more"),
         ] {
             let error = parse(text).expect_err(text);

@@ -12,6 +12,7 @@ use engine::report::machine::Ports;
 use engine::report::machine::TcpCounts;
 use engine::report::profile::{Profile, Sampler};
 use engine::report::{ClientShare, DistributionPart, Report, ResponseStamps, TlsPart};
+use engine::stats::mix_proof::MixProof;
 use engine::stats::percentiles::Quantile;
 use engine::sys::units::{CoreList, OneIn};
 
@@ -390,6 +391,16 @@ impl Lines {
         };
         if let Some(line) = report.arrivals_line.as_ref().filter(is_shown) {
             self.add("schedule", line);
+        }
+        // One that isn't as planned is among the verdict's reasons.
+        if let Some(MixProof { statistic, degrees, p, .. }) =
+            report.mix.filter(MixProof::is_as_planned)
+        {
+            let degrees = things(degrees, "degree");
+            self.add(
+                "mix",
+                format!("as planned: χ² {statistic:.1}, {degrees} of freedom, p {p:.2}"),
+            );
         }
         let law = &report.littles_law;
         let checked = if report.config.window_s() == 0.0 {

@@ -9,8 +9,10 @@ use super::layout::Column::{self, Left, Right};
 use super::layout::Text;
 use super::scale::{Scale, at_the_point};
 
-/// The most characters of a name.
+/// The width of the column with scenarios' names.
 pub(super) const NAME_MAX: usize = 24;
+/// The width of the column with stages' names, or numbers.
+const STAGE_NAME_MAX: usize = 10;
 
 /// The requests of some parts, added up.
 struct Sum<'a> {
@@ -39,7 +41,7 @@ pub(super) fn scenarios(part: &Part, rows_max: usize) -> String {
     let title = format!("by scenario, {unit}");
     text.row(&columns, &[&*title, "requests", "bad", "p50", "p99", "max"]);
     for (sum, times) in sums.iter().zip(times) {
-        let first = [short(&sum.of.name), count(sum.intended), count(sum.bad)];
+        let first = [name_in(&sum.of.name, NAME_MAX), count(sum.intended), count(sum.bad)];
         text.row(&columns, &[&first[..], &times].concat());
     }
     text.add(others(all, rows_max));
@@ -73,12 +75,12 @@ fn times<'a>(
 /// `rows_max`; empty if the rate is constant.
 pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -> String {
     let sums = sums(part, |one, other| one.stage == other.stage);
-    let of_stages: Vec<(StageSpan, &Sum<'_>)> =
-        sums.iter().filter_map(|sum| Some((sum.of.stage?, sum))).collect();
+    let of_stages: Vec<(&StageSpan, &Sum<'_>)> =
+        sums.iter().filter_map(|sum| Some((sum.of.stage.as_ref()?, sum))).collect();
     let shown = &of_stages[..of_stages.len().min(rows_max)];
     let (unit, times) = times(shown.iter().map(|(_, sum)| *sum), &[0.5, 0.9, 0.99]);
     let figures = [13, 9, 10, 6, 8, 8, 8, 8].map(Right);
-    let columns: Vec<Column> = [Left(10)].into_iter().chain(figures).collect();
+    let columns: Vec<Column> = [Left(STAGE_NAME_MAX)].into_iter().chain(figures).collect();
     let mut text = Text::new();
     if !of_stages.is_empty() {
         let title = format!("stage, {unit}");
@@ -98,7 +100,11 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
             false => "n/a".to_owned(),
         };
         let (sent, answered) = (per_second(sum.sent), per_second(sum.answered));
-        let (number, bad) = (stage.number.to_string(), count(sum.bad));
+        let number = match &stage.name {
+            Some(name) => name_in(name, STAGE_NAME_MAX),
+            None => stage.number.to_string(),
+        };
+        let bad = count(sum.bad);
         text.row(&columns, &[&[number, asked, sent, answered, bad][..], &times].concat());
     }
     text.add(others(of_stages.len(), rows_max));
@@ -147,19 +153,19 @@ fn sum<'a>(group: &[&'a StepPart]) -> Sum<'a> {
     }
 }
 
-/// A name shortened to leave room for the figures.
-pub(super) fn short(name: &str) -> String {
-    if name.chars().count() < NAME_MAX {
+/// A name shortened to a column of this width.
+pub(super) fn name_in(name: &str, width: usize) -> String {
+    if name.chars().count() < width {
         return name.to_owned();
     }
-    let kept: String = name.chars().take(NAME_MAX - 2).collect();
+    let kept: String = name.chars().take(width - 2).collect();
     format!("{}…", kept.trim_end())
 }
 
 #[cfg(test)]
 mod tests {
     use engine::record::counts::Counts;
-    use engine::report::StepCounts;
+    use engine::report::{StepCounts, StepSeries};
 
     use super::super::reports::{part, times};
     use super::*;
@@ -180,6 +186,7 @@ mod tests {
             naive: times(us, requests),
             corrected: times(us, requests),
             slowest: Vec::new(),
+            series: StepSeries { piece_s: 1.0, pieces: Vec::new() },
         }
     }
 
@@ -194,6 +201,7 @@ mod tests {
                 let (start_ns, length_ns) = (span.start - plan.warmup.0, stage.duration.0);
                 let span = StageSpan {
                     number,
+                    name: Some(stage.name.clone()).filter(|name| !name.is_empty()),
                     from: stage.from.per_second(),
                     to: stage.to.per_second(),
                     start: start_ns as f64 / 1e9,
@@ -208,12 +216,12 @@ mod tests {
 
     #[test]
     fn stages_come_in_order_with_all_their_scenarios() {
-        let (plan, whole) = staged("100:30s,100..100k:2m,100k:30s");
+        let (plan, whole) = staged("100:30s,rise=100..100k:2m,a long name=100k:30s");
         insta::assert_snapshot!(stages(&whole, &plan, 165.0, 40), @r"
         stage, ms       asked/s   sent/s  answered   bad     p50     p90     p99     max
         1                   100    199.9     199.8     6    1.00    10.0    10.0    10.0
-        2          100..100,000       50        50     6    2.00    20.0    20.0    20.0
-        3               100,000    399.9     399.6     6    3.00    30.0    30.0    30.0
+        rise       100..100,000       50        50     6    2.00    20.0    20.0    20.0
+        a long n…       100,000    399.9     399.6     6    3.00    30.0    30.0    30.0
         Percentiles of a ramp mix its rates, and those of the whole run all of them.
         ");
         insta::assert_snapshot!(scenarios(&whole, 12), @r"

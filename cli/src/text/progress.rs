@@ -129,7 +129,7 @@ pub(crate) fn slices_take(plan: &Plan, slices: u64) -> String {
 fn length_ns(plan: &Plan, ahead_ns: u64) -> [u64; 2] {
     let (least_ns, most_ns) = plan.setup_ns();
     let load_ns = ahead_ns.saturating_add(plan.end_ns());
-    [least_ns, most_ns.saturating_add(plan.timeout.0)].map(|ns| ns.saturating_add(load_ns))
+    [least_ns, most_ns.saturating_add(plan.timeout_max().0)].map(|ns| ns.saturating_add(load_ns))
 }
 
 /// A planned length, rounded up to tenths of a second, or below one to hundredths.
@@ -162,7 +162,7 @@ fn parts(plan: &Plan, ahead_ns: u64) -> String {
     ];
     let before = before.into_iter().filter(|(_, _, most_ns)| 0 < *most_ns);
     let parts: String = before.map(|(name, length, _)| format!("{name} {length}, ")).collect();
-    format!("{parts}window {window}, drain up to {}", tenths(plan.timeout.0))
+    format!("{parts}window {window}, drain up to {}", tenths(plan.timeout_max().0))
 }
 
 /// The note that an interrupted run waits for responses.

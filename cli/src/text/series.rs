@@ -229,7 +229,8 @@ fn figures(slo: &Slo) -> Vec<String> {
 
 /// An objective's figure: `p99 25.1 ms`.
 fn figure(objective: &JudgedObjective) -> String {
-    let JudgedObjective { metric, unit, figure, interval: [low, _], .. } = objective;
+    let JudgedObjective { of, metric, unit, figure, interval: [low, _], .. } = objective;
+    let metric = of.as_ref().map_or(metric.clone(), |name| format!("{name}: {metric}"));
     let shown = |number: f64| match unit.as_str() {
         "us" => time(number),
         _ => share(number),
@@ -779,6 +780,7 @@ mod tests {
 
     fn missed(figure: f64) -> Slo {
         let objective = JudgedObjective {
+            of: None,
             metric: "p99".to_owned(),
             unit: "us".to_owned(),
             bound: 20_000.0,

@@ -139,10 +139,11 @@ fn is_of_this_run(objective: &JudgedObjective) -> bool {
     matches!(objective.metric.as_str(), "max" | "rate")
 }
 
-/// An objective as text: `p99 < 20.0 ms`, `rate ≥ 99 %`.
+/// An objective as text: `p99 < 20.0 ms`, `rate ≥ 99 %`, `search: p99 < 50.0 ms`.
 pub(crate) fn bounded(objective: &JudgedObjective) -> String {
     let relation = if objective.metric == "rate" { '≥' } else { '<' };
-    format!("{} {relation} {}", objective.metric, shown(objective, objective.bound))
+    let of = objective.of.as_ref().map_or(String::new(), |name| format!("{name}: "));
+    format!("{of}{} {relation} {}", objective.metric, shown(objective, objective.bound))
 }
 
 /// A number of an objective with its unit.
@@ -227,6 +228,7 @@ mod tests {
 
     fn judged(metric: &str, unit: &str, bound: f64) -> JudgedObjective {
         JudgedObjective {
+            of: None,
             metric: metric.to_owned(),
             unit: unit.to_owned(),
             bound,
@@ -291,6 +293,7 @@ mod tests {
                     ..judged("p99", "us", 1_000_000.0)
                 },
                 JudgedObjective {
+                    of: Some("search".to_owned()),
                     figure: Some(2_100_000.0),
                     judgement: Judgement::Missed,
                     ..judged("max", "us", 1_000_000.0)
@@ -315,24 +318,24 @@ mod tests {
         };
         insta::assert_snapshot!(objectives(&slo, 60.0), @r"
         objectives MISSED
-        p99 < 20.0 ms   12.3 ms  [11.9 ms, 13.0 ms]                   met
+        p99 < 20.0 ms         12.3 ms  [11.9 ms, 13.0 ms]                   met
           0.03 % of the requests beyond that [0.01 %, 0.07 %], 1 % allowed
-        p99.9 < 100 ms      n/a  [30.0 ms, n/a (needs 5,662 values)]  undecided
+        p99.9 < 100 ms            n/a  [30.0 ms, n/a (needs 5,662 values)]  undecided
           0.11 % of the requests beyond that [0.02 %, 0.39 %], 0.1 % allowed
-        p99 < 1.00 s        n/a  [12.0 ms, n/a]                       met
+        p99 < 1.00 s              n/a  [12.0 ms, n/a]                       met
           0 % of the requests beyond that [0 %, 0.4 %], 1 % allowed
-        max < 1.00 s     2.10 s  [exact]                              MISSED
-        mean < 10.0 ms  9.10 ms  [n/a, n/a (needs 12 s)]              undecided
+        search: max < 1.00 s   2.10 s  [exact]                              MISSED
+        mean < 10.0 ms        9.10 ms  [n/a, n/a (needs 12 s)]              undecided
           a few slow requests decide this mean: the true one may lie above
-        errors < 0.1 %   0.02 %  [0 %, 0.55 %]                        undecided
-        rate ≥ 99 %      99.8 %  [exact]                              met
+        errors < 0.1 %         0.02 %  [0 %, 0.55 %]                        undecided
+        rate ≥ 99 %            99.8 %  [exact]                              met
         met assumes that the window of 60.0 s is typical: events less often than every
         20.0 s, such as stalls of the target, may be missing from it; a longer
         --duration catches rarer ones.
         ");
         insta::assert_snapshot!(
             headline("valid", Some(&slo)),
-            @"valid; objectives MISSED: max < 1.00 s; undecided: p99.9 < 100 ms, mean < 10.0 ms, errors < 0.1 %"
+            @"valid; objectives MISSED: search: max < 1.00 s; undecided: p99.9 < 100 ms, mean < 10.0 ms, errors < 0.1 %"
         );
     }
 

@@ -45,7 +45,7 @@ pub(super) fn slowest(of: &Part) -> String {
             (None, None) => "unknown".to_owned(),
         };
         let cells = [
-            short(name),
+            name_in(name, NAME_MAX),
             count(slow.number),
             format!("{:.3}", slow.due_s),
             slow.naive_us.map_or("n/a".to_owned(), |us| scale.number(us)),

@@ -318,6 +318,7 @@ mod tests {
 
     fn objective(metric: &str, judgement: Judgement) -> JudgedObjective {
         JudgedObjective {
+            of: None,
             metric: metric.to_owned(),
             unit: "us".to_owned(),
             bound: 20_000.0,

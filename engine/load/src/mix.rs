@@ -1,9 +1,15 @@
-//! Which step a request takes, as a function of the seed and the request's number.
+//! Which step a request takes, as a function of the plan and the request's number.
 //!
 //! So any number of shards and agents sends the same mix, at no cost in memory or messages. A table
 //! with one step is a single request, at the same cost.
+//!
+//! By weight, each request's step is drawn, independently of all others, by its number and the
+//! seed. In turn, each round takes every step as often as it weighs, in the plan's order and without
+//! interleaving: with weights 2, 1 the steps are 0, 0, 1, 0, 0, 1. In a closed model each user goes
+//! through the rounds by itself, user u from the u-th place on; if all shared one turn, each of two
+//! users would stay with one of two steps, and the faster step would be taken more often.
 
-use plan::Plan;
+use plan::{Model, Order, Plan};
 
 use super::schedule::mix;
 
@@ -16,35 +22,57 @@ const MIX_SEED: u64 = 0x6d69_7800_0000_0000;
 /// it is neither stored nor sent.
 #[derive(Clone, Debug)]
 pub struct Mix {
-    seed: u64,
-    /// For each step but the last, the share of requests that take it or an earlier one, times 2⁶⁴.
+    place: Place,
+    /// For each step but the last, the end of the places of it and all before it.
     up_to: Box<[u64]>,
+}
+
+/// A request's place among those of the steps.
+#[derive(Clone, Debug)]
+enum Place {
+    /// Drawn from 2⁶⁴, by the number.
+    Drawn { seed: u64 },
+    /// Among those of one round, one for each unit of weight.
+    InTurn { users: u64, round: u64 },
 }
 
 impl Mix {
     /// The mix of a completed plan.
     pub fn of_plan(plan: &Plan) -> Mix {
-        Mix::new(plan.seed, &plan.weights())
+        match plan.order {
+            Order::Weighted => Mix::new(plan.seed, &plan.weights()),
+            Order::RoundRobin => {
+                let is_open = plan.model() == Model::Open;
+                Mix::in_turn(if is_open { 1 } else { plan.conns() as u64 }, &plan.weights())
+            }
+        }
     }
 
-    /// Steps with these weights, at least one of them above 0, and at most 2¹⁶ steps.
+    /// Steps drawn by these weights, at least one of them above 0, and at most 2¹⁶ steps.
     pub fn new(seed: u64, weights: &[u32]) -> Mix {
-        assert!(weights.len() <= 1 << 16, "a step's number has 16 bits");
-        let total: u64 = weights.iter().copied().map(u64::from).sum();
-        assert!(0 < total, "some step is taken");
-        let mut sum = 0;
-        let up_to = weights[..weights.len() - 1].iter().map(|weight| {
-            sum += u64::from(*weight);
-            // The step that takes the rest has nothing above it.
-            u64::try_from((u128::from(sum) << 64) / u128::from(total)).unwrap_or(u64::MAX)
-        });
-        Mix { seed: mix(seed ^ MIX_SEED), up_to: up_to.collect() }
+        let total = total(weights);
+        // The step that takes the rest has nothing above it.
+        let place =
+            |sum| u64::try_from((u128::from(sum) << 64) / u128::from(total)).unwrap_or(u64::MAX);
+        let place_of_seed = Place::Drawn { seed: mix(seed ^ MIX_SEED) };
+        Mix { place: place_of_seed, up_to: ends(weights).map(place).collect() }
+    }
+
+    /// Steps taken in turn, each as often as it weighs, by this many users; the arrivals of an open
+    /// model are those of one user. The weights are as for [`Mix::new`].
+    pub fn in_turn(users: u64, weights: &[u32]) -> Mix {
+        let place = Place::InTurn { users, round: total(weights) };
+        Mix { place, up_to: ends(weights).collect() }
     }
 
     /// The average number of requests for each step, rounded so that the sum is preserved.
     pub fn shares(&self, requests: u64) -> impl Iterator<Item = (u16, u64)> {
+        let places = match self.place {
+            Place::Drawn { .. } => 1 << 64,
+            Place::InTurn { round, .. } => u128::from(round),
+        };
         let up_to = move |bound: &u64| {
-            let share = (u128::from(requests) * u128::from(*bound)) >> 64;
+            let share = u128::from(requests) * u128::from(*bound) / places;
             u64::try_from(share).expect("a part is at most the whole")
         };
         let ends = self.up_to.iter().map(up_to).chain([requests]);
@@ -62,10 +90,28 @@ impl Mix {
         if self.up_to.is_empty() {
             return 0;
         }
-        let value = mix(number ^ self.seed);
-        let step = self.up_to.partition_point(|up_to| *up_to <= value);
+        let place = match self.place {
+            Place::Drawn { seed } => mix(number ^ seed),
+            Place::InTurn { users, round } => (number / users + number % users) % round,
+        };
+        let step = self.up_to.partition_point(|up_to| *up_to <= place);
         u16::try_from(step).expect("there are at most 2^16")
     }
+}
+
+fn total(weights: &[u32]) -> u64 {
+    assert!(weights.len() <= 1 << 16, "a step's number has 16 bits");
+    let total = weights.iter().copied().map(u64::from).sum();
+    assert!(0 < total, "some step is taken");
+    total
+}
+
+/// For each step but the last, the sum of the weights of it and all before it.
+fn ends(weights: &[u32]) -> impl Iterator<Item = u64> {
+    weights[..weights.len() - 1].iter().scan(0, |sum, weight| {
+        *sum += u64::from(*weight);
+        Some(*sum)
+    })
 }
 
 #[cfg(test)]
@@ -92,6 +138,25 @@ mod tests {
         assert_eq!((of_three.iter().sum::<u64>(), &of_three[..]), (1_001, &[250, 0, 751][..]));
         let of_one: Vec<u64> = shares(Mix::new(1, &[1]), 7);
         assert_eq!(of_one, [7]);
+        let in_turn: Vec<u64> = shares(Mix::in_turn(1, &[1, 0, 3]), 1_001);
+        assert_eq!(in_turn, [250, 0, 751]);
+    }
+
+    #[test]
+    fn in_turn_each_round_has_every_step_as_often_as_it_weighs() {
+        let steps = |users, weights: &[u32], numbers: std::ops::Range<u64>| {
+            let mix = Mix::in_turn(users, weights);
+            numbers.map(|number| mix.step(number)).collect::<Vec<u16>>()
+        };
+        assert_eq!(steps(1, &[2, 0, 1], 0..7), [0, 0, 2, 0, 0, 2, 0]);
+        assert_eq!(steps(1, &[1, 1], 5..9), [1, 0, 1, 0]);
+        assert_eq!(steps(1, &[1], 0..3), [0; 3]);
+        // Each of as many users as there are steps takes all of them, starting with another one.
+        assert_eq!(steps(3, &[1, 1, 1], 0..9), [0, 1, 2, 1, 2, 0, 2, 0, 1]);
+        // So does each if there are more, or fewer: user 4's requests are 4, 11, 18, ...
+        let mix = Mix::in_turn(7, &[1, 1, 1]);
+        let of_user: Vec<u16> = (0..6).map(|round| mix.step(4 + 7 * round)).collect();
+        assert_eq!(of_user, [1, 2, 0, 1, 2, 0]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The request's body: literal text, or the content of a file.
+//! The request's body: literal text, the content of a file, or bytes written as base64.
 //!
 //! A large file isn't kept in memory: it is read once, for its hash, and mapped when it is sent.
 //! Nothing is read twice, even for several runs: a pipe can't be reread, and a file may change.
@@ -9,6 +9,8 @@ use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest as _, Sha256};
 
 use super::data::{Data, DataFile, Table};
@@ -39,14 +41,46 @@ pub enum Content {
     File(File),
 }
 
+/// What stands before the base64 of a body's bytes: as for a file, `@` and its place, which is a
+/// `data` URL (RFC 2397).
+pub const DATA: &str = "@data:;base64,";
+
+/// The name of the file with a body, given the plan's text for it; `None` if it is in no file.
+pub fn file_name(text: &str) -> Option<&str> {
+    text.strip_prefix('@').filter(|_| !text.starts_with(DATA))
+}
+
+/// The text for a body of these bytes.
+pub fn text_of(bytes: Vec<u8>) -> String {
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.starts_with('@') => text,
+        Ok(text) => format!("{DATA}{}", BASE64.encode(text)),
+        Err(error) => format!("{DATA}{}", BASE64.encode(error.into_bytes())),
+    }
+}
+
+fn of_base64(base64: &str) -> Result<Body, PlanError> {
+    let bytes = BASE64.decode(base64).map_err(|error| {
+        let problem = format!("the data isn't base64 ({error})");
+        PlanError::new("--body", DATA, problem, "encode the bytes with padding, without breaks")
+    })?;
+    match bytes.len() as u64 {
+        size if COPIED_MAX < size => Err(too_large("of the plan", &size.to_string(), COPIED_MAX)),
+        _ => Ok(Body::of_bytes(bytes)),
+    }
+}
+
 impl Body {
-    /// The body of a plan: its text, or the contents of its file.
+    /// The body of a plan: its text, the contents of its file, or its bytes.
     ///
     /// # Errors
-    /// The file can't be read, or the body is too large.
+    /// The file can't be read, the bytes aren't base64, or the body is too large.
     pub fn read(plan: &Plan) -> Result<Body, PlanError> {
         let text = plan.body.as_deref().unwrap_or_default();
-        let Some(name) = text.strip_prefix('@') else {
+        if let Some(base64) = text.strip_prefix(DATA) {
+            return of_base64(base64);
+        }
+        let Some(name) = file_name(text) else {
             return match text.len() as u64 {
                 size if COPIED_MAX < size => {
                     Err(too_large("of the plan", &size.to_string(), COPIED_MAX))
@@ -221,6 +255,28 @@ mod tests {
         let error = Body::read(&plan).expect_err("refused");
         assert_eq!((error.flag, error.value.as_str()), ("--body", "@/dev/zero"));
         assert!(error.to_string().contains("more than 268435456 bytes"), "{error}");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_written_as_base64() {
+        for (bytes, text) in [
+            (&b"Punch!"[..], "Punch!"),
+            (b"", ""),
+            (b"@file", "@data:;base64,QGZpbGU="),
+            (&[0xff, 0], "@data:;base64,/wA="),
+        ] {
+            assert_eq!(text_of(bytes.to_vec()), text);
+            let plan = Plan { body: Some(text.to_owned()), ..Plan::default() };
+            let Content::Bytes(read) = Body::read(&plan).expect("a body").content else {
+                panic!("in memory")
+            };
+            assert_eq!(read, bytes);
+        }
+        let plan = Plan { body: Some(format!("{DATA}pa55!")), ..Plan::default() };
+        let error = Body::read(&plan).expect_err("refused").to_string();
+        assert!(error.starts_with("--body @data:;base64,: the data isn't base64"), "{error}");
+        assert!(!error.contains("pa55"), "{error}");
+        assert_eq!([file_name("@a"), file_name("a"), file_name(DATA)], [Some("a"), None, None]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use units::{CoreList, Nanos, OneIn, Rate, SECOND_NS};
 use super::data::End;
 use super::error::PlanError;
 use super::plan::{Model, Overload, Plan, StampSource, Switch};
-use super::slo::{Objective, Objectives};
+use super::slo::{Clause, Objective, Objectives};
 use crate::address::Address;
 
 /// How long an arrival may wait with [`Overload::Drop`] by default: time to open a connection.
@@ -143,6 +143,7 @@ impl Plan {
         self.complete_cores(allowed_cores, conns)?;
         self.complete_scenarios()?;
         self.check_data()?;
+        self.check_objectives()?;
         self.complete_unix()?;
         self.check_tls()?;
         self.stamps.get_or_insert(StampSource::Kernel);
@@ -464,7 +465,8 @@ impl Plan {
             }
         }
         let bounds_rate = |slo: &Objectives| {
-            slo.iter().any(|objective| matches!(objective, Objective::Rate { .. }))
+            let is_rate = |it: &Clause| matches!(it.objective, Objective::Rate { .. });
+            slo.iter().any(is_rate)
         };
         if let (Model::Closed, None, Some(slo)) =
             (model, self.period, self.slo.as_ref().filter(|slo| bounds_rate(slo)))

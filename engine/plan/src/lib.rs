@@ -13,6 +13,7 @@ pub mod data;
 pub mod endpoint;
 mod error;
 pub mod flatten;
+mod objectives;
 mod plan;
 pub mod redact;
 pub mod request;

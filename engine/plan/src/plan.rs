@@ -61,19 +61,22 @@ pub struct Plan {
     /// Length of the load before the window, which isn't recorded.
     pub warmup: Nanos,
     /// Longest time from sending a request to the end of its response; a request that takes longer
-    /// has timed out. It also bounds the final drain.
+    /// has timed out. The longest of the plan's and its steps' also bounds the final drain.
     pub timeout: Nanos,
     /// The request's method.
     pub method: String,
     /// The request's headers, each `Name: value`.
     pub headers: Vec<String>,
-    /// The request's body: literal text, or `@FILE`.
+    /// The request's body: literal text, `@FILE`, or `@data:;base64,` and bytes as base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// Scenarios; each arrival picks one by weight. Default: the single request described by the
+    /// Scenarios; each request picks one, as `order` says. Default: the single request described by the
     /// fields above.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scenario: Vec<Scenario>,
+    /// How the scenarios follow each other.
+    #[serde(skip_serializing_if = "Order::is_weighted")]
+    pub order: Order,
     /// The files whose values URLs, headers and bodies use, by name: `users.csv` called `users` has
     /// the fields `{{users.COLUMN}}`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -186,6 +189,23 @@ pub enum Model {
     Closed,
 }
 
+/// How the scenarios of a plan follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Each request draws one by weight, independently of the others.
+    Weighted,
+    /// In turn, each as often as it weighs.
+    RoundRobin,
+}
+
+impl Order {
+    /// True if each is drawn.
+    pub fn is_weighted(&self) -> bool {
+        *self == Order::Weighted
+    }
+}
+
 /// How the arrivals of the open model are spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -286,6 +306,7 @@ impl Default for Plan {
             headers: Vec::new(),
             body: None,
             scenario: Vec::new(),
+            order: Order::Weighted,
             data: BTreeMap::new(),
             trace: None,
             slowest: None,

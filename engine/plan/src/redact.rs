@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::Plan;
-use crate::body::Body;
+use crate::body::{self, Body};
 use crate::scenario::{Scenario, Step};
 
 /// A plan without secrets, the only kind that a report contains. A plan read from a report is
@@ -63,12 +63,12 @@ impl Redacted {
         assert_eq!(plan.step_count(), of_steps.len(), "a body for each request");
         let headers = |lines: &[String]| lines.iter().map(|line| redacted_header(line)).collect();
         let scenario = |(scenario, body): (&Scenario, &&Body)| {
-            let Step { method, url, headers: lines, body: text } = &scenario.step[0];
+            let own = &scenario.step[0];
             let step = Step {
-                method: method.clone(),
-                url: url.as_deref().map(redacted_url),
-                headers: headers(lines),
-                body: text.as_deref().map(|text| redacted_body(text, body)),
+                url: own.url.as_deref().map(redacted_url),
+                headers: headers(&own.headers),
+                body: own.body.as_deref().map(|text| redacted_body(text, body)),
+                ..own.clone()
             };
             Scenario { step: [step], ..scenario.clone() }
         };
@@ -94,7 +94,7 @@ impl Redacted {
 
 fn redacted_body(text: &str, body: &Body) -> String {
     let hash = shown_hash(body.sha256());
-    match text.strip_prefix('@') {
+    match body::file_name(text) {
         Some(file) => format!("@{file} {hash}"),
         None => hash,
     }
@@ -218,6 +218,7 @@ mod tests {
             (Some("abc"), "abc", Some(ABC.to_owned())),
             (Some(""), "", Some(EMPTY.to_owned())),
             (Some("@order.json"), "abc", Some(format!("@order.json {ABC}"))),
+            (Some("@data:;base64,YWJj"), "abc", Some(ABC.to_owned())),
         ] {
             let plan = Plan { body: body.map(str::to_owned), ..Plan::default() };
             assert_eq!(

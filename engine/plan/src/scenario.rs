@@ -3,6 +3,10 @@
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use units::Nanos;
+
+use crate::slo::Objectives;
+use crate::status::StatusSet;
 
 /// The most scenarios of a plan.
 pub const SCENARIOS_MAX: usize = 1_000;
@@ -37,9 +41,18 @@ pub struct Step {
     /// Headers, each `Name: value`; they replace the plan's headers of the same name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
-    /// The body: literal text, or `@FILE`.
+    /// The body: literal text, `@FILE`, or `@data:;base64,` and bytes as base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
+    /// The status codes that count as success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect_status: Option<StatusSet>,
+    /// Longest time from sending the request to the end of its response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Nanos>,
+    /// The objectives that its requests must meet, besides the plan's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slo: Option<Objectives>,
 }
 
 impl Scenario {

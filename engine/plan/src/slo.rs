@@ -1,5 +1,6 @@
 //! Service level objectives: bounds for latencies and errors, and the share of the rate to reach,
-//! `p99<20ms,errors<0.1%,rate>=0.99`.
+//! `p99<20ms,errors<0.1%,rate>=0.99`, for the whole run or, after its name and a colon, for one
+//! scenario or stage: `search: p99<50ms`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +10,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 use units::{Nanos, Scalar};
 
-/// The objectives of a run, at least one, no two of the same metric: `p99<20ms,errors<0.1%`.
+/// The objectives of a run, at least one, no two of the same metric for the same requests:
+/// `p99<20ms,errors<0.1%,search: p99<50ms`.
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[schemars(into = "String", from = "String")]
-pub struct Objectives(Vec<Objective>);
+pub struct Objectives(pub(super) Vec<Clause>);
+
+/// An objective, and the requests that must meet it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clause {
+    /// The name of their scenario or stage; `None` for all requests.
+    pub of: Option<String>,
+    /// The objective.
+    pub objective: Objective,
+}
 
 /// One objective: a metric and its bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +68,7 @@ impl PercentileOf {
 
 impl Objectives {
     /// Each objective, in the order given.
-    pub fn iter(&self) -> impl Iterator<Item = &Objective> {
+    pub fn iter(&self) -> impl Iterator<Item = &Clause> {
         self.0.iter()
     }
 }
@@ -99,11 +110,20 @@ impl fmt::Display for Objective {
     }
 }
 
+impl fmt::Display for Clause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.of {
+            Some(name) => write!(f, "{name}: {}", self.objective),
+            None => self.objective.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for Objectives {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, objective) in self.0.iter().enumerate() {
+        for (at, clause) in self.0.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
-            write!(f, "{comma}{objective}")?;
+            write!(f, "{comma}{clause}")?;
         }
         Ok(())
     }
@@ -138,6 +158,8 @@ enum Problem {
     Separator(String),
     #[error("{0} has two bounds; keep one")]
     Repeated(String),
+    #[error("`{0}` has no name before its colon; give NAME: METRIC<BOUND, e.g. search: p99<50ms")]
+    Name(String),
 }
 
 impl FromStr for PercentileOf {
@@ -209,16 +231,57 @@ impl FromStr for Objectives {
 
     fn from_str(text: &str) -> Result<Objectives, InvalidObjectives> {
         let refuse = |problem| InvalidObjectives { text: text.to_owned(), problem };
-        let mut objectives: Vec<Objective> = Vec::new();
-        for part in text.split(',') {
-            let objective = objective(part.trim()).map_err(refuse)?;
-            if objectives.iter().any(|other| other.metric() == objective.metric()) {
-                return Err(refuse(Problem::Repeated(objective.metric())));
+        let mut clauses: Vec<Clause> = Vec::new();
+        for part in parts(text) {
+            let clause = clause(part.trim()).map_err(refuse)?;
+            let metric = clause.objective.metric();
+            if clauses
+                .iter()
+                .any(|other| other.of == clause.of && other.objective.metric() == metric)
+            {
+                return Err(refuse(Problem::Repeated(metric)));
             }
-            objectives.push(objective);
+            clauses.push(clause);
         }
-        Ok(Objectives(objectives))
+        Ok(Objectives(clauses))
     }
+}
+
+/// The parts between commas, except commas of a name: such a part has no bound, and the colon comes
+/// later.
+fn parts(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    loop {
+        let ends = rest.match_indices(',').map(|(at, _)| at).chain([rest.len()]);
+        let is_named =
+            |end: &usize| rest[..*end].rsplit_once(':').is_some_and(|(_, it)| bounds(it));
+        let first = rest.find(',').unwrap_or(rest.len());
+        let end = match bounds(&rest[..first]) {
+            true => first,
+            false => ends.into_iter().find(is_named).unwrap_or(first),
+        };
+        parts.push(&rest[..end]);
+        match rest.get(end + 1..) {
+            Some(next) => rest = next,
+            None => return parts,
+        }
+    }
+}
+
+/// True if a text has the bound of an objective.
+fn bounds(text: &str) -> bool {
+    text.contains('<') || text.contains(">=")
+}
+
+/// An objective with the name before it. No objective has a colon, so the name ends at the last.
+fn clause(text: &str) -> Result<Clause, Problem> {
+    let (of, text) = match text.rsplit_once(':') {
+        Some((name, _)) if name.trim().is_empty() => return Err(Problem::Name(text.to_owned())),
+        Some((name, text)) => (Some(name.trim().to_owned()), text.trim()),
+        None => (None, text),
+    };
+    Ok(Clause { of, objective: objective(text)? })
 }
 
 impl Serialize for Objectives {
@@ -247,6 +310,9 @@ mod tests {
             ("p0.1<1ns,p99.90<1m", "p0.1<1ns,p99.9<1m"),
             ("rate>=0.99", "rate>=0.99"),
             ("p50<1s, rate >= 95%", "p50<1s,rate>=0.95"),
+            ("p99<1s, search : p99 < 50ms", "p99<1s,search: p99<50ms"),
+            ("GET /a: errors<1%,b: c: p50<1ms", "GET /a: errors<1%,b: c: p50<1ms"),
+            ("a, b: p50<1ms,p50<2ms,c,d: p50<3ms", "a, b: p50<1ms,p50<2ms,c,d: p50<3ms"),
         ] {
             let read: Objectives = text.parse().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(read.to_string(), printed);
@@ -286,6 +352,10 @@ mod tests {
             ("errors<101%", "invalid percentage `101%`"),
             ("errors<nan%", "invalid percentage `nan%`"),
             ("p99<1s,p99.0<2s", "p99 has two bounds; keep one"),
+            ("a: p99<1s,p50<1s,a: p99<2s", "p99 has two bounds; keep one"),
+            (": p99<1s", "`: p99<1s` has no name before its colon; give NAME: METRIC<BOUND"),
+            ("search: p99", "`p99` has no bound; give METRIC<BOUND"),
+            ("p99,a: p98<1s,p97", "`p97` has no bound; give METRIC<BOUND"),
         ] {
             let error = text.parse::<Objectives>().expect_err(text).to_string();
             let start = format!("invalid objectives `{text}`: {problem}");

@@ -10,17 +10,17 @@ use super::plan::{Model, Plan};
 use super::stage::Stage;
 
 /// The most parts of a plan: steps in stages, each with its own results, for which a shard keeps up
-/// to 0.7 MB.
+/// to 1.1 MB.
 pub const PARTS_MAX: usize = 1_000;
 
 impl Plan {
     /// The stages of a completed plan, each with its span of the run, ns since the epoch.
-    pub fn stages(&self) -> impl Iterator<Item = (Stage, Range<u64>)> + '_ {
+    pub fn stages(&self) -> impl Iterator<Item = (&Stage, Range<u64>)> + '_ {
         let mut start_ns = self.warmup.0;
         self.stage.iter().map(move |stage| {
             let span = start_ns..start_ns + stage.duration.0;
             start_ns = span.end;
-            (*stage, span)
+            (stage, span)
         })
     }
 
@@ -65,6 +65,16 @@ impl Plan {
         if self.stage.iter().all(|stage| (stage.from, stage.to) == (Rate::ZERO, Rate::ZERO)) {
             let problem = "no stage has a rate above 0".to_owned();
             return refuse(problem, "give one of them a rate, e.g. 0..100:30s");
+        }
+        for (at, Stage { name, .. }) in self.stage.iter().enumerate() {
+            if name.chars().any(char::is_control) {
+                let problem = format!("the name of stage {} has a control character", at + 1);
+                return refuse(problem, "leave it out");
+            }
+            if !name.is_empty() && self.stage[..at].iter().any(|other| other.name == *name) {
+                let problem = format!("two stages are called {name:?}");
+                return refuse(problem, "give each a name of its own, or none");
+            }
         }
         let sum = self.stage.iter().fold(0, |sum: u64, stage| sum.saturating_add(stage.duration.0));
         let whole = Nanos(sum);
@@ -126,7 +136,7 @@ mod tests {
     #[test]
     fn flags_that_contradict_stages_are_refused() {
         let of = || plan("100:30s,200:30s");
-        let many = |count: usize| vec![stages("1:1s")[0]; count];
+        let many = |count: usize| vec![stages("1:1s")[0].clone(); count];
         let scenario = |at: usize| Scenario {
             name: at.to_string(),
             weight: 1,
@@ -148,6 +158,8 @@ mod tests {
             ),
             (plan("5:1s,6:0s"), "--stages 5:1s,6:0s: stage 2 has no length", "leave it out"),
             (plan("0:1s,0..0:2s"), "--stages 0:1s,0:2s: no stage", "a rate, e.g. 0..100:30s"),
+            (plan("a=1:1s,b=1:1s,a=1:1s"), "--stages a=1:1s,b=1:1s,a=1:1s: two", "or none"),
+            (plan("1:1s,a\u{7}=1:1s"), "--stages 1:1s,a\u{7}=1:1s: the name of", "leave it out"),
             (plan("1:100h,1:100h"), "--stages 1:100h,1:100h: they take 200h", "shorter ones"),
             (Plan { stage: many(1_001), ..of() }, "--stages 1:1s,", "or fewer scenarios"),
             (

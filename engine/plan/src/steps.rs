@@ -1,9 +1,13 @@
 //! The requests that a plan makes: one, or one for each scenario's step.
 
+use units::Nanos;
+
+use super::complete::DURATION_MAX;
 use super::endpoint::{Endpoint, shown};
 use super::error::PlanError;
 use super::plan::{Plan, is_https};
 use super::scenario::{SCENARIOS_MAX, Scenario, Step, WEIGHT_MAX};
+use super::status::StatusSet;
 
 impl Plan {
     /// One plan per request that this plan makes, with that request's values.
@@ -12,7 +16,8 @@ impl Plan {
             return vec![self.clone()];
         }
         let of_step = |scenario: &Scenario| {
-            let Step { method, url, headers, body } = scenario.step[0].clone();
+            let Step { method, url, headers, body, expect_status, timeout, slo: _ } =
+                scenario.step[0].clone();
             let own = |line: &String| {
                 let name = |line: &str| line.split(':').next().unwrap_or("").trim().to_lowercase();
                 headers.iter().any(|header| name(header) == name(line))
@@ -25,6 +30,8 @@ impl Plan {
                 method: method.unwrap_or_else(|| self.method.clone()),
                 headers: all,
                 body: body.or_else(|| self.body.clone()),
+                expect_status: expect_status.unwrap_or_else(|| self.expect_status.clone()),
+                timeout: timeout.unwrap_or(self.timeout),
                 scenario: Vec::new(),
                 ..self.clone()
             }
@@ -43,6 +50,23 @@ impl Plan {
             return vec![1];
         }
         self.scenario.iter().map(|scenario| scenario.weight).collect()
+    }
+
+    /// The status codes that count as success for the request of this step.
+    pub fn expected_of(&self, step: usize) -> &StatusSet {
+        let own = self.scenario.get(step).and_then(|it| it.step[0].expect_status.as_ref());
+        own.unwrap_or(&self.expect_status)
+    }
+
+    /// The timeout of this step's request.
+    pub fn timeout_of(&self, step: usize) -> Nanos {
+        let own = self.scenario.get(step).and_then(|scenario| scenario.step[0].timeout);
+        own.unwrap_or(self.timeout)
+    }
+
+    /// The longest timeout of all requests.
+    pub fn timeout_max(&self) -> Nanos {
+        (0..self.step_count()).map(|step| self.timeout_of(step)).max().unwrap_or(self.timeout)
     }
 
     /// The names of these requests' results in a completed plan.
@@ -101,6 +125,7 @@ impl Plan {
                 let problem = format!("{} is on another host than {}", shown(&own), all.authority);
                 return refuse(at, problem, "load one host per run");
             }
+            self.check_timeout(at)?;
             if name.chars().any(char::is_control) {
                 let problem = "the name has a control character".to_owned();
                 return refuse(at, problem, "leave it out");
@@ -115,6 +140,24 @@ impl Plan {
         }
         if self.weights().iter().all(|weight| *weight == 0) {
             return refuse(0, "no scenario has a weight above 0".to_owned(), "give one of them 1");
+        }
+        Ok(())
+    }
+
+    /// Refuses a step's own timeout that can't be kept.
+    fn check_timeout(&self, at: usize) -> Result<(), PlanError> {
+        let Some(timeout) = self.scenario[at].step[0].timeout else { return Ok(()) };
+        let refuse = |problem: String, cure| {
+            let problem = format!("the timeout {timeout} {problem}");
+            Err(PlanError::new("--targets", format!("#{}", at + 1), problem, cure))
+        };
+        if timeout.0 == 0 || DURATION_MAX < timeout {
+            let problem = format!("is not above 0 and at most {DURATION_MAX}");
+            return refuse(problem, "give the longest its response may take");
+        }
+        if 1 < self.pipeline && timeout != self.timeout {
+            let problem = "can't be kept with --pipeline, whose responses wait for each other";
+            return refuse(problem.to_owned(), "omit one of the two");
         }
         Ok(())
     }
@@ -151,6 +194,8 @@ mod tests {
             method: Some("POST".to_owned()),
             headers: vec!["a: 2".to_owned(), "a: 3".to_owned()],
             body: Some("x".to_owned()),
+            expect_status: "404".parse().ok(),
+            timeout: Some(Nanos(7)),
             ..step("/search?q=1")
         };
         let plan = Plan {
@@ -163,6 +208,11 @@ mod tests {
         assert_eq!((&*search.target, &*search.method), ("http://h:1/search?q=1", "POST"));
         assert_eq!(search.headers, ["B: 1", "a: 2", "a: 3"]);
         assert_eq!(search.body.as_deref(), Some("x"));
+        assert_eq!((&search.expect_status, search.timeout), (plan.expected_of(0), Nanos(7)));
+        assert_eq!(plan.expected_of(0).to_string(), "404");
+        assert_eq!(plan.expected_of(1), &plan.expect_status);
+        assert_eq!([0, 1].map(|step| plan.timeout_of(step)), [Nanos(7), plan.timeout]);
+        assert_eq!((plan.timeout_max(), base.timeout), (plan.timeout, plan.timeout));
         assert_eq!(*base, Plan { scenario: Vec::new(), ..plan.clone() });
         let bare = Plan { target: "http://h".to_owned(), ..plan };
         assert_eq!(bare.requests()[0].target, "http://h/search?q=1");
@@ -190,6 +240,7 @@ mod tests {
     #[test]
     fn a_wrong_scenario_is_refused_with_its_position() {
         let named = |name: &str| Scenario { name: name.to_owned(), ..scenario(1, step("/")) };
+        let timed = |ns| scenario(1, Step { timeout: Some(Nanos(ns)), ..step("/") });
         for (scenarios, place, problem) in [
             (vec![scenario(0, step("/"))], "#1", "no scenario has a weight"),
             (vec![scenario(1, step("/")), scenario(1, step("a"))], "#2", "doesn't begin with /"),
@@ -198,9 +249,15 @@ mod tests {
             (vec![named("a"), named("b"), named("a")], "#3", "also called \"a\""),
             (vec![named("a\nb")], "#1", "a control character"),
             (vec![scenario(WEIGHT_MAX + 1, step("/"))], "#1", "above 1000000"),
+            (vec![timed(0)], "#1", "the timeout 0s is not above 0"),
+            (vec![timed(7)], "#1", "the timeout 7ns can't be kept with --pipeline"),
         ] {
-            let mut plan =
-                Plan { target: "http://h/".to_owned(), scenario: scenarios, ..Plan::default() };
+            let mut plan = Plan {
+                target: "http://h/".to_owned(),
+                scenario: scenarios,
+                pipeline: 2,
+                ..Plan::default()
+            };
             let error = plan.complete_scenarios().expect_err(problem);
             assert_eq!((error.flag, error.value.as_str()), ("--targets", place));
             assert!(error.to_string().contains(problem), "{error}");

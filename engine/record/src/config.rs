@@ -17,10 +17,10 @@ pub struct RecorderConfig {
     pub end_ns: u64,
     /// True if requests follow a schedule, in order: their arrivals are then kept as evidence.
     pub scheduled: bool,
-    /// The statuses that are successes.
+    /// The statuses that are successes for the first step.
     pub success: StatusSet,
-    /// The number of steps.
-    pub steps: usize,
+    /// The same for each other step.
+    pub success_of_others: Vec<StatusSet>,
     /// How many of the slowest requests of each part are kept.
     pub slowest: usize,
     /// The start of each stage but the first, ns since the epoch.
@@ -31,8 +31,34 @@ impl RecorderConfig {
     /// The number of parts recorded beside the whole, one for each step in each stage; none if
     /// there is only one step and one stage, which is the whole.
     pub fn parts(&self) -> usize {
-        let parts = self.steps.max(1) * self.stages();
+        let parts = (1 + self.success_of_others.len()) * self.stages();
         if parts < 2 { 0 } else { parts }
+    }
+
+    /// The statuses that are successes for this step.
+    pub fn success_of(&self, step: u16) -> &StatusSet {
+        match usize::from(step).checked_sub(1) {
+            None => &self.success,
+            Some(other) => &self.success_of_others[other],
+        }
+    }
+
+    /// The length of each part's stage, ns, in the order of [`RecorderConfig::part`]; 0 if the end
+    /// of the window isn't known in advance.
+    pub(super) fn part_lengths_ns(&self) -> impl Iterator<Item = u64> {
+        let stages = self.stages();
+        (0..self.parts()).map(move |part| {
+            let stage = part % stages;
+            let end_ns = self.stage_starts_ns.get(stage).copied().unwrap_or(self.end_ns);
+            end_ns - self.stage_start_ns(stage)
+        })
+    }
+
+    fn stage_start_ns(&self, stage: usize) -> u64 {
+        match stage.checked_sub(1) {
+            None => self.window_ns,
+            Some(before) => self.stage_starts_ns[before],
+        }
     }
 
     fn stages(&self) -> usize {
@@ -41,8 +67,16 @@ impl RecorderConfig {
 
     /// The part that a request of this step belongs to if it was due at this time.
     pub fn part(&self, step: u16, intended_ns: u64) -> usize {
-        let stage = self.stage_starts_ns.partition_point(|start_ns| *start_ns <= intended_ns);
-        usize::from(step) * self.stages() + stage
+        usize::from(step) * self.stages() + self.stage(intended_ns)
+    }
+
+    /// How long after the start of its stage a request was due, ns.
+    pub(super) fn in_stage_ns(&self, intended_ns: u64) -> u64 {
+        intended_ns - self.stage_start_ns(self.stage(intended_ns))
+    }
+
+    fn stage(&self, intended_ns: u64) -> usize {
+        self.stage_starts_ns.partition_point(|start_ns| *start_ns <= intended_ns)
     }
 
     /// The settings of a completed plan.
@@ -51,8 +85,10 @@ impl RecorderConfig {
             window_ns: plan.warmup.0,
             end_ns: if plan.ends_by_count() { plan.warmup.0 } else { plan.end_ns() },
             scheduled: plan.model() == Model::Open,
-            success: plan.expect_status.clone(),
-            steps: plan.step_count(),
+            success: plan.expected_of(0).clone(),
+            success_of_others: (1..plan.step_count())
+                .map(|step| plan.expected_of(step).clone())
+                .collect(),
             slowest: plan.slowest(),
             stage_starts_ns: plan.stages().skip(1).map(|(_, span)| span.start).collect(),
         }
@@ -82,10 +118,23 @@ mod tests {
             (9_000_000_000, 2),
         ] {
             assert_eq!(one.part(0, due_ns), part, "{due_ns}");
-            let several = RecorderConfig { steps: 4, ..one.clone() };
+            let several = of_steps(4, &one);
             assert_eq!((several.parts(), several.part(3, due_ns)), (12, 9 + part), "{due_ns}");
         }
+        let lengths = |config: &RecorderConfig| config.part_lengths_ns().collect::<Vec<u64>>();
+        let seconds = [1, 2, 3].map(|seconds| Nanos::from_secs(seconds).0);
+        assert_eq!(lengths(&one), seconds);
+        assert_eq!(lengths(&of_steps(2, &one)), [seconds, seconds].concat());
+        assert_eq!(
+            [7, 1_000_000_006, 1_000_000_017].map(|ns| one.in_stage_ns(ns)),
+            [0, 999_999_999, 10]
+        );
         let single = RecorderConfig { stage_starts_ns: Vec::new(), ..one };
-        assert_eq!((single.parts(), RecorderConfig { steps: 2, ..single }.parts()), (0, 2));
+        assert_eq!((single.parts(), of_steps(2, &single).parts()), (0, 2));
+    }
+
+    fn of_steps(steps: usize, config: &RecorderConfig) -> RecorderConfig {
+        let success_of_others = vec![StatusSet::default(); steps - 1];
+        RecorderConfig { success_of_others, ..config.clone() }
     }
 }

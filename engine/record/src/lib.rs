@@ -20,6 +20,7 @@ pub mod counts;
 pub mod littles_law;
 pub mod outcome;
 pub mod part;
+pub mod part_series;
 pub mod recorder;
 pub mod samples;
 pub mod series;

@@ -2,13 +2,14 @@
 //!
 //! Parts are recorded beside the whole, and only if there are several, so one request on one route
 //! at one rate pays nothing for them. Every report checks the sum of the parts against the whole. A
-//! part takes up to 0.7 MB per shard, so a plan has at most 1,000.
+//! part takes up to 1.1 MB per shard, so a plan has at most 1,000.
 
 use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use crate::counts::Counts;
 use crate::outcome::{Outcome, UnsentReason};
+use crate::part_series::PartSeries;
 use crate::slowest::Slowest;
 use crate::times::Latencies;
 
@@ -20,29 +21,36 @@ pub struct Part {
     pub counts: Counts,
     /// The latencies of those that have one.
     pub latencies: Latencies,
+    /// The same over time.
+    pub series: PartSeries,
     /// The slowest of these.
     pub slowest: Slowest,
 }
 
 impl Part {
-    /// No requests, with all memory for recording allocated, and room for so many slow ones.
-    pub fn new(slowest: usize) -> Part {
+    /// No requests of a stage of this length, ns, or 0 if it isn't known, with room for so many slow
+    /// ones; all memory for recording is allocated.
+    pub fn new(stage_ns: u64, slowest: usize) -> Part {
         Part {
             counts: Counts::preallocated(),
             latencies: Latencies::default(),
+            series: PartSeries::new(stage_ns),
             slowest: Slowest::of_at_most(slowest),
         }
     }
 
-    /// Records a request's end, which implies that it was intended, and sent.
+    /// Records a request's end, which implies that it was intended, and sent; it was due `at_ns`
+    /// after the start of the stage.
     #[inline]
     pub(super) fn ended(
         &mut self,
+        at_ns: u64,
         naive_ns: u64,
         corrected_ns: u64,
         outcome: Outcome,
         is_success: bool,
     ) {
+        self.series.ended(at_ns, corrected_ns, outcome, is_success);
         self.counts.intended += 1;
         self.counts.ended(outcome);
         if let Outcome::Answered(_) = outcome {
@@ -62,9 +70,17 @@ impl Part {
         }
     }
 
-    /// Records `count` requests given up unsent, with this age if it counts as a latency.
-    pub(super) fn unsent(&mut self, age_ns: Option<u64>, reason: UnsentReason, count: u64) {
+    /// Records `count` requests given up unsent, with this age if it counts as a latency; they were
+    /// due `at_ns` after the start of the stage.
+    pub(super) fn unsent(
+        &mut self,
+        at_ns: u64,
+        age_ns: Option<u64>,
+        reason: UnsentReason,
+        count: u64,
+    ) {
         self.counts.unsent_n(reason, count);
+        self.series.unsent(at_ns, age_ns, count);
         if let Some(age_ns) = age_ns {
             self.latencies.record_unsent(age_ns, count);
         }

@@ -46,11 +46,13 @@ impl Recorder {
         let arrivals = config.scheduled.then(|| ArrivalStats::new(config.window_ns..config.end_ns));
         let series = Series::for_window(config.end_ns.saturating_sub(config.window_ns));
         let in_flight = InFlightIntegral::new(config.window_ns, config.end_ns);
-        let (parts, slowest) = (config.parts(), config.slowest);
+        let slowest = config.slowest;
+        let new = |stage_ns| Part::new(stage_ns, slowest);
+        let parts: Vec<Part> = config.part_lengths_ns().map(new).collect();
         Recorder {
             config,
-            parts: (0..parts).map(|_| Part::new(slowest)).collect(),
-            slowest: Slowest::of_at_most(if parts == 0 { slowest } else { 0 }),
+            slowest: Slowest::of_at_most(if parts.is_empty() { slowest } else { 0 }),
+            parts,
             times: Times::default(),
             series,
             in_flight,
@@ -101,9 +103,10 @@ impl Recorder {
         let corrected_ns = ended_ns - stamps.intended_ns;
         self.series.ended(stamps.intended_ns - self.config.window_ns, corrected_ns, outcome);
         self.counts.ended(outcome);
-        if !self.parts.is_empty() {
-            self.part_ended(stamps, ended_ns, outcome);
-        }
+        let is_success = match self.parts.is_empty() {
+            true => matches!(outcome, Outcome::Answered(it) if self.config.success.holds(it)),
+            false => self.part_ended(stamps, ended_ns, outcome),
+        };
         if let Outcome::Unsent(_) = outcome {
             if outcome.has_latency() {
                 self.times.others.record_unsent(corrected_ns, 1);
@@ -114,11 +117,11 @@ impl Recorder {
         }
         let naive_ns = ended_ns - stamps.sent_ns;
         let mut latencies = &mut self.times.others;
-        if let Outcome::Answered(status) = outcome {
+        if let Outcome::Answered(_) = outcome {
             if in_window {
                 self.series.answer(ended_ns - self.config.window_ns);
             }
-            if self.config.success.holds(status) {
+            if is_success {
                 latencies = &mut self.times.successes;
             } else {
                 self.counts.unexpected_status += 1;
@@ -138,14 +141,17 @@ impl Recorder {
         self.times.added.record(corrected_ns, stamps.added_ns());
     }
 
+    /// Records a request's end in its part; returns whether its status is a success for its step.
     // One request on one route at one rate shouldn't pay for a longer function.
     #[inline(never)]
-    fn part_ended(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
-        let is_success =
-            matches!(outcome, Outcome::Answered(status) if self.config.success.holds(status));
+    fn part_ended(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) -> bool {
+        let success = self.config.success_of(stamps.step);
+        let is_success = matches!(outcome, Outcome::Answered(status) if success.holds(status));
         let part = &mut self.parts[self.config.part(stamps.step, stamps.intended_ns)];
+        let at_ns = self.config.in_stage_ns(stamps.intended_ns);
         let naive_ns = ended_ns - stamps.sent_ns;
-        part.ended(naive_ns, ended_ns - stamps.intended_ns, outcome, is_success);
+        part.ended(at_ns, naive_ns, ended_ns - stamps.intended_ns, outcome, is_success);
+        is_success
     }
 
     /// Lists a request of the window that ended at this time, if it is among the slowest.
@@ -189,7 +195,7 @@ impl Recorder {
         self.counts.unsent_n(reason, count);
         if !self.parts.is_empty() {
             let part = &mut self.parts[self.config.part(stamps.step, due_ns)];
-            part.unsent(age_ns, reason, count);
+            part.unsent(self.config.in_stage_ns(due_ns), age_ns, reason, count);
         }
     }
 

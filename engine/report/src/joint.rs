@@ -87,6 +87,7 @@ impl Report {
             generator: agent.generator.clone(),
             arrivals: agent.arrivals.clone(),
             arrivals_line: agent.arrivals_line.clone(),
+            mix: None,
             littles_law: agent.littles_law.clone(),
             stationarity: None,
             samples: agent.samples.clone(),

@@ -35,10 +35,10 @@ use crate::collected::{AgentRun, LostAgent, RunFacts};
 use crate::edge::at_the_edge;
 use crate::profile::{Profile, Taken};
 use crate::rules::{judge, judge_agent};
-use crate::slo::judge::Figures;
+use crate::slo;
 use crate::slowest::slowest;
 use crate::steady::while_steady;
-use crate::steps::parts;
+use crate::steps::{mix, parts};
 use crate::tls;
 use crate::together::{NotTogether, check_shares, common_plan, unplaced};
 use crate::verdict::Verdict;
@@ -138,11 +138,11 @@ impl Joined {
         let WindowFigures { part, stationarity, series } =
             window_figures(&recorder, &plan, until_ns, target);
         let times = recorder.times.distributions();
-        let slo = plan.slo.as_ref().map(|slo| {
-            let window_ns = until_ns.saturating_sub(plan.warmup.0);
-            let (corrected, pieces) = (&times.corrected, &recorder.series.pieces(window_ns));
-            Figures { part: &part, corrected, pieces, series: &series }.judge(slo)
-        });
+        let window_ns = until_ns.saturating_sub(plan.warmup.0);
+        let latencies = recorder.series.pieces(window_ns);
+        let window_s = latencies.seconds();
+        let slo = slo::judge::judge(&plan, &part, &times.corrected, &latencies, &series, window_s)
+            .expect("a part's texts were just written");
         let is_joint = 1 < per_agent.len() || !facts.lost.is_empty();
         let generator = generator(&per_agent, is_joint);
         let environment = facts.controller.clone().filter(|_| is_joint);
@@ -181,6 +181,7 @@ impl Joined {
             generator,
             arrivals,
             arrivals_line,
+            mix: None,
             littles_law: LittlesLaw::new(0.0, 0.0, 0.0),
             stationarity,
             samples: samples(&per_agent, facts),
@@ -190,6 +191,7 @@ impl Joined {
             per_agent,
         };
         report.littles_law = littles_law(&recorder.in_flight, report.unpaced_users());
+        report.mix = mix(&report);
         judge_all(&mut report);
         let measured = Measured {
             naive: times.naive,
@@ -473,7 +475,7 @@ fn part(
             naive: alone(&success_naive),
             corrected: alone(&success_corrected),
         }),
-        parts: parts(recorder, plan, dependent),
+        parts: parts(recorder, plan, window_ns),
         slowest: slowest(&recorder.slowest, plan),
         bad: counts.bad(),
         counts,

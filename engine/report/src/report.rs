@@ -29,6 +29,7 @@ use crate::slowest::SlowRequest;
 use crate::verdict::Verdict;
 pub use stats::encoded::HistogramError;
 use stats::encoded::to_text;
+use stats::mix_proof::MixProof;
 use stats::percentiles::{PERCENTILES, Percentiles, Quantile};
 use stats::pieces::Pieces;
 use stats::stationarity::Stationarity;
@@ -86,6 +87,10 @@ pub struct Report {
     pub arrivals: Option<ArrivalProof>,
     /// The same as one line.
     pub arrivals_line: Option<String>,
+    /// The requests of each scenario compared with the planned weights; `None` if there is only one
+    /// scenario, or too few requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<MixProof>,
     /// The check of the bookkeeping by Little's law.
     pub littles_law: LittlesLaw,
     /// The first quarter of the window compared with the last; if the rate changes, the same within
@@ -585,16 +590,45 @@ pub struct StepPart {
     pub naive: DistributionPart,
     /// `received − intended` of its requests that didn't fail, as for the whole.
     pub corrected: DistributionPart,
+    /// The same over time, by which its intervals are found and its objectives judged.
+    pub series: StepSeries,
     /// The slowest of its requests by corrected latency, the slowest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slowest: Vec<SlowRequest>,
 }
 
+/// The requests of a part over time, from the start of its stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepSeries {
+    /// Length of a piece, seconds.
+    pub piece_s: f64,
+    /// The pieces up to the last one in which a request was due.
+    pub pieces: Vec<StepPiece>,
+}
+
+/// The requests of a part that were due in one piece of its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepPiece {
+    /// Requests that were due.
+    pub intended: u64,
+    /// Of these, answered.
+    pub answered: u64,
+    /// Of these, with a status that isn't a success.
+    pub unexpected_status: u64,
+    /// Corrected latencies: HdrHistogram V2 deflate, base64; unit 1 ns, one digit. Empty without
+    /// any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub histogram: String,
+}
+
 /// A stage of the plan.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageSpan {
     /// Its number, from 1.
     pub number: usize,
+    /// Its name; `None` if the plan gives it none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The rate of the whole plan at its start, requests per second.
     #[serde(rename = "from_per_s")]
     pub from: f64,

@@ -1,16 +1,27 @@
 //! Lays out the results of each part, a step in a stage, if a plan has several.
 
+use hdrhistogram::Histogram;
 use load::curve::Curve;
-use plan::Plan;
+use plan::{Order, Plan};
 use record::counts::Counts;
+use record::part_series::{PartPiece, PartSeries};
 use record::recorder::Recorder;
+use stats::distribution::Distribution;
+use stats::encoded::to_text;
+use stats::interval::dependent;
+use stats::mix_proof::MixProof;
+use stats::pieces::Pieces;
 use units::SECOND_NS;
 
-use super::report::{DistributionPart, StageSpan, StepCounts, StepPart};
+use super::report::{
+    DistributionPart, Report, StageSpan, StepCounts, StepPart, StepPiece, StepSeries,
+};
 use super::slowest::slowest;
 
 /// A part of a plan.
 pub struct PlannedPart {
+    /// Its step.
+    pub step: usize,
     /// The name of its scenario.
     pub name: String,
     /// Its planned share of all requests.
@@ -23,11 +34,12 @@ pub struct PlannedPart {
 /// step, then of the next.
 pub fn planned(plan: &Plan) -> Vec<PlannedPart> {
     let stages = stages(plan);
-    let parts = steps(plan).into_iter().flat_map(|(name, of_step)| {
+    let parts = steps(plan).into_iter().enumerate().flat_map(|(step, (name, of_step))| {
         let part = move |(stage, of_stage): &(Option<StageSpan>, f64)| PlannedPart {
+            step,
             name: name.clone(),
             share: of_step * of_stage,
-            stage: *stage,
+            stage: stage.clone(),
         };
         stages.iter().map(part).collect::<Vec<PlannedPart>>()
     });
@@ -52,6 +64,7 @@ fn stages(plan: &Plan) -> Vec<(Option<StageSpan>, f64)> {
     let stages = plan.stages().zip(1..).map(|((stage, ns), number)| {
         let span = StageSpan {
             number,
+            name: Some(stage.name.clone()).filter(|name| !name.is_empty()),
             from: stage.from.per_second(),
             to: stage.to.per_second(),
             start: seconds(ns.start - plan.warmup.0),
@@ -62,29 +75,84 @@ fn stages(plan: &Plan) -> Vec<(Option<StageSpan>, f64)> {
     stages.collect()
 }
 
-/// Lays out the parts of a recorder; `dependent`: whether the latencies depend on each other.
+/// Lays out the parts of a recorder, for a window of this length.
 ///
 /// # Panics
 /// If they don't add up to the whole.
-pub fn parts(recorder: &Recorder, plan: &Plan, dependent: Option<bool>) -> Vec<StepPart> {
+pub fn parts(recorder: &Recorder, plan: &Plan, window_ns: u64) -> Vec<StepPart> {
     if recorder.parts.is_empty() {
         return Vec::new();
     }
     let mut sum = Counts::default();
     recorder.parts.iter().for_each(|part| sum += part.counts.clone());
     assert_eq!(sum.outcomes(), recorder.counts.outcomes(), "parts add up to the whole");
-    let each = planned(plan).into_iter().zip(&recorder.parts).map(|(planned, part)| {
+    let until_ns = plan.warmup.0 + window_ns;
+    let mut lengths_ns: Vec<u64> =
+        plan.stages().map(|(_, span)| span.end.min(until_ns).saturating_sub(span.start)).collect();
+    if lengths_ns.is_empty() {
+        lengths_ns.push(window_ns);
+    }
+    let each = planned(plan).into_iter().zip(&recorder.parts).zip(lengths_ns.iter().cycle());
+    let each = each.map(|((planned, part), length_ns)| {
         part.counts.assert_sums();
+        let (naive, corrected) = with_intervals(
+            &part.latencies.naive(),
+            &part.latencies.corrected(),
+            &part.series.latencies(*length_ns),
+        );
         StepPart {
             name: planned.name,
             stage: planned.stage,
             planned: planned.share,
             counts: StepCounts::new(&part.counts),
             bad: part.counts.bad(),
-            naive: DistributionPart::alone(&part.latencies.naive(), dependent),
-            corrected: DistributionPart::alone(&part.latencies.corrected(), dependent),
+            naive,
+            corrected,
+            series: StepSeries::new(&part.series),
             slowest: slowest(&part.slowest, plan),
         }
     });
     each.collect()
+}
+
+/// The test of a run's mix of scenarios; `None` if it has only one, or too few requests. Agents take
+/// turns at the requests, so without one of them, steps in turn are no longer those of the weights.
+pub fn mix(report: &Report) -> Option<MixProof> {
+    let plan = &report.config.plan;
+    if plan.order == Order::RoundRobin && report.partial {
+        return None;
+    }
+    let mut steps: Vec<(u64, u32)> = plan.weights().into_iter().map(|it| (0, it)).collect();
+    for (planned, part) in planned(plan).iter().zip(&report.whole.parts) {
+        steps[planned.step].0 += part.counts.intended;
+    }
+    MixProof::new(&steps)
+}
+
+/// A part's distributions, with intervals by the pieces of its corrected latencies.
+pub fn with_intervals(
+    naive: &Distribution,
+    corrected: &Distribution,
+    pieces: &Pieces<Histogram<u64>>,
+) -> (DistributionPart, DistributionPart) {
+    let naive = DistributionPart::alone(naive, dependent(pieces));
+    (naive, DistributionPart::new(corrected, pieces))
+}
+
+impl StepSeries {
+    fn new(series: &PartSeries) -> StepSeries {
+        let piece = |piece: &PartPiece| StepPiece {
+            intended: piece.intended,
+            answered: piece.answered,
+            unexpected_status: piece.unexpected_status,
+            histogram: match piece.latency.is_empty() {
+                true => String::new(),
+                false => to_text(&piece.latency),
+            },
+        };
+        StepSeries {
+            piece_s: series.piece_ns() as f64 / SECOND_NS as f64,
+            pieces: series.pieces().iter().map(piece).collect(),
+        }
+    }
 }

@@ -99,6 +99,8 @@ pub enum Code {
     BuffersExhausted,
     /// Requests were not sent in the pattern of the schedule.
     ScheduleNotAsPlanned,
+    /// The scenarios were not requested as they weigh.
+    MixNotAsPlanned,
     /// Requests were lost or counted twice.
     LittlesLaw,
     /// Latency at the end of the run differed from the start.

@@ -12,7 +12,7 @@ use load::requests;
 use load::share::Share;
 use load::values::Rendering;
 use plan::address::Address;
-use plan::body::{Body, Content, SharedBody};
+use plan::body::{self, Body, Content, SharedBody};
 use plan::data::Data;
 use plan::endpoint::{Endpoint, named};
 use plan::redact::Redacted;
@@ -187,16 +187,17 @@ pub fn prepare_with(
         false => topology.default_cores(&allowed, &Attachment::default()),
     };
     plan.place(&cores, conns);
-    let step = |Prerendered { request, body, template }: &Prerendered| {
+    let step = |(at, one): (usize, &Prerendered)| {
+        let Prerendered { request, body, template } = one;
         let payload = match template {
             None => payload(&plan, request, body)?,
             Some(template) => Payload::made(template.longest())?,
         };
         let values = template.as_ref().map(|template| Rendering::new(template, &data, plan.trace));
-        let head_request = request.is_head();
-        Ok(Step { request: payload, values: values.map(Arc::new), head_request })
+        let (head_request, timeout_ns) = (request.is_head(), plan.timeout_of(at).0);
+        Ok(Step { request: payload, values: values.map(Arc::new), head_request, timeout_ns })
     };
-    let steps: io::Result<Vec<Step>> = requests.iter().map(step).collect();
+    let steps: io::Result<Vec<Step>> = requests.iter().enumerate().map(step).collect();
     let steps = steps.map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
     host::require(conns, plan.cores().len()).map_err(PrepareError::Host)?;
     if let Some(file) = &plan.raw {
@@ -355,7 +356,8 @@ fn payload(plan: &Plan, request: &Request, body: &Body) -> io::Result<Payload> {
 
 /// The error for a body that couldn't be placed behind its head.
 fn unplaced(plan: &Plan, error: &io::Error) -> PlanError {
-    let shown = plan.body.as_deref().filter(|body| body.starts_with('@')).unwrap_or("of the plan");
+    let file = plan.body.as_deref().filter(|body| body::file_name(body).is_some());
+    let shown = file.unwrap_or("of the plan");
     let problem = format!("no room for the body, or its file can't be mapped ({error})");
     PlanError::new("--body", shown, problem, "give a smaller one, or a file on a local disk")
 }

@@ -40,7 +40,9 @@ impl Prepared {
                 Some(requests) if plan.ends_by_count() => share.count_of(requests),
                 _ => u64::MAX,
             },
-            timeout_ns: plan.timeout.0,
+            connect_max_ns: plan.timeout.0,
+            timeout_min_ns: self.steps.iter().map(|step| step.timeout_ns).min().unwrap_or(0),
+            drain_max_ns: plan.timeout_max().0,
             deadline_ns: length_ns(plan.deadline),
             queue_max_ns: length_ns(plan.queue_max),
             requests_per_connection: match plan.keepalive {

@@ -17,8 +17,8 @@ use serde_json::Value;
 ///   and addresses are the texts of the report, choices such as `open` or `off` their names;
 /// - a number in decimal with the fewest digits that read back as the same double, without an
 ///   exponent, and without a point when it is whole. The rate is the number of requests per second;
-/// - an absent value or an empty list has no line. Neither has `insecure` when it is false, nor
-///   `tls_session` when it is `full`.
+/// - an absent value or an empty list has no line. Neither has `insecure` when it is false,
+///   `tls_session` when it is `full`, nor `order` when it is `weighted`.
 ///
 /// Two things differ from the flags. `raw`, `cores` and `source_addresses` are left out: where the
 /// samples go and what offers the load don't affect the load, and all agents of a run have one
@@ -49,7 +49,7 @@ mod tests {
     use plan::body::Body;
     use plan::redact::Redacted;
     use plan::thresholds::Thresholds;
-    use plan::{Arrivals, Model, Overload, StampSource, Switch, TlsSession, Wait};
+    use plan::{Arrivals, Model, Order, Overload, StampSource, Switch, TlsSession, Wait};
     use units::{CoreList, Nanos};
 
     use super::*;
@@ -129,6 +129,7 @@ mod tests {
             headers: vec!["Accept: */*".to_owned(), "Authorization: abc".to_owned()],
             body: Some("abc".to_owned()),
             scenario: Vec::new(),
+            order: Order::Weighted,
             data: BTreeMap::new(),
             trace: None,
             slowest: None,

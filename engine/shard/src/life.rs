@@ -118,7 +118,7 @@ impl Shard {
             let socket = &mut self.connections[slot].socket;
             (socket.since_ns, socket.connected_ns, socket.out_of_order_ns) = (0, 0, 0);
             if socket.is_coming() {
-                self.connections.deadlines.check_by(slot, self.plan.timeout_ns);
+                self.connections.deadlines.check_by(slot, self.plan.connect_max_ns);
             }
         }
         self.connections.retry_now();

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use ::plan::Arrivals;
+use ::plan::status::StatusSet;
 use load::curve::Curve;
 use load::mix::Mix;
 use record::config::RecorderConfig;
@@ -75,7 +76,8 @@ fn steps(pipeline: usize) -> Vec<Step> {
         let head = format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {body}\r\n\r\n");
         let copies = if pipeline * (head.len() + body) <= SEND_SILENT_MAX { pipeline } else { 1 };
         let request = Payload::copied(head.as_bytes(), &vec![b'x'; *body], copies).expect("pages");
-        Step { request, values: None, head_request: line.starts_with("HEAD") }
+        let head_request = line.starts_with("HEAD");
+        Step { request, values: None, head_request, timeout_ns: u64::MAX / 2 }
     };
     STEPS.iter().map(step).collect()
 }
@@ -96,7 +98,7 @@ fn run(pipeline: usize, drive: Drive) {
         recorder_config: RecorderConfig {
             end_ns,
             scheduled,
-            steps: 4,
+            success_of_others: vec![StatusSet::default(); 3],
             ..RecorderConfig::default()
         },
         end_ns,
@@ -168,7 +170,7 @@ fn a_hundred_steps_take_less_than_100_megabytes() {
         mix: Mix::new(1, &[1; STEPS as usize]),
         recorder_config: RecorderConfig {
             end_ns,
-            steps: usize::from(STEPS),
+            success_of_others: vec![StatusSet::default(); usize::from(STEPS) - 1],
             ..RecorderConfig::default()
         },
         end_ns,

@@ -14,7 +14,7 @@ pub(super) struct Phases {
 impl Phases {
     /// The plan's phases.
     pub(super) fn new(plan: &ShardPlan) -> Phases {
-        let drain_end_ns = plan.end_ns + plan.timeout_ns;
+        let drain_end_ns = plan.end_ns + plan.drain_max_ns;
         Phases {
             window_ns: plan.recorder_config.window_ns,
             end_ns: plan.end_ns,

@@ -47,8 +47,12 @@ pub struct ShardPlan {
     /// The number of requests in the window of unpaced users, who stop after them; the last one
     /// ends the window. `u64::MAX` for no limit.
     pub requests: u64,
-    /// How long after its sending a request times out, ns.
-    pub timeout_ns: u64,
+    /// How long a connect may take, ns.
+    pub connect_max_ns: u64,
+    /// The shortest timeout of a step, ns.
+    pub timeout_min_ns: u64,
+    /// How long the drain may take, ns: the longest timeout of a step.
+    pub drain_max_ns: u64,
     /// How long after its intended time a request expires, ns; `u64::MAX` for never.
     pub deadline_ns: u64,
     /// How long after its intended time an arrival without a connection is dropped, ns; `u64::MAX`
@@ -112,6 +116,8 @@ pub struct Step {
     pub values: Option<Arc<Rendering>>,
     /// True for a HEAD, whose response has no body.
     pub head_request: bool,
+    /// How long after its sending it times out, ns.
+    pub timeout_ns: u64,
 }
 
 /// What drives a shard's load, as plain data.
@@ -148,7 +154,7 @@ pub(super) fn due_at(intended_ns: u64) -> load::DueRequest {
 impl Step {
     /// A GET with these bytes.
     pub(super) fn for_test(request: Payload) -> Step {
-        Step { request, values: None, head_request: false }
+        Step { request, values: None, head_request: false, timeout_ns: 1_000_000_000 }
     }
 }
 
@@ -172,7 +178,9 @@ impl ShardPlan {
             recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
             end_ns,
             requests: u64::MAX,
-            timeout_ns: 1_000_000_000,
+            connect_max_ns: 1_000_000_000,
+            timeout_min_ns: 1_000_000_000,
+            drain_max_ns: 1_000_000_000,
             deadline_ns: u64::MAX,
             queue_max_ns: u64::MAX,
             requests_per_connection: u64::MAX,

@@ -556,7 +556,7 @@ impl Shard {
                 continue;
             }
             let Exchange { number, stamps } = *exchanges.oldest();
-            let kind = if over_ns < stamps.sent_ns + self.plan.timeout_ns {
+            let kind = if over_ns < stamps.sent_ns + self.timeout_ns(&stamps) {
                 TimeoutKind::Deadline
             } else {
                 TimeoutKind::Timeout
@@ -570,9 +570,21 @@ impl Shard {
     }
 
     /// When a sent request times out, ns since the epoch.
+    fn over_ns(&self, stamps: &Stamps) -> u64 {
+        let timed_out_ns = stamps.sent_ns + self.timeout_ns(stamps);
+        timed_out_ns.min(stamps.intended_ns.saturating_add(self.plan.deadline_ns))
+    }
+
+    fn timeout_ns(&self, stamps: &Stamps) -> u64 {
+        self.plan.steps[usize::from(stamps.step)].timeout_ns
+    }
+
+    /// When to look whether a sent request has timed out, ns since the epoch: by the shortest
+    /// timeout of all steps, so that a request doesn't pay for looking up its own. The look finds
+    /// out when it is really over.
     #[inline]
-    pub(super) fn over_ns(&self, stamps: &Stamps) -> u64 {
-        let timed_out_ns = stamps.sent_ns + self.plan.timeout_ns;
+    pub(super) fn look_ns(&self, stamps: &Stamps) -> u64 {
+        let timed_out_ns = stamps.sent_ns + self.plan.timeout_min_ns;
         timed_out_ns.min(stamps.intended_ns.saturating_add(self.plan.deadline_ns))
     }
 
@@ -584,7 +596,7 @@ impl Shard {
             let over_ns = if 0 < exchanges.in_flight() {
                 self.over_ns(&exchanges.oldest().stamps)
             } else if socket.is_coming() {
-                socket.since_ns + self.plan.timeout_ns
+                socket.since_ns + self.plan.connect_max_ns
             } else {
                 // Its next request sets a check.
                 continue;

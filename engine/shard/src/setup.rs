@@ -95,7 +95,7 @@ impl Shard {
             }
             if self.connections.fresh() == 0 {
                 let wait_ns = if opened < conns { BATCH_NS } else { LOOK_NS };
-                self.ring.wait(self.plan.timeout_ns.min(wait_ns));
+                self.ring.wait(self.plan.connect_max_ns.min(wait_ns));
             }
             self.reap();
             self.begin_fresh();
@@ -220,7 +220,7 @@ mod tests {
             conns_total: 6,
             recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
             end_ns,
-            timeout_ns: 400_000_000,
+            drain_max_ns: 400_000_000,
             sources: sources.map(Into::into).to_vec(),
             ..ShardPlan::open_for_test(address.into())
         };

@@ -47,7 +47,7 @@ impl Shard {
         match new_socket(&self.plan.address, source, stamps) {
             Ok(fd) => {
                 self.connections.open(slot, fd, now_ns);
-                self.connections.deadlines.check_by(slot, now_ns + self.plan.timeout_ns);
+                self.connections.deadlines.check_by(slot, now_ns + self.plan.connect_max_ns);
                 let token = self.connections.token(Op::Connect, slot);
                 self.ring.connect(token, fd);
                 Ok(())
@@ -219,7 +219,7 @@ impl Shard {
             }
             let stamps = *stamps;
             if is_first {
-                self.connections.deadlines.check_by(slot, self.over_ns(&stamps));
+                self.connections.deadlines.check_by(slot, self.look_ns(&stamps));
             }
             if is_unpaced {
                 self.recording.intended(&self.phases, stamps.intended_ns);

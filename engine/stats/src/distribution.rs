@@ -24,6 +24,8 @@ pub const SIGNIFICANT_DIGITS: u8 = 3;
 pub const INTERVAL_DIGITS: u8 = 2;
 /// Significant decimal digits of an interval's receive lateness.
 pub const LATENESS_DIGITS: u8 = 1;
+/// Significant decimal digits of a part's latencies over time.
+pub const PIECE_DIGITS: u8 = 1;
 
 /// An empty histogram with this many digits for one interval of a run.
 pub fn interval_histogram(digits: u8) -> Histogram<u64> {
@@ -31,6 +33,11 @@ pub fn interval_histogram(digits: u8) -> Histogram<u64> {
     // Touches every page now, since memory mustn't grow during the run.
     histogram.reset();
     histogram
+}
+
+/// The same, whose pages are touched as they are used: most of a thousand parts use few.
+pub fn histogram_of_digits(digits: u8) -> Histogram<u64> {
+    empty(digits)
 }
 
 /// Decodes the histogram with this many digits from a document's text.

@@ -24,6 +24,7 @@ pub mod distribution;
 pub mod encoded;
 pub mod interval;
 mod milliseconds;
+pub mod mix_proof;
 pub mod paired;
 pub mod percentiles;
 pub mod pieces;

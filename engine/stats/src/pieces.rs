@@ -94,7 +94,7 @@ impl<T> Pieces<T> {
     }
 
     /// Maps each piece.
-    pub(crate) fn map<U>(&self, mut of: impl FnMut(&T) -> U) -> Pieces<U> {
+    pub fn map<U>(&self, mut of: impl FnMut(&T) -> U) -> Pieces<U> {
         let runs = self.runs.iter().map(|run| {
             let pieces = run.pieces.iter().map(&mut of).collect();
             Run { pieces, each_s: run.each_s, length_s: run.length_s }

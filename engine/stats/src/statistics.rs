@@ -79,5 +79,10 @@ pub(super) fn chi_squared_point(degrees: u64, p: f64) -> f64 {
     ChiSquared::new(degrees as f64).expect("at least one degree of freedom").inverse_cdf(p)
 }
 
+/// The probability that χ² with these degrees of freedom exceeds a value.
+pub(super) fn chi_squared_tail(degrees: u64, value: f64) -> f64 {
+    ChiSquared::new(degrees as f64).expect("at least one degree of freedom").sf(value)
+}
+
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ mod outcomes;
 mod pipelining;
 mod policies;
 mod receive_stamps;
+mod routes;
 mod sample_file;
 mod sample_format;
 mod sample_loss;

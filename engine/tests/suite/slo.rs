@@ -1,13 +1,22 @@
 //! Objectives are judged by the confidence interval of their figure, not by the figure.
 
+use std::collections::HashMap;
+
+use engine::load::curve::Curve;
+use engine::load::mix::Mix;
+use engine::load::schedule::Schedule;
+use engine::load::share::Share;
 use engine::plan::Plan;
+use engine::plan::scenario::{Scenario, Step};
 use engine::record::outcome::{Outcome, TimeoutKind};
 use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::Report;
 use engine::report::slo::{JudgedObjective, Judgement};
 use engine::sys::units::{CoreList, Nanos};
+use engine::verify::report_alone;
 
 use crate::made_up;
+use crate::sample_run::{scenarios, wrong};
 
 const MS: u64 = 1_000_000;
 
@@ -201,4 +210,122 @@ fn a_percentile_is_judged_by_the_share_beyond_its_bound() {
     assert_eq!(within.judgement, Judgement::Missed);
     assert_eq!((all_below.beyond, all_below.judgement), (Some(0.0), Judgement::Met));
     assert_eq!(judged(&report("mean<1s")).1[0].beyond, None);
+}
+
+/// The step of each request of a plan, by its due time.
+fn steps(plan: &Plan) -> HashMap<u64, u16> {
+    let curve = Curve::of_plan(plan).expect("an open plan");
+    let whole = Share::whole();
+    let schedule = Schedule::new(curve, plan.arrivals, plan.seed, plan.end_ns(), whole);
+    let mix = Mix::of_plan(plan);
+    schedule.map(|arrival| (arrival.due_ns, mix.step(arrival.number))).collect()
+}
+
+/// Two routes at 500/s for 20 s: the first takes 1 to 3 ms, the second 6 to 16 ms; one in fifty of
+/// the second's requests is answered with a 503.
+fn of_two_routes(plan: Plan) -> Report {
+    let rate = plan.stage.is_empty().then(|| "500".parse().expect("a rate"));
+    let duration = if plan.stage.is_empty() { Nanos::from_secs(20) } else { plan.duration };
+    let plan = Plan { rate, duration, ..plan };
+    let steps = steps(&plan.clone().complete(&[0]).expect("a plan that runs"));
+    report_where(&plan, |due_ns| {
+        let random = engine::load::schedule::mix(due_ns);
+        match steps[&due_ns] {
+            0 => (MS + random % (2 * MS), Outcome::Answered(200)),
+            _ => {
+                let fails = (random >> 32).is_multiple_of(50);
+                (6 * MS + random % (10 * MS), Outcome::Answered(if fails { 503 } else { 200 }))
+            }
+        }
+    })
+}
+
+fn judgements(report: &Report) -> Vec<(Option<&str>, Judgement)> {
+    judged(report).1.iter().map(|one| (one.of.as_deref(), one.judgement)).collect()
+}
+
+#[test]
+fn an_objective_for_a_scenario_is_judged_by_its_requests_alone() {
+    use Judgement::{Met, Missed};
+    let slo = "p99<20ms,/a: p99<5ms,/b: p99<5ms,/a: errors<1%,/b: errors<1%,/b: mean<12ms,\
+        /a: max<3ms";
+    let report = of_two_routes(Plan { scenario: scenarios(), ..plan_with(slo) });
+    let [a, b] = [Some("/a"), Some("/b")];
+    assert_eq!(
+        judgements(&report),
+        [(None, Met), (a, Met), (b, Missed), (a, Met), (b, Missed), (b, Met), (a, Met)]
+    );
+    assert_eq!(judged(&report).0, Missed);
+    for part in &report.whole.parts {
+        for (quantile, percentile) in part.corrected.percentiles.iter().take(3) {
+            assert!(percentile.interval.is_some(), "{}: {}", part.name, quantile.label);
+        }
+    }
+    assert_eq!(wrong(report_alone(&report)), []);
+}
+
+#[test]
+fn a_scenarios_own_objectives_are_judged_after_the_plans() {
+    let mut scenario = scenarios();
+    scenario[1].step[0].slo = "p50<9ms".parse().ok();
+    let report = of_two_routes(Plan { scenario, ..plan_with("p99<20ms") });
+    assert_eq!(judgements(&report), [(None, Judgement::Met), (Some("/b"), Judgement::Missed)]);
+    assert_eq!(wrong(report_alone(&report)), []);
+}
+
+#[test]
+fn an_objective_for_a_stage_covers_all_its_scenarios_and_one_for_a_scenario_all_stages() {
+    use Judgement::{Met, Missed};
+    let stage = "calm=200:10s,300..900:5s,busy=900:10s".split(',');
+    let slo = "calm: p99<20ms,busy: p50<1ms,busy: errors<5%,/a: p99<5ms,/b: p99<5ms";
+    let plan = Plan {
+        stage: stage.map(|stage| stage.parse().expect(stage)).collect(),
+        scenario: scenarios(),
+        duration: Plan::default().duration,
+        ..plan_with(slo)
+    };
+    let report = of_two_routes(plan);
+    let judged: Vec<Judgement> = judgements(&report).into_iter().map(|(_, it)| it).collect();
+    assert_eq!(judged, [Met, Missed, Met, Met, Missed], "{:?}", report.slo);
+    let names = report.whole.parts.iter().map(|part| part.stage.as_ref()?.name.as_deref());
+    assert_eq!(names.take(3).collect::<Vec<_>>(), [Some("calm"), None, Some("busy")]);
+    assert_eq!(wrong(report_alone(&report)), []);
+}
+
+#[test]
+fn the_only_scenario_is_the_whole_run() {
+    let step = Step { url: Some("/".to_owned()), ..Step::default() };
+    let scenario = vec![Scenario { name: "home".to_owned(), weight: 1, step: [step] }];
+    let rate = Some("500".parse().expect("a rate"));
+    let duration = Nanos::from_secs(20);
+    let plan = Plan { scenario, rate, duration, ..plan_with("p99<20ms,home: p99<20ms") };
+    let report = report_by(&plan, |_| false);
+    let [whole, home] = judged(&report).1 else { panic!("two") };
+    assert_eq!(*whole, JudgedObjective { of: None, ..home.clone() });
+    assert_eq!(wrong(report_alone(&report)), []);
+}
+
+#[test]
+fn a_stall_of_one_route_widens_its_own_interval() {
+    let rate = Some("500".parse().expect("a rate"));
+    let duration = Nanos::from_secs(20);
+    let plan =
+        Plan { rate, duration, scenario: scenarios(), ..plan_with("/a: p99<5ms,/b: p99<5ms") };
+    let steps = steps(&plan.clone().complete(&[0]).expect("a plan that runs"));
+    let second = 1_000 * MS;
+    // In 3 % of the time, in two bursts, the second route is slow.
+    let report = report_where(&plan, |due_ns| {
+        let stalls =
+            [3, 14].iter().any(|at| (at * second..at * second + 300 * MS).contains(&due_ns));
+        let random = engine::load::schedule::mix(due_ns) % MS;
+        let latency_ns = if stalls && steps[&due_ns] == 1 { 100 * MS } else { MS };
+        (latency_ns + random, Outcome::Answered(200))
+    });
+    let [a, b] = judged(&report).1 else { panic!("two") };
+    assert_eq!(a.judgement, Judgement::Met, "{a:?}");
+    // Two bursts don't show how often one comes.
+    assert_eq!(b.judgement, Judgement::Undecided, "{b:?}");
+    let dependent = |at: usize| report.whole.parts[at].corrected.percentiles.dependent;
+    assert_eq!((dependent(0), dependent(1)), (Some(false), Some(true)));
+    assert_eq!(wrong(report_alone(&report)), []);
 }

@@ -45,7 +45,8 @@ fn each_stage_of_a_run_has_the_requests_of_its_stretch_of_the_curve() {
     for (planned, share) in planned.iter().zip([30.0, 100.0, 80.0]) {
         assert!((planned - share / 210.0).abs() < 1e-9, "{planned:?}");
     }
-    let spans: Vec<_> = report.whole.parts.iter().map(|part| part.stage.expect("one")).collect();
+    let spans: Vec<_> =
+        report.whole.parts.iter().map(|part| part.stage.clone().expect("one")).collect();
     assert_eq!((spans[1].number, spans[1].from, spans[1].to), (2, 100.0, 400.0));
     assert_eq!((spans[1].start, spans[1].duration, spans[2].start), (0.3, 0.4, 0.7));
     let name = &report.whole.parts[0].name;

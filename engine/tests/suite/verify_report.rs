@@ -37,7 +37,10 @@ fn paths(document: &Value) -> Vec<String> {
     let mut found = Vec::new();
     walk(document, "", &mut found);
     found.retain(|path| {
-        few(path, "/series/intervals/", &["3/", "17/"]) && few(path, "/environment/", &["cpu"])
+        few(path, "/series/intervals/", &["3/", "17/"])
+            && few(path, "/environment/", &["cpu"])
+            && few(path, "/parts/0/series/pieces/", &["3/"])
+            && few(path, "/parts/1/series/pieces/", &[])
     });
     found
 }

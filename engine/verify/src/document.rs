@@ -8,8 +8,9 @@ use record::series::SeriesInterval;
 use report::calibration::CalibratedOf;
 use report::judge;
 use report::merge::held_against;
-use report::slo::judge::Figures;
+use report::slo::judge::judge as judge_objectives;
 use report::steady::while_steady;
+use report::steps::mix;
 use report::verdict::Verdict;
 use report::{IntervalPart, Report};
 use stats::distribution::{LATENESS_DIGITS, interval_histogram};
@@ -55,6 +56,7 @@ fn checked(report: &Report, draws: bool) -> Vec<Finding> {
     let expected = while_steady(&report.config.plan, &decoded.latencies);
     findings.extend(compare("stationarity.", &expected, &report.stationarity));
     findings.extend(littles_law(report));
+    findings.extend(compare("mix.", &mix(report), &report.mix));
     findings.extend(slo(report, &decoded));
     findings.extend(samples(report));
     findings.extend(profile(report));
@@ -164,10 +166,12 @@ fn interval(
 fn slo(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
     // An unreadable histogram has its own finding.
     let Ok(corrected) = of_document(&report.whole.corrected) else { return Vec::new() };
-    let (part, pieces) = (&report.whole, &decoded.latencies);
-    let figures = Figures { part, corrected: &corrected, pieces, series: &report.series };
-    let expected = report.config.plan.slo.as_ref().map(|slo| figures.judge(slo));
-    compare("slo.", &expected, &report.slo)
+    let (plan, series, latencies) = (&report.config.plan, &report.series, &decoded.latencies);
+    let window_s = report.config.window_s();
+    match judge_objectives(plan, &report.whole, &corrected, latencies, series, window_s) {
+        Ok(expected) => compare("slo.", &expected, &report.slo),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// A profile's figures follow from its samples, and its frames fit one profile. How much time the

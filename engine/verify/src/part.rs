@@ -118,8 +118,7 @@ pub(super) fn part(
     ));
     findings.extend(rates(report, part));
     findings.extend(tls(plan, part));
-    let dependent = dependent.or(part.naive.percentiles.dependent);
-    findings.extend(parts(plan, part, dependent));
+    findings.extend(parts(plan, part, report.config.window_s()));
     let slow = if part.parts.is_empty() { plan.slowest() } else { 0 };
     let checks = slowest(plan, &part.slowest, 0, slow, &part.corrected);
     findings.extend(summed_up("slowest", checks));
@@ -154,7 +153,9 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
     let shared = |most| if plan.pipeline == 1 { 0 } else { most };
     let warmup = &counts.warmup;
     let [(setup_sent, setup_ended), (warmup_sent, warmup_ended)] = counts.before_the_window();
-    let mut findings = outcomes(counts, plan);
+    let success = plan.expected_of(0);
+    let is_same = (1..plan.step_count()).all(|step| plan.expected_of(step) == success);
+    let mut findings = outcomes(counts, is_same.then_some(success));
     findings.extend([
         Finding::at_most("unconnected", failed, counts.unconnected),
         Finding::at_most(

@@ -4,6 +4,7 @@ use load::curve::Curve;
 use plan::{Arrivals, Model};
 use record::counts::CountsBy;
 use record::outcome::Cause;
+use stats::mix_proof::{MixProof, P_MIN};
 
 use super::rule::Found;
 use super::share::{HALF, percent, share, share_of};
@@ -234,6 +235,20 @@ pub(super) fn cap_reached(report: &Report) -> Option<Found> {
 /// True if arrivals found all connections busy mainly because responses waited for the generator.
 pub(super) fn held_by_generator(report: &Report) -> bool {
     report.littles_law.held_by_generator().is_some_and(|held| HALF < held)
+}
+
+pub(super) fn mix_not_as_planned(report: &Report) -> Option<Found> {
+    let MixProof { statistic, degrees, p, unplanned } =
+        *report.mix.as_ref().filter(|mix| !mix.is_as_planned())?;
+    let evidence = match unplanned {
+        0 => format!(
+            "the scenarios' shares of the requests are off their weights: χ² is {statistic:.1} with \
+             {degrees} degree{} of freedom, which has a p of {p:.1e}; the limit is {P_MIN:.0e}",
+            if degrees == 1 { "" } else { "s" }
+        ),
+        some => format!("{} requests were of scenarios with the weight 0", count(some)),
+    };
+    Some(Found::invalid(if unplanned == 0 { p } else { 0.0 }, P_MIN, evidence))
 }
 
 pub(super) fn schedule_not_as_planned(report: &Report) -> Option<Found> {

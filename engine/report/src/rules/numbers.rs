@@ -9,10 +9,11 @@ use super::generator::{core_saturated, generator_bound, stopped, unobserved};
 use super::machine::{cpu_contended, cpu_stolen, cpu_throttled};
 use super::rule::{Check, Found};
 use super::share::{percent, roughly, share};
-use crate::Report;
 use crate::figures::count;
 use crate::profile::Sampler;
+use crate::steps::{PlannedPart, planned};
 use crate::verdict::Code;
+use crate::{Report, StepPart};
 
 /// Allowed residual of Little's law: both sides count the same requests, so they differ only by
 /// what the window's edges cut in two.
@@ -209,11 +210,23 @@ pub(super) fn interrupted(report: &Report) -> Option<Found> {
     })
 }
 
+/// Redirects that weren't followed, and that their step doesn't expect.
+fn redirects(report: &Report) -> u64 {
+    let (plan, whole) = (&report.config.plan, &report.whole);
+    if whole.parts.is_empty() {
+        return whole.counts.redirects(plan.expected_of(0));
+    }
+    let of_part = |(planned, part): (PlannedPart, &StepPart)| {
+        part.counts.as_whole().redirects(plan.expected_of(planned.step))
+    };
+    planned(plan).into_iter().zip(&whole.parts).map(of_part).sum()
+}
+
 pub(super) fn errors(report: &Report) -> Option<Found> {
     let threshold = report.config.plan.thresholds.errors;
     let counts = &report.whole.counts;
     let (failed, unexpected) = (counts.ended_in_error(), counts.unexpected_status);
-    let redirects = counts.redirects(&report.config.plan.expect_status);
+    let redirects = redirects(report);
     let bad = failed + unexpected;
     let figure = share(bad, counts.intended);
     if figure <= threshold {

@@ -397,6 +397,21 @@ pub static RULES: &[Rule] = &[
         more: NO_MORE,
     },
     Rule {
+        code: Code::MixNotAsPlanned,
+        looks_at: "with several scenarios: the requests of each against its weight, by χ²",
+        limit: "p below 10⁻⁶ is invalid: one honest run in a million has that",
+        of: Of::Whole,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Throughput, Latency, Arrivals],
+        unit: Unit::Share,
+        meaning: "the target saw another mix of requests than planned, and the figures of the \
+                  whole run are of that mix",
+        cure: "this is a bug in truetail: keep the report and file an issue",
+        checks: &[load::mix_not_as_planned],
+        more: NO_MORE,
+    },
+    Rule {
         code: Code::ScheduleNotAsPlanned,
         looks_at: "dispersion of the sends, in windows of 1, 10 and 100 ms, against that of the \
                    same requests as they were due; requests sent against intended",

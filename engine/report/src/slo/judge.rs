@@ -1,14 +1,57 @@
 //! Judges the objectives of a run by its figures and their confidence intervals.
 
 use hdrhistogram::Histogram;
-use plan::slo::{LatencyMetric, Objective, Objectives};
+use plan::Plan;
+use plan::slo::{Clause, LatencyMetric, Objective};
+use record::counts::Counts;
 use stats::distribution::Distribution;
+use stats::encoded::HistogramError;
 use stats::interval::{Missing, ends, needed};
 use stats::pieces::Pieces;
 use stats::ratio::{mean_interval, mean_may_lie_above, share_interval};
 
+use super::over_time::{Piece, of_parts, of_whole};
 use super::{JudgedObjective, Judgement, Slo};
-use crate::{IntervalPart, Part, SeriesPart};
+use crate::{Part, Rates, SeriesPart, StepPart};
+
+/// Judges all objectives of a plan by the whole run and its parts, in a window of this length, s;
+/// `None` if it has none. The latencies are those of the series.
+///
+/// # Errors
+/// A text of a part isn't a histogram.
+pub fn judge(
+    plan: &Plan,
+    whole: &Part,
+    corrected: &Distribution,
+    latencies: &Pieces<Histogram<u64>>,
+    series: &SeriesPart,
+    window_s: f64,
+) -> Result<Option<Slo>, HistogramError> {
+    let Some(objectives) = plan.objectives() else { return Ok(None) };
+    let judged = objectives.iter().map(|Clause { of, objective }| {
+        let is_of = |name: &str, part: &StepPart| {
+            let stage = part.stage.as_ref().and_then(|stage| stage.name.as_deref());
+            part.name == name || stage == Some(name)
+        };
+        let figures = match of {
+            // The only scenario, or the only stage, is the whole.
+            Some(name) if !whole.parts.is_empty() => {
+                let parts = whole.parts.iter().filter(|part| is_of(name, part));
+                Figures::of_parts(&parts.collect::<Vec<&StepPart>>(), window_s)?
+            }
+            _ => Figures {
+                counts: whole.counts.clone(),
+                rate: Some(whole.rate.clone()),
+                mean: whole.corrected.mean,
+                max: whole.corrected.max,
+                corrected: corrected.clone(),
+                pieces: of_whole(latencies, series),
+            },
+        };
+        Ok(JudgedObjective { of: of.clone(), ..judged(objective, &figures) })
+    });
+    Ok(Some(Slo::new(judged.collect::<Result<_, HistogramError>>()?)))
+}
 
 fn judged(objective: &Objective, figures: &Figures) -> JudgedObjective {
     let (unit, bound) = match objective {
@@ -26,6 +69,7 @@ fn judged(objective: &Objective, figures: &Figures) -> JudgedObjective {
         None => (None, None),
     };
     let unjudged = JudgedObjective {
+        of: None,
         metric: objective.metric(),
         unit: unit.to_owned(),
         bound,
@@ -67,32 +111,52 @@ struct Beyond {
     interval: Result<[f64; 2], Missing>,
 }
 
-/// The figures that objectives are judged by.
-pub struct Figures<'a> {
-    /// Counts, mean and maximum.
-    pub part: &'a Part,
-    /// The corrected latencies.
-    pub corrected: &'a Distribution,
-    /// The same by pieces of the run.
-    pub pieces: &'a Pieces<Histogram<u64>>,
-    /// The counts by pieces of the run.
-    pub series: &'a SeriesPart,
+/// The figures of some requests, by which an objective for them is judged.
+struct Figures {
+    counts: Counts,
+    /// `None` for a part, whose answers in the window aren't counted.
+    rate: Option<Rates>,
+    /// Mean and maximum of the corrected latencies, µs.
+    mean: Option<f64>,
+    max: Option<f64>,
+    corrected: Distribution,
+    /// The requests by pieces of the run.
+    pieces: Pieces<Piece>,
 }
 
-impl Figures<'_> {
-    /// Judges each objective.
-    pub fn judge(&self, slo: &Objectives) -> Slo {
-        Slo::new(slo.iter().map(|objective| judged(objective, self)).collect())
+impl Figures {
+    /// The figures of these parts together.
+    fn of_parts(parts: &[&StepPart], window_s: f64) -> Result<Figures, HistogramError> {
+        let (mut counts, mut corrected) = (Counts::default(), Distribution::new());
+        let mut sum = 0.0;
+        for part in parts {
+            counts += part.counts.as_whole();
+            let own = &part.corrected;
+            corrected.merge(&own.of_histogram(own.decode_histogram()?));
+            sum += own.mean.unwrap_or(0.0) * own.count as f64;
+        }
+        let all = corrected.count();
+        Ok(Figures {
+            counts,
+            rate: None,
+            mean: (0 < all).then(|| sum / all as f64),
+            max: parts.iter().filter_map(|part| part.corrected.max).reduce(f64::max),
+            corrected,
+            pieces: of_parts(parts, window_s)?,
+        })
+    }
+
+    fn latencies(&self) -> Pieces<Histogram<u64>> {
+        self.pieces.map(|piece| piece.latency.clone())
     }
 
     fn of(&self, objective: &Objective) -> Estimate {
         let us = |ns: u64| ns as f64 / 1e3;
-        let mean = self.part.corrected.mean;
         match objective {
             Objective::Latency(LatencyMetric::Percentile(percentile), _) => {
                 let q = percentile.quantile();
                 let count = self.corrected.count();
-                let ends = ends(self.corrected, self.pieces, q);
+                let ends = ends(&self.corrected, &self.latencies(), q);
                 let is_known = needed(q) <= count;
                 Estimate {
                     figure: self.corrected.quantile_ns(q).filter(|_| is_known).map(us),
@@ -102,25 +166,26 @@ impl Figures<'_> {
                 }
             }
             Objective::Latency(LatencyMetric::Mean, _) => {
+                let mean = self.mean;
                 let estimate = self.without_answers(Estimate::by(mean_interval(
-                    self.corrected,
+                    &self.corrected,
                     mean.unwrap_or(0.0),
-                    self.pieces,
+                    &self.latencies(),
                 )));
-                let may_lie_above = mean_may_lie_above(self.corrected);
+                let may_lie_above = mean_may_lie_above(&self.corrected);
                 let [low, high] = estimate.interval;
                 let interval = [low, high.filter(|_| !may_lie_above)];
                 Estimate { figure: mean, interval, may_lie_above, ..estimate }
             }
             Objective::Latency(LatencyMetric::Max, _) => {
-                let max = self.part.corrected.max;
+                let max = self.max;
                 let exact = Estimate { figure: max, interval: [max; 2], ..Estimate::default() };
                 self.without_answers(exact)
             }
             Objective::Errors { .. } => self.errors(),
             Objective::Rate { .. } => {
-                let rate = &self.part.rate;
-                let share = (0.0 < rate.intended).then(|| rate.answered_due / rate.intended);
+                let rate = self.rate.as_ref().filter(|rate| 0.0 < rate.intended);
+                let share = rate.map(|rate| rate.answered_due / rate.intended);
                 Estimate { figure: share, ..Estimate::default() }
             }
         }
@@ -129,7 +194,7 @@ impl Figures<'_> {
     /// Requests given up without an answer would have taken longer: the estimate is a lower bound.
     fn without_answers(&self, estimate: Estimate) -> Estimate {
         let [low, high] = estimate.interval;
-        let is_answered = self.corrected.count() <= self.part.counts.answered;
+        let is_answered = self.corrected.count() <= self.counts.answered;
         Estimate { interval: [low, high.filter(|_| is_answered)], ..estimate }
     }
 
@@ -147,14 +212,11 @@ impl Figures<'_> {
             let high = histogram.lowest_equivalent(bound.0).checked_sub(1);
             high.map_or(0, |high_ns| histogram.count_between(0, high_ns))
         };
-        let beyond = (all - below(whole)).max(all.saturating_sub(self.part.counts.answered));
-        let intervals = self.pieces.iter().zip(&self.series.intervals);
-        let of_interval = |(piece, interval): (&Histogram<u64>, &IntervalPart)| {
-            let given_up = piece.len().saturating_sub(interval.counts.answered);
-            ((piece.len() - below(piece)).max(given_up), piece.len())
-        };
-        let pieces = Pieces::new(intervals.map(of_interval).collect(), self.series.interval_s)
-            .lasting(self.pieces.seconds());
+        let beyond = (all - below(whole)).max(all.saturating_sub(self.counts.answered));
+        let pieces = self.pieces.map(|Piece { latency, answered, .. }| {
+            let given_up = latency.len().saturating_sub(*answered);
+            ((latency.len() - below(latency)).max(given_up), latency.len())
+        });
         (0 < all).then(|| Beyond {
             share: beyond as f64 / all as f64,
             interval: share_interval(beyond, all, &pieces),
@@ -164,10 +226,10 @@ impl Figures<'_> {
     /// Requests without a good answer, by pieces of the run: errors come in bursts if a target
     /// fails for a while.
     fn errors(&self) -> Estimate {
-        let (bad, intended) = (self.part.counts.bad(), self.part.counts.intended);
+        let (bad, intended) = (self.counts.bad(), self.counts.intended);
         let share = (0 < intended).then(|| bad as f64 / intended as f64);
-        let interval =
-            share_interval(bad, intended, &self.series.bad_pieces(self.pieces.seconds()));
+        let pieces = self.pieces.map(|piece| (piece.bad(), piece.intended));
+        let interval = share_interval(bad, intended, &pieces);
         Estimate { figure: share, ..Estimate::by(interval) }
     }
 }

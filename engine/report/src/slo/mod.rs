@@ -1,6 +1,7 @@
 //! The judgement of a run's objectives, as the report states it.
 
 pub mod judge;
+pub mod over_time;
 
 use plan::slo::PercentileOf;
 use schemars::JsonSchema;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Slo {
     /// Missed if one is missed, else undecided if one is undecided, else met.
     pub judgement: Judgement,
-    /// Each objective, in the plan's order.
+    /// Each objective: the plan's in their order, then those of its scenarios.
     pub objectives: Vec<JudgedObjective>,
 }
 
@@ -79,6 +80,9 @@ pub enum Judgement {
 /// One objective with its figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgedObjective {
+    /// The name of the scenario or the stage whose requests must meet it; `None` for all requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
     /// The metric: `p99`, `mean`, `max`, `errors` or `rate`.
     pub metric: String,
     /// Unit of the numbers below: `us`, or `share` of the intended requests; for `rate`, the share

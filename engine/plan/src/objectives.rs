@@ -1,0 +1,136 @@
+//! The objectives of a plan: its own and those of its scenarios, and the names that these refer to.
+
+use super::error::PlanError;
+use super::plan::Plan;
+use super::scenario::Scenario;
+use super::slo::{Clause, Objective, Objectives};
+
+/// The most names that an error lists.
+const NAMES_SHOWN: usize = 10;
+
+impl Plan {
+    /// All objectives of a completed plan: its own, then those of its scenarios' steps.
+    pub fn objectives(&self) -> Option<Objectives> {
+        let own = self.slo.iter().flat_map(Objectives::iter).cloned();
+        let of_steps = self.scenario.iter().flat_map(|Scenario { name, step: [step], .. }| {
+            let clauses = step.slo.iter().flat_map(Objectives::iter);
+            clauses.map(|clause| Clause { of: Some(name.clone()), ..clause.clone() })
+        });
+        let all: Vec<Clause> = own.chain(of_steps).collect();
+        (!all.is_empty()).then_some(Objectives(all))
+    }
+
+    /// Refuses objectives of a name that isn't in the plan or is ambiguous, and those that have no
+    /// meaning for a part of the run.
+    pub(super) fn check_objectives(&self) -> Result<(), PlanError> {
+        let refuse =
+            |of: &str, problem: &str, cure: &str| Err(PlanError::new("--slo", of, problem, cure));
+        for Scenario { name, step: [step], .. } in &self.scenario {
+            let mut clauses = step.slo.iter().flat_map(Objectives::iter);
+            if let Some(of) = clauses.find_map(|clause| clause.of.as_ref()) {
+                let problem = format!("an objective of scenario {name:?} has a name");
+                return refuse(of, &problem, "give it in the slo of the plan");
+            }
+        }
+        let all = self.objectives();
+        let all: Vec<&Clause> = all.iter().flat_map(Objectives::iter).collect();
+        for (at, Clause { of, objective }) in all.iter().enumerate() {
+            let Some(of) = of else { continue };
+            let metric = objective.metric();
+            match self.part_names().filter(|name| name == of).count() {
+                0 => {
+                    let problem = "neither a scenario nor a stage has this name";
+                    return refuse(of, problem, &self.names_like(of));
+                }
+                1 => {}
+                _ => {
+                    let problem = "both a scenario and a stage have this name";
+                    return refuse(of, problem, "give one of them another");
+                }
+            }
+            if let Objective::Rate { .. } = objective {
+                return refuse(of, "`rate` is for the whole run", "give it without a name");
+            }
+            let is_same = |other: &&Clause| {
+                other.of.as_ref() == Some(of) && other.objective.metric() == metric
+            };
+            if all[..at].iter().any(is_same) {
+                return refuse(of, &format!("{metric} has two bounds"), "keep one");
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of scenarios and stages.
+    fn part_names(&self) -> impl Iterator<Item = &str> {
+        let scenarios = self.scenario.iter().map(|scenario| scenario.name.as_str());
+        let stages = self.stage.iter().map(|stage| stage.name.as_str());
+        scenarios.chain(stages).filter(|name| !name.is_empty())
+    }
+
+    /// The cure for a name that nothing has: the names that something has, the most similar first.
+    fn names_like(&self, unknown: &str) -> String {
+        let mut names: Vec<&str> = self.part_names().collect();
+        if names.is_empty() {
+            return "name scenarios with --targets, or stages with --stages NAME=…".to_owned();
+        }
+        let likeness = |name: &str| strsim::jaro_winkler(name, unknown);
+        names.sort_by(|one, other| likeness(other).total_cmp(&likeness(one)));
+        let (shown, others) = names.split_at(names.len().min(NAMES_SHOWN));
+        let others = match others.len() {
+            0 => String::new(),
+            others => format!(" and {others} others"),
+        };
+        format!("choose from {}{others}", shown.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Step;
+
+    #[test]
+    fn an_objective_for_a_name_needs_one_scenario_or_stage_of_that_name() {
+        let scenario = |name: &str, slo: Option<&str>| Scenario {
+            name: name.to_owned(),
+            weight: 1,
+            step: [Step { slo: slo.map(|slo| slo.parse().expect(slo)), ..Step::default() }],
+        };
+        let plan = |slo: &str| Plan {
+            target: "http://h/".to_owned(),
+            scenario: vec![scenario("search", Some("p50<1ms")), scenario("home", None)],
+            stage: vec!["steady=5:1s".parse().expect("a stage"), "7:1s".parse().expect("another")],
+            slo: slo.parse().ok(),
+            ..Plan::default()
+        };
+        let fine = plan("p99<1s,steady: errors<1%,home: p99<2s").complete(&[0]).expect("it runs");
+        assert_eq!(
+            fine.objectives().expect("some").to_string(),
+            "p99<1s,steady: errors<1%,home: p99<2s,search: p50<1ms"
+        );
+        assert_eq!(Plan::default().objectives(), None);
+        let both = Plan { stage: vec!["home=5:1s".parse().expect("a stage")], ..plan("x") };
+        let named = Plan { scenario: vec![scenario("a", Some("b: p50<1s"))], ..plan("x") };
+        for (plan, problem) in [
+            (plan("serch: p99<1s"), "serch: neither a scenario nor a stage has this name; choose"),
+            (plan("serch: p99<1s"), "from search, steady, home"),
+            (plan("search: rate>=0.9"), "search: `rate` is for the whole run"),
+            (plan("search: p50<2ms"), "search: p50 has two bounds"),
+            (Plan { slo: "home: p9<1s".parse().ok(), ..both }, "both a scenario and a stage"),
+            (named, "b: an objective of scenario \"a\" has a name"),
+            (
+                Plan {
+                    scenario: Vec::new(),
+                    stage: Vec::new(),
+                    rate: "5".parse().ok(),
+                    ..plan("a: p9<1s")
+                },
+                "name a scenario with --targets",
+            ),
+        ] {
+            let error = plan.complete(&[0]).expect_err(problem).to_string();
+            assert!(error.starts_with("--slo ") && error.contains(problem), "{error}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! A part over time: counts and latencies by pieces of its stage, in fixed memory.
+//!
+//! A part's intervals and objectives come from the spread between pieces, as the run's do, and a
+//! stall may concern one route alone. So each part has pieces of its own. They are fewer than the
+//! run's intervals, 40 to 80 from a stage of 5 s on, and have latencies to one digit, since a plan
+//! may have 1,000 parts: what differs between pieces by less than 6 % doesn't widen an interval.
+//! Requests belong to the piece in which they were due. If the end of the window isn't known in
+//! advance, pieces double as the run's intervals do, which is exact.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use stats::distribution::{PIECE_DIGITS, VALUE_MAX_NS, histogram_of_digits};
+use stats::encoded::{Encoded, NotLike};
+use stats::pieces::Pieces;
+use units::SECOND_NS;
+
+use crate::outcome::Outcome;
+use crate::series::INTERVAL_FIRST_NS;
+
+/// The most pieces of a part.
+pub const PIECES_MAX: usize = 80;
+/// The largest factor by which a piece may grow.
+const DOUBLINGS_MAX: u64 = 1 << 24;
+
+/// The requests of a part that were due in one piece.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartPiece {
+    /// Requests that were due.
+    pub intended: u64,
+    /// Of these, answered.
+    pub answered: u64,
+    /// Of these, with a status that isn't a success.
+    pub unexpected_status: u64,
+    /// The corrected latencies of those that have one.
+    pub latency: Histogram<u64>,
+}
+
+impl PartPiece {
+    fn new() -> PartPiece {
+        let latency = histogram_of_digits(PIECE_DIGITS);
+        PartPiece { intended: 0, answered: 0, unexpected_status: 0, latency }
+    }
+
+    fn add(&mut self, other: &PartPiece) {
+        self.intended += other.intended;
+        self.answered += other.answered;
+        self.unexpected_status += other.unexpected_status;
+        self.latency.add(&other.latency).expect("all pieces have the same bounds");
+    }
+}
+
+/// The length of a piece, ns, at the end of a stage of this length.
+pub fn piece_ns_of(stage_ns: u64) -> u64 {
+    let mut piece_ns = INTERVAL_FIRST_NS;
+    while piece_ns * (PIECES_MAX as u64) < stage_ns {
+        piece_ns *= 2;
+    }
+    piece_ns
+}
+
+/// A part's pieces, from the start of its stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "State", try_from = "State")]
+pub struct PartSeries {
+    piece_ns: u64,
+    pieces: Vec<PartPiece>,
+}
+
+/// Serialized pieces, without those after the last request.
+#[derive(Serialize, Deserialize)]
+struct State {
+    piece_ns: u64,
+    pieces: Vec<(u64, u64, u64, Encoded)>,
+}
+
+/// Serialized pieces whose length or number is invalid.
+#[derive(Debug, thiserror::Error)]
+enum NotAPart {
+    #[error("{0} pieces of {1} ns")]
+    Pieces(usize, u64),
+    #[error(transparent)]
+    Histogram(#[from] NotLike),
+}
+
+impl From<PartSeries> for State {
+    fn from(series: PartSeries) -> State {
+        let state = |piece: &PartPiece| {
+            let PartPiece { intended, answered, unexpected_status, latency } = piece;
+            (*intended, *answered, *unexpected_status, Encoded::new(latency))
+        };
+        State { piece_ns: series.piece_ns, pieces: series.pieces().iter().map(state).collect() }
+    }
+}
+
+impl TryFrom<State> for PartSeries {
+    type Error = NotAPart;
+
+    fn try_from(State { piece_ns, pieces }: State) -> Result<PartSeries, NotAPart> {
+        let doublings = piece_ns / INTERVAL_FIRST_NS;
+        let is_length = piece_ns % INTERVAL_FIRST_NS == 0 && doublings.is_power_of_two();
+        if PIECES_MAX < pieces.len() || !is_length || DOUBLINGS_MAX < doublings {
+            return Err(NotAPart::Pieces(pieces.len(), piece_ns));
+        }
+        let mut series = PartSeries::with_pieces(piece_ns);
+        for (piece, state) in series.pieces.iter_mut().zip(pieces) {
+            let (intended, answered, unexpected_status, latency) = state;
+            let latency = latency.decode(&piece.latency)?;
+            *piece = PartPiece { intended, answered, unexpected_status, latency };
+        }
+        Ok(series)
+    }
+}
+
+impl PartSeries {
+    /// Empty pieces for a stage of this length, all allocated; 0 if its length isn't known.
+    pub fn new(stage_ns: u64) -> PartSeries {
+        PartSeries::with_pieces(piece_ns_of(stage_ns))
+    }
+
+    fn with_pieces(piece_ns: u64) -> PartSeries {
+        PartSeries { piece_ns, pieces: (0..PIECES_MAX).map(|_| PartPiece::new()).collect() }
+    }
+
+    /// The length of a piece, ns.
+    pub fn piece_ns(&self) -> u64 {
+        self.piece_ns
+    }
+
+    /// The pieces up to the last one with a request.
+    pub fn pieces(&self) -> &[PartPiece] {
+        let len = self.pieces.iter().rposition(|piece| 0 < piece.intended).map_or(0, |at| at + 1);
+        &self.pieces[..len]
+    }
+
+    /// The latencies of all pieces of a stage of this length.
+    pub fn latencies(&self, stage_ns: u64) -> Pieces<Histogram<u64>> {
+        let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
+        let all = usize::try_from(stage_ns.div_ceil(self.piece_ns)).unwrap_or(PIECES_MAX);
+        // An unpaced user may run slightly past the end of the window.
+        let pieces = &self.pieces[..all.max(self.pieces().len()).min(PIECES_MAX)];
+        let latencies = pieces.iter().map(|piece| piece.latency.clone());
+        Pieces::new(latencies.collect(), seconds(self.piece_ns)).lasting(seconds(stage_ns))
+    }
+
+    /// A request that was due `at_ns` after the start of the stage ended, `latency_ns` after it was
+    /// due.
+    pub(super) fn ended(
+        &mut self,
+        at_ns: u64,
+        latency_ns: u64,
+        outcome: Outcome,
+        is_success: bool,
+    ) {
+        let piece = self.piece(at_ns);
+        piece.intended += 1;
+        if let Outcome::Answered(_) = outcome {
+            piece.answered += 1;
+            piece.unexpected_status += u64::from(!is_success);
+        }
+        if outcome.has_latency() {
+            // The part's own distributions count values beyond the range.
+            let _ = piece.latency.record(latency_ns.min(VALUE_MAX_NS));
+        }
+    }
+
+    /// `count` requests that were due at `at_ns` were never sent; `latency_ns` is their age when
+    /// they were given up, if that counts as a latency.
+    pub(super) fn unsent(&mut self, at_ns: u64, latency_ns: Option<u64>, count: u64) {
+        let piece = self.piece(at_ns);
+        piece.intended += count;
+        if let Some(latency_ns) = latency_ns {
+            // The part's own distributions count values beyond the range.
+            let _ = piece.latency.record_n(latency_ns.min(VALUE_MAX_NS), count);
+        }
+    }
+
+    fn piece(&mut self, at_ns: u64) -> &mut PartPiece {
+        while self.piece_ns * PIECES_MAX as u64 <= at_ns {
+            self.double();
+        }
+        &mut self.pieces[usize::try_from(at_ns / self.piece_ns).expect("below their number")]
+    }
+
+    /// Doubles the length of the pieces.
+    fn double(&mut self) {
+        for at in 0..PIECES_MAX / 2 {
+            let (before, after) = self.pieces.split_at_mut(2 * at + 1);
+            before[2 * at].add(&after[0]);
+            self.pieces.swap(at, 2 * at);
+        }
+        for piece in &mut self.pieces[PIECES_MAX / 2..] {
+            (piece.intended, piece.answered, piece.unexpected_status) = (0, 0, 0);
+            piece.latency.reset();
+        }
+        self.piece_ns *= 2;
+    }
+}
+
+impl std::ops::AddAssign for PartSeries {
+    /// Adds the pieces of another shard or agent; exact, in any order.
+    fn add_assign(&mut self, mut other: PartSeries) {
+        while self.piece_ns < other.piece_ns {
+            self.double();
+        }
+        while other.piece_ns < self.piece_ns {
+            other.double();
+        }
+        for (mine, theirs) in self.pieces.iter_mut().zip(&other.pieces) {
+            mine.add(theirs);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::UnsentReason;
+
+    const LENGTH_NS: u64 = INTERVAL_FIRST_NS;
+
+    #[test]
+    fn a_stage_has_enough_pieces_to_compare_from_5_s_on() {
+        for (stage_ms, pieces) in [(5_000, 40), (9_999, 80), (10_000, 80), (10_001, 41)] {
+            let stage_ns: u64 = stage_ms * 1_000_000;
+            assert_eq!(stage_ns.div_ceil(piece_ns_of(stage_ns)), pieces, "{stage_ms} ms");
+        }
+        assert_eq!(piece_ns_of(0), LENGTH_NS);
+    }
+
+    #[test]
+    fn pieces_that_double_add_up_and_merge_with_shorter_ones() {
+        let fill = |every: usize| {
+            let mut series = PartSeries::new(0);
+            for at in (0..300_u64).step_by(every) {
+                series.ended(at * LENGTH_NS, at, Outcome::Answered(200), at % 3 == 0);
+            }
+            series.unsent(7, Some(9), 5);
+            series.ended(8, 1, Outcome::Unsent(UnsentReason::Dropped), false);
+            series
+        };
+        let (mut one, other) = (fill(1), fill(2));
+        assert_eq!((one.piece_ns(), one.pieces().len()), (4 * LENGTH_NS, 75));
+        let first = &one.pieces()[0];
+        assert_eq!((first.intended, first.answered, first.unexpected_status), (10, 4, 2));
+        assert_eq!(first.latency.len(), 9);
+        let mut short = PartSeries::new(0);
+        short.ended(5 * LENGTH_NS, 3, Outcome::Answered(200), true);
+        let mut sum = short.clone();
+        sum += other.clone();
+        one += sum;
+        let mut again = fill(1);
+        again += other;
+        again += short;
+        assert_eq!(one, again);
+        assert_eq!(one.pieces()[1].intended, 4 + 2 + 1);
+    }
+
+    #[test]
+    fn pieces_come_back_from_their_bytes() {
+        let mut series = PartSeries::new(0);
+        series.ended(3 * LENGTH_NS, 5_000_000, Outcome::Answered(500), false);
+        let json = serde_json::to_string(&series).expect("a document");
+        assert_eq!(serde_json::from_str::<PartSeries>(&json).expect("comes back"), series);
+        let wrong = json.replace(&LENGTH_NS.to_string(), "7");
+        assert!(serde_json::from_str::<PartSeries>(&wrong).is_err());
+    }
+}
