@@ -230,8 +230,13 @@ mod tests {
         let columns: Vec<&str> = lines[0].split(',').collect();
         insta::assert_snapshot!(columns[..20].join(","), @"scenario,stage,from_per_s,to_per_s,start_s,duration_s,planned,intended,sent,unsent,answered,timed_out,failed,abandoned,unexpected_status,bad,corrected_mean_us,corrected_p50_us,corrected_p50_low_us,corrected_p50_high_us");
         assert_eq!(columns.last(), Some(&"naive_max_us"));
-        let shown: Vec<&str> = lines[1..].iter().map(|line| &line[..line.len().min(100)]).collect();
-        insta::assert_snapshot!(shown.join("\n"), @"");
+        let shown: Vec<&str> = lines[1..].iter().map(|line| &line[..56]).collect();
+        insta::assert_snapshot!(shown.join("\n"), @r#"
+        home,1,100,100,0,10,0.15000000000000002,1500,1500,0,1500
+        home,2,100,300,10,20,0.6000000000000001,6000,6000,0,6000
+        "POST /a, ""b""",1,100,100,0,10,0.05,500,500,0,500,0,0,0
+        "POST /a, ""b""",2,100,300,10,20,0.2,2000,2000,0,2000,0,
+        "#);
         assert_eq!(lines[1].split(',').count(), columns.len());
     }
 

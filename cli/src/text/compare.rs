@@ -128,7 +128,7 @@ pub(super) fn parts(of: &Comparison, extent: Extent) -> String {
         text.line(format!("by {}", kind(of)));
     }
     for (label, part) in labels.iter().zip(shown) {
-        text.field(width, label, of_part(part));
+        text.field(width, label, of_part(part, extent));
     }
     let hidden = all.len() - shown.len();
     if 0 < hidden {
@@ -155,17 +155,15 @@ pub(super) fn parts(of: &Comparison, extent: Extent) -> String {
     text.done()
 }
 
-/// The change of a part in words.
-fn of_part(part: &PartChange) -> String {
-    let mut parts = differences(&part.percentiles, part.errors.as_ref());
-    let undecided = undecided(&part.percentiles, part.errors.as_ref());
+/// The change of a part in words; with details, the undecided figures too.
+fn of_part(part: &PartChange, extent: Extent) -> String {
+    let differences = differences(&part.percentiles, part.errors.as_ref()).join(", ");
+    let undecided = undecided(&part.percentiles, part.errors.as_ref()).join(", ");
     match part.change {
-        Change::Worse | Change::Better => {}
-        change => parts.push(word(change, "", "").to_owned()),
-    }
-    match undecided.as_slice() {
-        [] => parts.join(", "),
-        names => format!("{} ({})", parts.join(", "), names.join(", ")),
+        Change::Same | Change::Unknown => word(part.change, "", "").to_owned(),
+        Change::Undecided => format!("undecided: {undecided}"),
+        _ if extent == Extent::Screen || undecided.is_empty() => differences,
+        Change::Worse | Change::Better => format!("{differences}; undecided: {undecided}"),
     }
 }
 
@@ -269,7 +267,7 @@ pub(super) fn sentence(of: &Comparison) -> String {
         undecided(&of.percentiles, of.errors.as_ref()).into_iter().map(str::to_owned).collect();
     let parts_undecided = of.parts.iter().filter(|part| part.change == Change::Undecided).count();
     if 0 < parts_undecided {
-        undecided.push(format!("{parts_undecided} of {} by {}", of.parts.len(), kind(of)));
+        undecided.push(format!("{parts_undecided} of {} parts", of.parts.len()));
     }
     let undecided = match undecided.as_slice() {
         [] => String::new(),
@@ -602,11 +600,11 @@ mod tests {
         home, stage 1                     same
         home, stage 2                     slower at p99 (+9.6 %)
         a scenario with a name…, stage 1  slower at p99 (+9.6 %)
-        search, stage 2                   undecided (p99)
+        search, stage 2                   undecided: p99
         ");
         insta::assert_snapshot!(wrap(&sentence(&of)), @r"
         REGRESSION: B is slower at p99.9 (+9.6 %), and worse for home, stage 2 and a
-        scenario with a name…, stage 1. Undecided: p99.95, 1 of 4 by scenario and stage.
+        scenario with a name…, stage 1. Undecided: p99.95, 1 of 4 parts.
         ");
         let text = comparison(&of, [&[], &[]], Extent::Screen);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
