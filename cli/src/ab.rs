@@ -124,6 +124,7 @@ impl Slices<'_> {
     /// # Errors
     /// The plan can't run against one of them, or a signal came.
     fn check(&self) -> Result<String, Failure> {
+        self.check_routes()?;
         let first = |of| {
             let plan = self.plan_of(Turn { pair: 0, of });
             prepare(plan, self.body.clone(), self.stop).map_err(|failure| of_side(failure, of))
@@ -132,6 +133,23 @@ impl Slices<'_> {
         first(Name::B)?;
         self.check_urls()?;
         Ok(progress::slices_take(a.plan(), turns(self.args.slices).count() as u64))
+    }
+
+    /// Checks that two URLs make different requests on each route.
+    fn check_routes(&self) -> Result<(), Failure> {
+        let urls = |of| {
+            let requests = self.plan_of(Turn { pair: 0, of }).requests().into_iter();
+            requests.map(|request| request.target).collect::<Vec<String>>()
+        };
+        let same = urls(Name::A).into_iter().zip(urls(Name::B)).position(|(a, b)| a == b);
+        if let Some(at) = same.filter(|_| self.plan.target != self.args.url_b) {
+            return Err(Failure::Usage(format!(
+                "--targets #{}: URL-A and URL-B lead to the same URL; give its path instead of a \
+                 URL, and sides on different hosts",
+                at + 1
+            )));
+        }
+        Ok(())
     }
 
     /// Checks that two URLs on one server make different requests.

@@ -272,6 +272,11 @@ pub(crate) struct SamplesArgs {
     /// Print JSON Lines: one object per request
     #[arg(long, group = "format")]
     pub(crate) json: bool,
+
+    /// Add the name of each request's scenario and the number of its stage, by this report of the
+    /// run
+    #[arg(long, value_name = "REPORT")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 /// Arguments of `verify`.

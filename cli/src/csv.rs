@@ -1,12 +1,21 @@
-//! The run over time as CSV: a header, then a row for each interval of the window.
+//! The run over time as CSV: a header, then a row for each interval of the window; and the parts of
+//! its plan, a row for each.
 //!
 //! A request counts in the interval in which it was due. Only `sends` and `answers` count by when
 //! the window's requests were sent and answered, whenever they were due; requests due in the
-//! warm-up are in no interval.
+//! warm-up are in no interval. A part is a step in a stage; it isn't kept by intervals, so it has a
+//! file of its own.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
-use engine::report::{Report, SeriesPart};
+use engine::report::{DistributionPart, Report, SeriesPart, StageSpan, StepPart};
+use engine::stats::percentiles::PERCENTILES;
+
+use crate::failure::Failure;
+use crate::output::{self, OutputFile};
+use crate::sink::{EndedRun, Sink};
 
 /// The columns, in order, as groups of names with a description; all of them are numbers.
 const COLUMNS: [(&[&str], &str); 10] = [
@@ -76,12 +85,113 @@ fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) -> io::Resu
     Ok(())
 }
 
+/// The file of the parts next to that of the run over time; a device or a pipe has none.
+pub(crate) fn parts_path(csv: &Path) -> Option<PathBuf> {
+    let is_stream = csv == Path::new(output::STDOUT) || output::is_written_through(csv);
+    (!is_stream).then(|| csv.with_extension("parts.csv"))
+}
+
+/// The file of the parts, which stays unwritten if there is only one.
+pub(crate) struct Parts(OutputFile);
+
+impl Parts {
+    /// The parts as a sink of the run.
+    pub(crate) fn sink(file: OutputFile) -> Box<dyn Sink> {
+        Box::new(Parts(file))
+    }
+}
+
+impl Sink for Parts {
+    fn finish(self: Box<Self>, ended: &EndedRun<'_>) -> Result<Option<PathBuf>, Failure> {
+        let parts = &ended.finished.report.whole.parts;
+        match parts.is_empty() {
+            true => Ok(None),
+            false => self.0.finish(|writer| write_parts(writer, parts)).map(Some),
+        }
+    }
+}
+
+/// Writes the parts: their stages, counts, and latencies with the ends of the 95 % intervals.
+///
+/// # Errors
+/// Those of the writer.
+fn write_parts(mut writer: impl Write, parts: &[StepPart]) -> io::Result<()> {
+    for (at, part) in parts.iter().enumerate() {
+        let cells = cells(part);
+        let line = |of: &dyn Fn(&(Cow<'static, str>, String)) -> String| {
+            cells.iter().map(of).collect::<Vec<String>>().join(",")
+        };
+        if at == 0 {
+            writeln!(writer, "{}", line(&|(name, _)| name.to_string()))?;
+        }
+        writeln!(writer, "{}", line(&|(_, cell)| cell.clone()))?;
+    }
+    Ok(())
+}
+
+/// The cells of a part, each with the name of its column; what is unknown is empty.
+fn cells(part: &StepPart) -> Vec<(Cow<'static, str>, String)> {
+    let stage = |of: fn(&StageSpan) -> String| part.stage.as_ref().map_or(String::new(), of);
+    let counts = &part.counts;
+    let count = |count: u64| count.to_string();
+    let mut cells: Vec<(Cow<'static, str>, String)> = [
+        ("scenario", quoted(&part.name).into_owned()),
+        ("stage", stage(|it| it.number.to_string())),
+        ("from_per_s", stage(|it| it.from.to_string())),
+        ("to_per_s", stage(|it| it.to.to_string())),
+        ("start_s", stage(|it| it.start.to_string())),
+        ("duration_s", stage(|it| it.duration.to_string())),
+        ("planned", part.planned.to_string()),
+        ("intended", count(counts.intended)),
+        ("sent", count(counts.sent)),
+        ("unsent", count(counts.unsent)),
+        ("answered", count(counts.answered)),
+        ("timed_out", count(counts.timed_out)),
+        ("failed", count(counts.failed)),
+        ("abandoned", count(counts.abandoned)),
+        ("unexpected_status", count(counts.unexpected_status)),
+        ("bad", count(part.bad)),
+    ]
+    .map(|(name, cell)| (Cow::Borrowed(name), cell))
+    .into();
+    for (kind, of) in [("corrected", &part.corrected), ("naive", &part.naive)] {
+        cells.extend(times(kind, of));
+    }
+    cells
+}
+
+/// The cells of a kind of latency, µs.
+fn times(kind: &str, of: &DistributionPart) -> Vec<(Cow<'static, str>, String)> {
+    let cell = |us: Option<f64>| us.map_or(String::new(), |us| us.to_string());
+    let named = |what: &str, us| (Cow::Owned(format!("{kind}_{what}_us")), cell(us));
+    let mut cells = vec![named("mean", of.mean)];
+    for quantile in PERCENTILES {
+        let name = quantile.label.replace('.', "");
+        let found = of.percentiles.at(quantile.q);
+        cells.push(named(&name, found.value));
+        let ends =
+            [("low", found.interval.map(|it| it[0])), ("high", found.interval.map(|it| it[1]))];
+        cells.extend(ends.map(|(end, us)| named(&format!("{name}_{end}"), us)));
+    }
+    cells.push(named("max", of.max));
+    cells
+}
+
+/// A text as a cell, in quotes if it has to be (RFC 4180).
+pub(crate) fn quoted(text: &str) -> Cow<'_, str> {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => Cow::Owned(format!("\"{}\"", text.replace('"', "\"\""))),
+        false => Cow::Borrowed(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use engine::record::outcome::{Outcome, UnsentReason};
     use engine::record::series::Series;
 
     use super::*;
+    use crate::text::reports::two_by_two;
 
     #[test]
     fn each_interval_is_a_row_of_numbers() {
@@ -108,5 +218,33 @@ mod tests {
         0.125,0.125000000,0,0,0,0,0,0,0,,,,0,1,,,
         0.25,0.050000000,1,1,0,0,1,0,1,250.879,250.879,250.879,1,0,,,
         ");
+    }
+
+    #[test]
+    fn each_part_is_a_row_whose_name_is_quoted() {
+        let mut bytes = Vec::new();
+        let report = two_by_two();
+        write_parts(&mut bytes, &report.whole.parts).expect("writing to memory succeeds");
+        let text = String::from_utf8(bytes).expect("text");
+        let lines: Vec<&str> = text.lines().collect();
+        let columns: Vec<&str> = lines[0].split(',').collect();
+        insta::assert_snapshot!(columns[..20].join(","), @"scenario,stage,from_per_s,to_per_s,start_s,duration_s,planned,intended,sent,unsent,answered,timed_out,failed,abandoned,unexpected_status,bad,corrected_mean_us,corrected_p50_us,corrected_p50_low_us,corrected_p50_high_us");
+        assert_eq!(columns.last(), Some(&"naive_max_us"));
+        let shown: Vec<&str> = lines[1..].iter().map(|line| &line[..56]).collect();
+        insta::assert_snapshot!(shown.join("\n"), @r#"
+        home,1,100,100,0,10,0.15000000000000002,1500,1500,0,1500
+        home,2,100,300,10,20,0.6000000000000001,6000,6000,0,6000
+        "POST /a, ""b""",1,100,100,0,10,0.05,500,500,0,500,0,0,0
+        "POST /a, ""b""",2,100,300,10,20,0.2,2000,2000,0,2000,0,
+        "#);
+        assert_eq!(lines[1].split(',').count(), columns.len());
+    }
+
+    #[test]
+    fn a_pipe_and_standard_output_have_no_file_of_parts() {
+        assert_eq!(parts_path(Path::new("a/run.csv")), Some("a/run.parts.csv".into()));
+        assert_eq!(parts_path(Path::new("-")), None);
+        assert_eq!(parts_path(Path::new("/dev/stdout")), None);
+        assert_eq!(parts_path(Path::new("/dev/null")), None);
     }
 }

@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use engine::stats::distribution::{Distribution, VALUE_MAX_NS};
+use engine::stats::distribution::Distribution;
 
 use crate::output;
 
@@ -27,10 +27,7 @@ pub(crate) fn path(hlog: &Path) -> Option<PathBuf> {
 /// # Errors
 /// Those of the writer.
 pub(crate) fn write(mut writer: impl Write, distribution: &Distribution) -> io::Result<()> {
-    let mut histogram = distribution.histogram().clone();
-    if 0 < distribution.overflow() {
-        histogram.record_n(VALUE_MAX_NS, distribution.overflow()).map_err(io::Error::other)?;
-    }
+    let histogram = distribution.clamped();
     writeln!(
         writer,
         "{:>12} {:>14} {:>10} {:>14}\n",

@@ -1,35 +1,43 @@
 //! The HdrHistogram interval log of a run: one entry tagged `corrected` per interval of the window,
 //! and one each tagged `naive`, `receive_lateness` and, for a sample, `send_path` for the whole
-//! window.
+//! window. Each part, a step in a stage, has two for its part of the window, tagged
+//! `corrected/NAME/STAGE` and `naive/NAME/STAGE`, without what there is only one of; spaces and
+//! commas, which a tag can't have, are percent-encoded.
 //!
 //! `HistogramLogProcessor` and the other standard tools read it: version 1.3, values in ns. Its
 //! column of maxima is in milliseconds, as those tools write it; they take the values from the
 //! histograms. They add up the entries of one tag, so intervals and the whole must not share one.
 //! In an interval, a value above 60 s counts as 60 s.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use engine::plan::Plan;
 use engine::report::merge::Measured;
+use engine::report::{HistogramError, StepPart};
 use engine::run::Finished;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 /// The unit of the column of maxima, ns: a millisecond, the default of the standard tools.
 const MAX_VALUE_DIVISOR_NS: f64 = 1e6;
 
+/// What a tag can't have, and the sign that stands for it.
+const NOT_IN_TAGS: &AsciiSet = &CONTROLS.add(b' ').add(b',').add(b'%');
+
 /// One line of the log.
 struct Entry<'a> {
     /// The tag, without spaces and commas.
-    tag: &'static str,
+    tag: String,
     /// Start of its interval, from the start time of the log.
     begin: Duration,
     /// Length of its interval.
     length: Duration,
     /// The values within the range.
-    histogram: &'a Histogram<u64>,
+    histogram: Cow<'a, Histogram<u64>>,
     /// The number of values above the range.
     overflow: u64,
 }
@@ -39,22 +47,54 @@ fn entries(measured: &Measured, begin: Duration, length: Duration) -> Vec<Entry<
     let sampled = Some(("send_path", &measured.send_path)).filter(|(_, of)| 0 < of.count());
     let whole = [("naive", &measured.naive), ("receive_lateness", &measured.receive_lateness)];
     let whole = whole.into_iter().chain(sampled).map(|(tag, of)| Entry {
-        tag,
+        tag: tag.to_owned(),
         begin,
         length,
-        histogram: of.histogram(),
+        histogram: Cow::Borrowed(of.histogram()),
         overflow: of.overflow(),
     });
     let interval = Duration::from_nanos(measured.series.interval_ns());
     let intervals = (0_u32..).zip(measured.series.slots()).map(|(at, slot)| Entry {
-        tag: "corrected",
+        tag: "corrected".to_owned(),
         begin: begin + interval * at,
         // The window may end within its last interval.
         length: interval.min(length.saturating_sub(interval * at)),
-        histogram: &slot.latency,
+        histogram: Cow::Borrowed(&slot.latency),
         overflow: 0,
     });
     whole.chain(intervals).collect()
+}
+
+/// The entries of the parts of a window that began `begin` after the start of the run and lasted
+/// `length`.
+///
+/// # Errors
+/// A histogram can't be read.
+fn of_parts(
+    parts: &[StepPart],
+    begin: Duration,
+    length: Duration,
+) -> Result<Vec<Entry<'static>>, HistogramError> {
+    let mut entries = Vec::new();
+    for part in parts {
+        let (start, length) = part.stage.map_or((Duration::ZERO, length), |stage| {
+            let start = Duration::from_secs_f64(stage.start);
+            // The run may have ended within it.
+            (start, length.saturating_sub(start).min(Duration::from_secs_f64(stage.duration)))
+        });
+        let name = utf8_percent_encode(&part.name, NOT_IN_TAGS);
+        let stage = part.stage.map_or(String::new(), |stage| format!("/{}", stage.number));
+        for (kind, of) in [("corrected", &part.corrected), ("naive", &part.naive)] {
+            entries.push(Entry {
+                tag: format!("{kind}/{name}{stage}"),
+                begin: begin + start,
+                length,
+                histogram: Cow::Owned(of.decode_histogram()?),
+                overflow: of.overflow,
+            });
+        }
+    }
+    Ok(entries)
 }
 
 /// Writes the log of a run that began at this time.
@@ -64,7 +104,10 @@ fn entries(measured: &Measured, begin: Duration, length: Duration) -> Vec<Entry<
 pub(crate) fn of_run(finished: &Finished, began: SystemTime, writer: impl Write) -> io::Result<()> {
     let config = &finished.report.config;
     let (begin, length) = window(&config.plan, config.schedule_until);
-    write(writer, began, &entries(&finished.measured, begin, length))
+    let mut entries = entries(&finished.measured, begin, length);
+    let parts = of_parts(&finished.report.whole.parts, begin, length).map_err(io::Error::other)?;
+    entries.extend(parts);
+    write(writer, began, &entries)
 }
 
 /// The start of the recorded window, from the start of the run, and its length.
@@ -87,8 +130,8 @@ fn write(mut writer: impl Write, start: SystemTime, entries: &[Entry<'_>]) -> io
         .with_max_value_divisor(MAX_VALUE_DIVISOR_NS)
         .begin_log_with(&mut writer, &mut serializer)?;
     for entry in entries {
-        let tag = Tag::new(entry.tag).expect("tags are constants without spaces and commas");
-        log.write_histogram(entry.histogram, entry.begin, entry.length, Some(tag))
+        let tag = Tag::new(&entry.tag).expect("a tag has no spaces and commas");
+        log.write_histogram(&entry.histogram, entry.begin, entry.length, Some(tag))
             .map_err(|error| io::Error::other(error.to_string()))?;
         if 0 < entry.overflow {
             log.write_comment(&format!("[{}: {} values above 60 s]", entry.tag, entry.overflow))?;
@@ -111,6 +154,7 @@ mod tests {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
     use super::*;
+    use crate::text::reports::two_by_two;
 
     /// Two intervals and a half: 99 requests of 1 ms in the first, one of 250 ms in the last.
     fn log() -> String {
@@ -162,6 +206,40 @@ mod tests {
         Tag=corrected,1.625,0.125,0.000
         Tag=corrected,1.750,0.062,250.610
         ");
+    }
+
+    #[test]
+    fn a_part_has_a_tag_of_its_own_and_its_stages_time() {
+        let report = two_by_two();
+        let (begin, length) = (Duration::from_secs(5), Duration::from_secs(25));
+        let entries = of_parts(&report.whole.parts, begin, length).expect("histograms");
+        let shown: Vec<String> = entries
+            .iter()
+            .map(|Entry { tag, begin, length, histogram, .. }| {
+                format!("{tag} {begin:?} {length:?} {}", histogram.len())
+            })
+            .collect();
+        insta::assert_snapshot!(shown.join("\n"), @r#"
+        corrected/home/1 5s 10s 1500
+        naive/home/1 5s 10s 1500
+        corrected/home/2 15s 15s 6000
+        naive/home/2 15s 15s 6000
+        corrected/POST%20/a%2C%20"b"/1 5s 10s 500
+        naive/POST%20/a%2C%20"b"/1 5s 10s 500
+        corrected/POST%20/a%2C%20"b"/2 15s 15s 2000
+        naive/POST%20/a%2C%20"b"/2 15s 15s 2000
+        "#);
+        let mut bytes = Vec::new();
+        write(&mut bytes, UNIX_EPOCH, &entries).expect("writing to memory succeeds");
+        let text = String::from_utf8(bytes).expect("text");
+        let tags = IntervalLogIterator::new(text.as_bytes()).map(|entry| match entry {
+            Ok(LogEntry::Interval(interval)) => {
+                interval.tag().expect("each has one").as_str().to_owned()
+            }
+            other => format!("{other:?}"),
+        });
+        let named: Vec<&str> = entries.iter().map(|entry| entry.tag.as_str()).collect();
+        assert_eq!(tags.filter(|tag| !tag.contains("StartTime")).collect::<Vec<String>>(), named);
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! A run in progress as JSON: one line per second, written at once.
 //!
 //! A line counts what was added since the last one, so the counts of all lines add up to the
-//! report's. The last line has the rest when the report is made.
+//! report's. The last line has the rest when the report is made, and each part of a plan with
+//! several, a step in a stage, which isn't counted during the run.
 
 use std::array;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use engine::plan::Plan;
 use engine::record::counts::Counts;
+use engine::report::{StepCounts, StepPart};
 use engine::run::{Phase, RunProgress};
 use engine::sys::clock;
 use engine::sys::units::SECOND_NS;
@@ -52,6 +56,55 @@ struct Line {
     /// ten of them beyond it.
     p50_us: Option<f64>,
     p99_us: Option<f64>,
+    /// The stage at the end of the line, from 1; absent before and after the window, and if there
+    /// is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stage: Option<usize>,
+    /// The requests of each part, all of which are in the counts of the lines too: only in the last
+    /// line, and absent if there is only one part.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<LinePart>,
+}
+
+/// The requests of a part over the whole run, as in the report.
+#[derive(Debug, Serialize)]
+struct LinePart {
+    scenario: String,
+    /// Its stage, from 1; absent if there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stage: Option<usize>,
+    intended: u64,
+    sent: u64,
+    unsent: u64,
+    answered: u64,
+    unexpected_status: u64,
+    timed_out: u64,
+    failed: u64,
+    abandoned: u64,
+    /// Corrected latency; `None` if unknown.
+    p50_us: Option<f64>,
+    p99_us: Option<f64>,
+}
+
+impl LinePart {
+    fn new(part: &StepPart) -> LinePart {
+        let StepCounts { intended, sent, unsent, answered, .. } = part.counts;
+        let StepCounts { unexpected_status, timed_out, failed, abandoned, .. } = part.counts;
+        LinePart {
+            scenario: part.name.clone(),
+            stage: part.stage.map(|stage| stage.number),
+            intended,
+            sent,
+            unsent,
+            answered,
+            unexpected_status,
+            timed_out,
+            failed,
+            abandoned,
+            p50_us: part.corrected.quantile_us(0.5),
+            p99_us: part.corrected.quantile_us(0.99),
+        }
+    }
 }
 
 impl Line {
@@ -90,6 +143,8 @@ impl Line {
             in_flight: now.in_flight,
             p50_us: us(0.5),
             p99_us: us(0.99),
+            stage: None,
+            parts: Vec::new(),
         }
     }
 }
@@ -106,6 +161,8 @@ pub(crate) struct Ndjson {
     seen_ns: Option<u64>,
     /// When the next line is due, ns since the load began.
     due_ns: u64,
+    /// The span of each stage, ns since the load began; empty if there is only one.
+    stages_ns: Vec<Range<u64>>,
     /// Why no more lines are written.
     failure: Option<Failure>,
 }
@@ -114,7 +171,15 @@ impl Ndjson {
     /// Lines in this file of a run that has not begun.
     fn new(file: OutputFile) -> Ndjson {
         let (written, seen) = (RunProgress::default(), RunProgress::default());
-        Ndjson { file, written, seen, seen_ns: None, due_ns: INTERVAL_NS, failure: None }
+        Ndjson {
+            file,
+            written,
+            seen,
+            seen_ns: None,
+            due_ns: INTERVAL_NS,
+            stages_ns: Vec::new(),
+            failure: None,
+        }
     }
 
     /// The lines as a sink of the run.
@@ -122,12 +187,12 @@ impl Ndjson {
         Box::new(Ndjson::new(file))
     }
 
-    /// Writes the last line of a run that ended with these counts, and returns the path of the
-    /// file.
+    /// Writes the last line of a run that ended with these counts, of all requests and by part, and
+    /// returns the path of the file.
     ///
     /// # Errors
     /// A line could not be written.
-    fn end(mut self, counts: &Counts) -> Result<PathBuf, Failure> {
+    fn end(mut self, counts: &Counts, parts: &[StepPart]) -> Result<PathBuf, Failure> {
         let seen = std::mem::take(&mut self.seen);
         // The line is of the current time, after any snapshot, so its length isn't 0.
         let now_ns = clock::now_ns();
@@ -135,20 +200,24 @@ impl Ndjson {
         let elapsed_ns = seen.elapsed_ns + since_ns;
         let counts = counts.so_far();
         self.seen = RunProgress { phase: Phase::Done, elapsed_ns, in_flight: 0, counts, ..seen };
-        self.write();
+        self.write(parts.iter().map(LinePart::new).collect());
         match self.failure {
             Some(failure) => Err(failure),
             None => Ok(self.file.shown().to_owned()),
         }
     }
 
-    /// Writes the progress since the last line.
-    fn write(&mut self) {
+    /// Writes the progress since the last line, and these parts.
+    fn write(&mut self, parts: Vec<LinePart>) {
         if self.failure.is_some() {
             return;
         }
         let at_ns = self.seen_ns.unwrap_or_else(clock::now_ns);
         let line = Line::new(&self.seen, &self.written, clock::wall_time(at_ns));
+        let now_ns = self.seen.elapsed_ns;
+        let stage = self.stages_ns.iter().position(|span| span.contains(&now_ns));
+        let stage = stage.filter(|_| self.seen.phase == Phase::Steady).map(|at| at + 1);
+        let line = Line { stage, parts, ..line };
         let mut bytes = Vec::new();
         json::write_line(&line, &mut bytes).expect("writing to memory can't fail");
         self.failure = self.file.append(&bytes).err();
@@ -157,12 +226,19 @@ impl Ndjson {
 }
 
 impl Sink for Ndjson {
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Failure> {
+        if 1 < plan.stage.len() {
+            self.stages_ns = plan.stages().map(|(_, span)| span).collect();
+        }
+        Ok(())
+    }
+
     /// Writes a line if one is due. Requests before the load begins are in none.
     fn look(&mut self, now: &RunProgress) {
         self.look_last(now);
         if self.due_ns <= self.seen.elapsed_ns {
             self.due_ns = (now.elapsed_ns / INTERVAL_NS + 1) * INTERVAL_NS;
-            self.write();
+            self.write(Vec::new());
         }
     }
 
@@ -175,7 +251,8 @@ impl Sink for Ndjson {
     }
 
     fn finish(self: Box<Self>, ended: &EndedRun<'_>) -> Result<Option<PathBuf>, Failure> {
-        self.end(&ended.finished.report.whole.counts).map(Some)
+        let whole = &ended.finished.report.whole;
+        self.end(&whole.counts, &whole.parts).map(Some)
     }
 }
 
@@ -192,6 +269,7 @@ mod tests {
 
     use super::*;
     use crate::signals::StopRequest;
+    use crate::text::reports::two_by_two;
 
     fn progress(phase: Phase, elapsed_ms: u64, counts: CountsSoFar, latencies: u64) -> RunProgress {
         let mut latency = CoarseHistogram::default();
@@ -236,7 +314,7 @@ mod tests {
         let mut counts = Counts::of_outcomes([9, 8, 1, 5, 1, 1, 1]);
         counts.unexpected_status = 2;
         (counts.warmup.sent, counts.warmup.answered) = (11, 11);
-        assert_eq!(ndjson.end(&counts).expect("written"), path);
+        assert_eq!(ndjson.end(&counts, &[]).expect("written"), path);
         let lines = lines(&path);
         assert_eq!(lines.len(), 3);
         let number = |at: usize, name: &str| lines[at][name].as_f64().expect("a number");
@@ -271,12 +349,38 @@ mod tests {
     }
 
     #[test]
+    fn lines_have_their_stage_and_the_last_one_each_part() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run.ndjson");
+        let mut ndjson = open(&path);
+        let report = two_by_two();
+        // A warm-up of 5 s, then stages of 10 s and 20 s.
+        ndjson.prepare(&report.config.plan).expect("it needs nothing");
+        for (phase, elapsed_ms) in [
+            (Phase::Warmup, 4_900),
+            (Phase::Steady, 6_000),
+            (Phase::Steady, 15_000),
+            (Phase::Drain, 35_000),
+        ] {
+            ndjson.look(&progress(phase, elapsed_ms, NONE, 0));
+        }
+        ndjson.end(&Counts::default(), &report.whole.parts).expect("written");
+        let lines = lines(&path);
+        let stages: Vec<&Value> = lines.iter().map(|line| &line["stage"]).collect();
+        assert_eq!(stages, [&Value::Null, &1.into(), &2.into(), &Value::Null, &Value::Null]);
+        assert!(lines[..4].iter().all(|line| line.get("parts").is_none()), "{lines:?}");
+        let parts = lines[4]["parts"].as_array().expect("a list");
+        assert_eq!(parts.len(), 4);
+        insta::assert_snapshot!(parts[3], @r#"{"scenario":"POST /a, \"b\"","stage":2,"intended":2000,"sent":2000,"unsent":0,"answered":2000,"unexpected_status":5,"timed_out":0,"failed":0,"abandoned":0,"p50_us":8000.0,"p99_us":8000.0}"#);
+    }
+
+    #[test]
     fn a_lost_agents_reports_are_taken_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run.ndjson");
         let mut ndjson = open(&path);
         ndjson.look(&progress(Phase::Steady, 1_000, [40, 40, 0, 30, 0, 0, 0, 0, 0, 0], 0));
-        ndjson.end(&Counts::of_outcomes([25, 25, 0, 25, 0, 0, 0])).expect("written");
+        ndjson.end(&Counts::of_outcomes([25, 25, 0, 25, 0, 0, 0]), &[]).expect("written");
         let lines = lines(&path);
         assert_eq!(lines[1]["intended"], -15);
         assert!(lines[1]["interval_s"].as_f64().is_some_and(|length_s| 0.0 < length_s));
@@ -301,7 +405,7 @@ mod tests {
         drop(reader);
         ndjson.look(&progress(Phase::Steady, 1_000, NONE, 0));
         ndjson.look(&progress(Phase::Steady, 2_000, NONE, 0));
-        let failure = ndjson.end(&Counts::default()).expect_err("no reader").to_string();
+        let failure = ndjson.end(&Counts::default(), &[]).expect_err("no reader").to_string();
         let start = format!("--ndjson {shown}: could not be written (");
         assert!(failure.starts_with(&start), "{failure}");
     }

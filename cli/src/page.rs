@@ -45,6 +45,7 @@ struct Shown {
     rates: Vec<text::Pair>,
     latency: text::Table,
     explanation: String,
+    parts: text::Table,
     charts: Vec<ShownChart>,
     outcomes: Vec<text::Pair>,
     errors: Vec<text::Pair>,
@@ -110,7 +111,9 @@ fn rendered(reports: &[Shown]) -> Result<String, minijinja::Error> {
     templates.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     templates.add_template(PAGE.0, PAGE.1)?;
     let version = env!("CARGO_PKG_VERSION");
-    templates.get_template(PAGE.0)?.render(context! { reports => Serde(reports), version })
+    let has_parts = reports.iter().any(|report| report.parts.has_rows());
+    let page = templates.get_template(PAGE.0)?;
+    page.render(context! { reports => Serde(reports), has_parts, version })
 }
 
 impl Shown {
@@ -138,6 +141,7 @@ impl Shown {
             rates: text::rates(report),
             latency: text::latency(report),
             explanation: text::explanation(report),
+            parts: text::parts(report),
             charts: charts.into_iter().map(|(_, chart)| chart).collect(),
             outcomes: text::outcomes(report),
             errors: text::errors(report),
@@ -204,7 +208,7 @@ mod tests {
     use probe::chart::{COLOURS, GRID, INK, PAPER};
 
     use super::*;
-    use crate::text::reports::{part, report};
+    use crate::text::reports::{part, report, two_by_two};
 
     fn named(name: &str, report: Report) -> Named {
         Named { name: name.to_owned(), report }
@@ -245,6 +249,22 @@ mod tests {
         for word in ["http://", "https://", "<script", "<link", "@import", " src="] {
             assert!(!outside.contains(word), "`{word}` in: {outside}");
         }
+    }
+
+    #[test]
+    fn parts_are_on_the_page_of_a_run_that_has_them() {
+        let heading = "<h2>Each scenario and stage</h2>";
+        let single = || named("single", report(true, part(250, 260, 1, 2)));
+        let alone = page(&[single()]).expect("the histograms can be read");
+        assert!(!alone.contains(heading) && !alone.contains("longest tails"), "{alone}");
+        let several = [named("several", two_by_two()), single()];
+        let both = page(&several).expect("the histograms can be read");
+        assert_eq!(both.matches(heading).count(), 1, "{both}");
+        assert!(both.contains("POST &#x2f;a, &quot;b&quot;"), "{both}");
+        assert!(both.contains("\nhome, stage 2\n"), "in the chart: {both}");
+        let plots = plots(&several).expect("they can be read");
+        let names = |at: usize| plots[at].iter().map(|plot| plot.name).collect::<Vec<&str>>();
+        assert!(names(0).contains(&"parts") && !names(1).contains(&"parts"));
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! All of them are gauges: the file is of one run, and the next one starts from zero. Each sample
 //! has the target as a label, and the run's name if it has one, so that several runs' files can be
 //! in one folder.
+//!
+//! Metrics of parts (`truetail_part_…`, a step in a stage) have names of their own, so that a sum
+//! over a metric counts no request twice.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,8 +14,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use engine::record::counts::Counts;
 use engine::report::verdict::Level;
-use engine::report::{DistributionPart, Report};
+use engine::report::{DistributionPart, Report, StepPart};
 use engine::stats::percentiles::{Percentile, Quantile};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -91,17 +95,6 @@ fn metrics(report: &Report, began: SystemTime) -> Vec<Metric> {
         let is_level = level == report.verdict.level;
         (vec![("level", json::name(&level))], f64::from(u8::from(is_level)))
     });
-    let outcomes = [
-        ("answered", counts.answered),
-        ("timed_out", counts.timed_out),
-        ("failed", counts.failed),
-        ("abandoned", counts.abandoned),
-        ("unsent", counts.unsent),
-    ];
-    let outcomes = outcomes.map(|(outcome, of)| (vec![("outcome", outcome.to_owned())], count(of)));
-    let by = |label: &'static str, of: BTreeMap<String, u64>| {
-        of.into_iter().map(|(name, of)| (vec![(label, name)], count(of))).collect()
-    };
     let rates = &report.whole.rate;
     let rates = [
         ("planned", rates.target),
@@ -114,23 +107,13 @@ fn metrics(report: &Report, began: SystemTime) -> Vec<Metric> {
     let traffic =
         [("received", report.traffic.received_bytes), ("sent", report.traffic.sent_bytes)];
     let traffic = traffic.map(|(way, bytes)| (vec![("direction", way.to_owned())], count(bytes)));
-    let kinds = [("corrected", &report.whole.corrected), ("naive", &report.whole.naive)];
-    let of_each = |samples: fn(&DistributionPart) -> Vec<Sample>| -> Vec<Sample> {
-        let of_kind = |(kind, distribution): (&str, &DistributionPart)| {
-            let with_kind = |(mut labels, us): Sample| {
-                labels.insert(0, ("kind", kind.to_owned()));
-                (labels, us / 1e6)
-            };
-            samples(distribution).into_iter().map(with_kind).collect::<Vec<Sample>>()
-        };
-        kinds.into_iter().flat_map(of_kind).collect()
-    };
     let objectives = report.slo.iter().flat_map(|slo| &slo.objectives).map(|objective| {
         let judgement = json::name(&objective.judgement);
         (vec![("objective", bounded(objective)), ("judgement", judgement)], 1.0)
     });
     let per_s = Unit::Other("per_second".to_owned());
-    vec![
+    let whole = [&report.whole.corrected, &report.whole.naive];
+    let mut metrics = vec![
         plain(
             "run_start_timestamp",
             "When the load began, warm-up included, since the epoch of Unix",
@@ -166,7 +149,7 @@ fn metrics(report: &Report, began: SystemTime) -> Vec<Metric> {
             name: "requests",
             help: "Intended requests by their outcome",
             unit: None,
-            samples: outcomes.into(),
+            samples: outcomes(counts),
         },
         plain("requests_bad", "Intended requests without a good answer", None, count(counts.bad())),
         Metric {
@@ -197,27 +180,140 @@ fn metrics(report: &Report, began: SystemTime) -> Vec<Metric> {
             name: "latency",
             help: "Quantiles of latency, from when a request was due (corrected) or sent (naive)",
             unit: Some(Unit::Seconds),
-            samples: of_each(quantiles),
+            samples: of_kinds(whole, quantiles),
         },
         Metric {
             name: "latency_interval",
             help: "The ends of the 95 % confidence intervals of the quantiles",
             unit: Some(Unit::Seconds),
-            samples: of_each(intervals),
+            samples: of_kinds(whole, intervals),
         },
         Metric {
             name: "latency_mean",
             help: "Mean latency",
             unit: Some(Unit::Seconds),
-            samples: of_each(|part| part.mean.map(|us| (Labels::new(), us)).into_iter().collect()),
+            samples: of_kinds(whole, mean),
         },
         Metric {
             name: "latency_max",
             help: "Largest latency",
             unit: Some(Unit::Seconds),
-            samples: of_each(|part| part.max.map(|us| (Labels::new(), us)).into_iter().collect()),
+            samples: of_kinds(whole, max),
         },
+    ];
+    metrics.extend(of_parts(&report.whole.parts));
+    metrics
+}
+
+/// The figures of the parts, each with the labels of its scenario and stage. The whole's figures
+/// have the same names without `part_`.
+fn of_parts(parts: &[StepPart]) -> Vec<Metric> {
+    let of_each = |of: &dyn Fn(&StepPart) -> Vec<Sample>| {
+        let of_part = |part: &StepPart| {
+            let mut own = vec![("scenario", part.name.clone())];
+            own.extend(part.stage.map(|stage| ("stage", stage.number.to_string())));
+            let labelled = |(labels, value): Sample| ([own.clone(), labels].concat(), value);
+            of(part).into_iter().map(labelled).collect::<Vec<Sample>>()
+        };
+        parts.iter().flat_map(of_part).collect::<Vec<Sample>>()
+    };
+    let latencies = |of: fn(&DistributionPart) -> Vec<Sample>| {
+        of_each(&|part| of_kinds([&part.corrected, &part.naive], of))
+    };
+    let plain = |count: u64| vec![(Labels::new(), count as f64)];
+    let metric = |name, help, unit, samples| Metric { name, help, unit, samples };
+    vec![
+        metric(
+            "part_requests_intended",
+            "Requests of a part due in the window",
+            None,
+            of_each(&|part| plain(part.counts.intended)),
+        ),
+        metric(
+            "part_requests",
+            "Intended requests of a part by their outcome",
+            None,
+            of_each(&|part| outcomes(&part.counts.as_whole())),
+        ),
+        metric(
+            "part_requests_bad",
+            "Intended requests of a part without a good answer",
+            None,
+            of_each(&|part| plain(part.bad)),
+        ),
+        metric(
+            "part_responses",
+            "Answered requests of a part by status",
+            None,
+            of_each(&|part| by("status", part.counts.status.by_name())),
+        ),
+        metric(
+            "part_errors",
+            "Requests of a part that failed or timed out, by cause",
+            None,
+            of_each(&|part| by("cause", part.counts.errors.by_name())),
+        ),
+        metric(
+            "part_latency",
+            "Quantiles of a part's latency, corrected and naive",
+            Some(Unit::Seconds),
+            latencies(quantiles),
+        ),
+        metric(
+            "part_latency_interval",
+            "The ends of the 95 % confidence intervals of a part's quantiles",
+            Some(Unit::Seconds),
+            latencies(intervals),
+        ),
+        metric("part_latency_mean", "Mean latency of a part", Some(Unit::Seconds), latencies(mean)),
+        metric(
+            "part_latency_max",
+            "Largest latency of a part",
+            Some(Unit::Seconds),
+            latencies(max),
+        ),
     ]
+}
+
+/// Intended requests by their outcome.
+fn outcomes(counts: &Counts) -> Vec<Sample> {
+    let outcomes = [
+        ("answered", counts.answered),
+        ("timed_out", counts.timed_out),
+        ("failed", counts.failed),
+        ("abandoned", counts.abandoned),
+        ("unsent", counts.unsent),
+    ];
+    let sample = |(outcome, of): (&str, u64)| (vec![("outcome", outcome.to_owned())], of as f64);
+    outcomes.map(sample).into()
+}
+
+/// Counts by name.
+fn by(label: &'static str, of: BTreeMap<String, u64>) -> Vec<Sample> {
+    of.into_iter().map(|(name, of)| (vec![(label, name)], of as f64)).collect()
+}
+
+/// Times in seconds of corrected and of naive latency, from figures in microseconds.
+fn of_kinds(
+    [corrected, naive]: [&DistributionPart; 2],
+    samples: fn(&DistributionPart) -> Vec<Sample>,
+) -> Vec<Sample> {
+    let of_kind = |(kind, distribution): (&str, &DistributionPart)| {
+        let with_kind = |(mut labels, us): Sample| {
+            labels.insert(0, ("kind", kind.to_owned()));
+            (labels, us / 1e6)
+        };
+        samples(distribution).into_iter().map(with_kind).collect::<Vec<Sample>>()
+    };
+    [("corrected", corrected), ("naive", naive)].into_iter().flat_map(of_kind).collect()
+}
+
+fn mean(part: &DistributionPart) -> Vec<Sample> {
+    part.mean.map(|us| (Labels::new(), us)).into_iter().collect()
+}
+
+fn max(part: &DistributionPart) -> Vec<Sample> {
+    part.max.map(|us| (Labels::new(), us)).into_iter().collect()
 }
 
 /// The quantiles that a report states, microseconds.
@@ -243,7 +339,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::text::reports::{part, report};
+    use engine::report::Part;
+
+    use crate::text::reports::{part, report, two_by_two};
 
     fn written(label: Option<&str>) -> String {
         let label = label.map(str::to_owned);
@@ -274,6 +372,43 @@ mod tests {
         truetail_latency_mean_seconds gauge
         truetail_latency_max_seconds gauge
         ");
+    }
+
+    #[test]
+    fn a_part_has_its_scenario_and_stage_in_metrics_of_its_own() {
+        let text = |report: &Report| {
+            let mut bytes = Vec::new();
+            write(&mut bytes, report, UNIX_EPOCH).expect("writing to memory succeeds");
+            String::from_utf8(bytes).expect("text")
+        };
+        let several = two_by_two();
+        let with = text(&several);
+        let without =
+            text(&Report { whole: Part { parts: Vec::new(), ..several.whole.clone() }, ..several });
+        // What is there of the whole stays as it is; the last line ends the text.
+        let before = without.strip_suffix("# EOF\n").expect("an end");
+        let parts = with.strip_prefix(before).expect("the whole first");
+        let shown = parts.lines().filter(|line| {
+            line.contains("part_requests{") && line.contains("answered")
+                || line.contains("part_latency_seconds{") && line.contains("\"0.5\"")
+        });
+        let shown: Vec<String> =
+            shown.map(|line| line.replace("target=\"http://127.0.0.1:8080/\",", "")).collect();
+        insta::assert_snapshot!(shown.join("\n"), @r#"
+        truetail_part_requests{scenario="home",stage="1",outcome="answered"} 1500.0
+        truetail_part_requests{scenario="home",stage="2",outcome="answered"} 6000.0
+        truetail_part_requests{scenario="POST /a, \"b\"",stage="1",outcome="answered"} 500.0
+        truetail_part_requests{scenario="POST /a, \"b\"",stage="2",outcome="answered"} 2000.0
+        truetail_part_latency_seconds{scenario="home",stage="1",kind="corrected",quantile="0.5"} 0.001
+        truetail_part_latency_seconds{scenario="home",stage="1",kind="naive",quantile="0.5"} 0.0005
+        truetail_part_latency_seconds{scenario="home",stage="2",kind="corrected",quantile="0.5"} 0.002
+        truetail_part_latency_seconds{scenario="home",stage="2",kind="naive",quantile="0.5"} 0.001
+        truetail_part_latency_seconds{scenario="POST /a, \"b\"",stage="1",kind="corrected",quantile="0.5"} 0.004
+        truetail_part_latency_seconds{scenario="POST /a, \"b\"",stage="1",kind="naive",quantile="0.5"} 0.002
+        truetail_part_latency_seconds{scenario="POST /a, \"b\"",stage="2",kind="corrected",quantile="0.5"} 0.008
+        truetail_part_latency_seconds{scenario="POST /a, \"b\"",stage="2",kind="naive",quantile="0.5"} 0.004
+        "#);
+        assert!(parts.lines().all(|line| line.starts_with('#') || line.contains(",stage=\"")));
     }
 
     #[test]

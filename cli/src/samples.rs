@@ -1,14 +1,21 @@
 //! The command `samples`: streams raw samples as CSV or JSON Lines.
+//!
+//! A sample has the number of its step. Names are in the report alone, so they are added if that is
+//! named too.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use engine::samples::{ReadError, Sample, SampleKind, SampleReader, cause_name};
+use engine::plan::Plan;
+use engine::record::config::RecorderConfig;
+use engine::report::steps::{PlannedPart, planned};
+use engine::samples::{ReadError, Sample, SampleKind, SampleReader, cause_name, plan_digest};
 use serde::Serialize;
 
 use crate::args::SamplesArgs;
+use crate::csv::quoted;
 use crate::failure::{Failure, complain};
 use crate::json;
 use crate::output::stdout_failed;
@@ -16,10 +23,12 @@ use crate::output::stdout_failed;
 /// The first line of the CSV.
 const HEADER: &str = "intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,\
                       received_ns,handled_ns,stamped_by,step";
+/// What the first line has after it with a report.
+const NAMES: &str = ",scenario,stage";
 
 /// One sample as printed: times are ns since the start of the run, and missing values are absent.
 #[derive(Debug, Serialize)]
-struct Line {
+struct Line<'a> {
     intended_ns: u64,
     noticed_ns: u64,
     sent_ns: Option<u64>,
@@ -32,10 +41,34 @@ struct Line {
     handled_ns: Option<u64>,
     stamped_by: Option<&'static str>,
     step: u16,
+    /// The scenario, with a report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scenario: Option<&'a str>,
+    /// The number of the stage, with a report; absent if there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stage: Option<usize>,
 }
 
-impl Line {
-    fn new(sample: &Sample) -> Line {
+/// The parts of a report's plan.
+struct Names {
+    config: RecorderConfig,
+    parts: Vec<PlannedPart>,
+}
+
+impl Names {
+    fn new(plan: &Plan) -> Names {
+        Names { config: RecorderConfig::of_plan(plan), parts: planned(plan) }
+    }
+
+    /// The part that a sample belongs to; `None` if the plan has no such step.
+    fn of(&self, sample: &Sample) -> Option<&PlannedPart> {
+        self.parts.get(self.config.part(sample.step, sample.intended_ns))
+    }
+}
+
+impl<'a> Line<'a> {
+    fn new(sample: &Sample, names: Option<&'a Names>) -> Line<'a> {
+        let part = names.map(|names| names.of(sample));
         // Only a response arrives, and is stamped.
         let arrival = Some(sample.ending).filter(|_| sample.kind == SampleKind::Answered);
         Line {
@@ -51,6 +84,8 @@ impl Line {
             handled_ns: arrival.map(|arrival| arrival.handled_ns),
             stamped_by: arrival.map(|arrival| arrival.stamped_by.name()),
             step: sample.step,
+            scenario: part.map(|part| part.map_or("", |part| &part.name)),
+            stage: part.flatten().and_then(|part| part.stage).map(|stage| stage.number),
         }
     }
 
@@ -68,10 +103,17 @@ impl Line {
         write!(writer, ",{outcome},{},", self.cause.as_deref().unwrap_or(""))?;
         match (self.received_ns, self.handled_ns, self.stamped_by) {
             (Some(received_ns), Some(handled_ns), Some(by)) => {
-                writeln!(writer, "{received_ns},{handled_ns},{by},{step}")
+                write!(writer, "{received_ns},{handled_ns},{by},{step}")?;
             }
-            _ => writeln!(writer, ",,,{step}"),
+            _ => write!(writer, ",,,{step}")?,
         }
+        if let Some(scenario) = self.scenario {
+            write!(writer, ",{},", quoted(scenario))?;
+            if let Some(stage) = self.stage {
+                write!(writer, "{stage}")?;
+            }
+        }
+        writeln!(writer)
     }
 }
 
@@ -89,8 +131,9 @@ pub(crate) fn samples(args: &SamplesArgs) -> Result<ExitCode, Failure> {
     let damaged = |error: ReadError| Failure::CouldNotRun(format!("FILE {path}: {error}"));
     let file = open("FILE", &args.file)?;
     let mut reader = SampleReader::new(BufReader::new(file)).map_err(damaged)?;
+    let names = args.report.as_deref().map(|report| names(report, &reader, args)).transpose()?;
     let mut writer = BufWriter::new(io::stdout().lock());
-    let streamed = stream(&mut reader, &mut writer, args.csv || !args.json);
+    let streamed = stream(&mut reader, &mut writer, args.csv || !args.json, names.as_ref());
     let flushed = writer.flush();
     match streamed.and_then(|()| flushed.map_err(Broken::Output)) {
         Ok(()) => {}
@@ -104,8 +147,27 @@ pub(crate) fn samples(args: &SamplesArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The parts of the plan in this report of the samples' run.
+///
+/// # Errors
+/// The report can't be read, or is of another plan.
+fn names(
+    report: &Path,
+    samples: &SampleReader<impl Read>,
+    args: &SamplesArgs,
+) -> Result<Names, Failure> {
+    let plan = crate::report::read(report)?.config.plan;
+    if plan_digest(&plan) != samples.header().plan_digest {
+        let (report, file) = (report.display(), args.file.display());
+        return Err(Failure::Usage(format!(
+            "--report {report}: its plan isn't that of {file}; name the report of the same run"
+        )));
+    }
+    Ok(Names::new(&plan))
+}
+
 /// Opens the file of samples given as the argument `name`.
-/// Opens the file of samples given as the argument `name`.
+///
 /// # Errors
 /// A path that can't be read, as a usage error.
 pub(crate) fn open(name: &str, path: &Path) -> Result<File, Failure> {
@@ -124,12 +186,14 @@ fn stream(
     samples: impl Iterator<Item = Result<Sample, ReadError>>,
     writer: &mut impl Write,
     csv: bool,
+    names: Option<&Names>,
 ) -> Result<(), Broken> {
     if csv {
-        writeln!(writer, "{HEADER}").map_err(Broken::Output)?;
+        let names = names.map_or("", |_| NAMES);
+        writeln!(writer, "{HEADER}{names}").map_err(Broken::Output)?;
     }
     for sample in samples {
-        let line = Line::new(&sample.map_err(Broken::File)?);
+        let line = Line::new(&sample.map_err(Broken::File)?, names);
         let written =
             if csv { line.write_csv(writer) } else { json::write_line(&line, &mut *writer) };
         written.map_err(Broken::Output)?;
@@ -140,10 +204,12 @@ fn stream(
 #[cfg(test)]
 mod tests {
     use engine::record::stamps::{Ending, StampedBy};
+    use engine::sys::units::Nanos;
 
     use super::*;
+    use crate::text::reports::two_by_two;
 
-    fn text(csv: bool) -> String {
+    fn text(csv: bool, names: Option<&Names>) -> String {
         let answered = Sample {
             intended_ns: 1_000,
             noticed_ns: 1_200,
@@ -166,23 +232,42 @@ mod tests {
         let unsent = Sample { sent_ns: 0, kind: SampleKind::Unsent, cause: 64, ..failed };
         let mut bytes = Vec::new();
         let samples = [answered, failed, unsent].into_iter().map(Ok);
-        assert!(stream(samples, &mut bytes, csv).is_ok());
+        assert!(stream(samples, &mut bytes, csv, names).is_ok());
         String::from_utf8(bytes).expect("text")
     }
 
     #[test]
     fn a_line_shows_what_a_request_has() {
-        insta::assert_snapshot!(text(true), @r"
+        insta::assert_snapshot!(text(true, None), @r"
         intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,received_ns,handled_ns,stamped_by,step
         1000,1200,1300,250000,1,200,answered,,250000,255000,kernel,2
         1000,1200,1300,250000,1,,failed,reset,,,,2
         1000,1200,,250000,1,,unsent,dropped,,,,2
         ");
-        insta::assert_snapshot!(text(false), @r#"
+        insta::assert_snapshot!(text(false, None), @r#"
         {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":200,"outcome":"answered","cause":null,"received_ns":250000,"handled_ns":255000,"stamped_by":"kernel","step":2}
         {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":null,"outcome":"failed","cause":"reset","received_ns":null,"handled_ns":null,"stamped_by":null,"step":2}
         {"intended_ns":1000,"noticed_ns":1200,"sent_ns":null,"ended_ns":250000,"shard":1,"status":null,"outcome":"unsent","cause":"dropped","received_ns":null,"handled_ns":null,"stamped_by":null,"step":2}
         "#);
+    }
+
+    #[test]
+    fn a_report_adds_the_names_of_scenarios_and_stages() {
+        let mut plan = two_by_two().config.plan;
+        plan.warmup = Nanos(0);
+        // The samples are of the third step.
+        plan.scenario.insert(0, plan.scenario[0].clone());
+        let names = Names::new(&plan);
+        let csv = text(true, Some(&names));
+        let lines: Vec<&str> = csv.lines().collect();
+        assert!(lines[0].ends_with(",stamped_by,step,scenario,stage"), "{csv}");
+        assert!(lines[1].ends_with(",kernel,2,\"POST /a, \"\"b\"\"\",1"), "{csv}");
+        let json = text(false, Some(&names));
+        assert!(json.contains(r#""step":2,"scenario":"POST /a, \"b\"","stage":1}"#), "{json}");
+        // One stage has no number.
+        plan.stage.clear();
+        let csv = text(true, Some(&Names::new(&plan)));
+        assert!(csv.lines().nth(1).is_some_and(|line| line.ends_with("\"\"b\"\"\",")), "{csv}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) mod layout;
 #[path = "../../engine/tests/suite/made_up.rs"]
 pub(crate) mod made_up;
 pub(crate) mod page;
-mod parts;
+pub(crate) mod parts;
 mod per_agent;
 pub(crate) mod progress;
 #[cfg(test)]

@@ -17,17 +17,19 @@
 //!   measurements, so a few don't represent the rest.
 
 use engine::plan::Plan;
-use engine::report::Report;
+use engine::record::counts::Counts;
 use engine::report::environment::Environment;
 use engine::report::verdict::{Code, Level, Origin};
+use engine::report::{DistributionPart, Report};
 use engine::stats::paired::{paired_difference, paired_ratio};
 use engine::stats::percentiles::{PERCENTILES, Quantile};
 use engine::stats::pieces::RUNS_MIN;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{
-    Change, Comparison, ErrorsChange, PercentileChange, Side, apart, error_of_each, errors,
+    Change, Changes, Comparison, ErrorsChange, PercentileChange, Side, apart, errors,
 };
+use crate::parts::{PartChange, PartName, errors_of_each};
 use crate::step::{Latency, Trust};
 
 /// The fewest pairs that are judged: with fewer, Student's t calls nothing.
@@ -73,6 +75,19 @@ pub struct Slice {
     pub started_at: String,
     /// The seed of both slices of its pair, which gives an open model the same arrivals.
     pub seed: u64,
+    /// All its requests.
+    #[serde(flatten)]
+    pub whole: Measured,
+    /// Those of each part, a step in a stage; empty if there is only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<SlicePart>,
+    /// How far its numbers can be trusted.
+    pub verdict: Trust,
+}
+
+/// The results of a slice's requests: of all, or of those of one part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
     /// Requests intended in its window.
     pub requests: u64,
     /// The requests that were never sent, in which the target had no part.
@@ -83,33 +98,54 @@ pub struct Slice {
     pub errors: u64,
     /// `received − intended`, microseconds.
     pub corrected: Latency,
-    /// How far its numbers can be trusted.
-    pub verdict: Trust,
+}
+
+/// The results of one part in one slice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlicePart {
+    /// What it is of.
+    #[serde(flatten)]
+    pub part: PartName,
+    /// Its requests.
+    #[serde(flatten)]
+    pub of: Measured,
+}
+
+impl Measured {
+    fn new(counts: &Counts, corrected: &DistributionPart) -> Measured {
+        Measured {
+            requests: counts.intended,
+            unsent: counts.unsent_here(),
+            failed_here: counts.failed_here(),
+            errors: counts.of_target().0,
+            corrected: Latency::new(corrected),
+        }
+    }
+
+    /// The requests without a good answer and all, as far as the target is responsible.
+    fn of_target(&self) -> (u64, u64) {
+        let own = self.unsent.saturating_add(self.failed_here);
+        (self.errors, self.requests.saturating_sub(own))
+    }
 }
 
 impl Slice {
     /// From the report of its run.
     pub fn new(turn: Turn, report: &Report) -> Slice {
-        let counts = &report.whole.counts;
+        let parts = PartName::each(report).map(|(part, of)| SlicePart {
+            part,
+            of: Measured::new(&of.counts.as_whole(), &of.corrected),
+        });
         Slice {
             pair: turn.pair,
             of: turn.of,
             target: report.config.plan.target.clone(),
             started_at: report.started_at.clone(),
             seed: report.config.plan.seed,
-            requests: counts.intended,
-            unsent: counts.unsent_here(),
-            failed_here: counts.failed_here(),
-            errors: counts.of_target().0,
-            corrected: Latency::new(&report.whole.corrected),
+            whole: Measured::new(&report.whole.counts, &report.whole.corrected),
+            parts: parts.collect(),
             verdict: Trust::new(&report.verdict),
         }
-    }
-
-    /// Its requests without a good answer and their total, as far as the target is responsible.
-    fn of_target(&self) -> (u64, u64) {
-        let own = self.unsent.saturating_add(self.failed_here);
-        (self.errors, self.requests.saturating_sub(own))
     }
 
     /// True if it is invalid.
@@ -128,7 +164,7 @@ impl Slice {
     fn is_suspicious(&self) -> bool {
         let lacked_time = self.verdict.found().any(|reason| reason.code.is_disturbance());
         self.has_invalid(|code| match code.rule().origin {
-            Origin::Answers => 0 < self.errors,
+            Origin::Answers => 0 < self.whole.errors,
             Origin::Elsewhere => !lacked_time,
             Origin::Others | Origin::ShortOfTime | Origin::Generator => false,
         })
@@ -250,33 +286,64 @@ fn compare(
     least: usize,
 ) -> Comparison {
     let side = |at: usize| {
-        let sum = |of: fn(&Slice) -> u64| made.iter().map(|pair| of(pair[at])).sum();
+        let sum = |of: fn(&Measured) -> u64| made.iter().map(|pair| of(&pair[at].whole)).sum();
         Side {
             targets: targets[at].iter().cloned().collect(),
             runs: made.len(),
-            requests: sum(|slice| slice.requests),
-            unsent: sum(|slice| slice.unsent),
-            failed_here: sum(|slice| slice.failed_here),
-            doubted: Vec::new(),
+            requests: sum(|of| of.requests),
+            unsent: sum(|of| of.unsent),
+            failed_here: sum(|of| of.failed_here),
+            ..Side::default()
         }
     };
     let is_whole = made.len() == asked.pairs;
     let fewest = if is_whole { least } else { made.len().div_ceil(2) };
     let needed = Needed { fewest, least };
-    let percentiles = PERCENTILES
-        .iter()
-        .map(|quantile| percentile(pairs, quantile, needed, 1.0 + asked.margin))
-        .collect();
+    let changes = |of: &dyn Fn(&Slice) -> Option<Measured>, error| {
+        let each = |pairs: &[[&Slice; 2]]| -> Vec<[Measured; 2]> {
+            pairs.iter().filter_map(|[a, b]| Some([of(a)?, of(b)?])).collect()
+        };
+        changes(&each(made), &each(pairs), needed, 1.0 + asked.margin, error)
+    };
+    // All slices are of one plan, and have the same parts.
+    let names = made.first().map_or(&[][..], |[a, _]| &a.parts);
+    let (of_whole, of_part) = errors_of_each(names.len());
+    let parts = names.iter().map(|SlicePart { part, .. }| {
+        let of = |slice: &Slice| {
+            slice.parts.iter().find(|one| one.part == *part).map(|one| one.of.clone())
+        };
+        let requests = |at: usize| {
+            let requests = made.iter().filter_map(|pair| of(pair[at]));
+            requests.map(|of| of.requests).sum()
+        };
+        PartChange::new(part.clone(), [requests(0), requests(1)], changes(&of, of_part))
+    });
+    let parts = parts.collect();
+    let whole = changes(&|slice| Some(slice.whole.clone()), of_whole);
+    Comparison::new(asked.margin, side(0), side(1), whole, parts)
+}
+
+/// The changes by the errors of the pairs that were made and the latencies of those that count,
+/// each interval wrong with this probability.
+fn changes(
+    made: &[[Measured; 2]],
+    count: &[[Measured; 2]],
+    needed: Needed,
+    least: f64,
+    error: f64,
+) -> Changes {
+    let percentiles = PERCENTILES.iter();
+    let percentiles = percentiles.map(|of| percentile(count, of, needed, least, error)).collect();
     // A slice in which the target is responsible for no request has no share of errors.
-    let bad = made.iter().map(|pair| pair.map(Slice::of_target));
+    let bad = made.iter().map(|[a, b]| [a.of_target(), b.of_target()]);
     let bad: Vec<[(u64, u64); 2]> =
         bad.filter(|pair| pair.iter().all(|(_, requests)| 0 < *requests)).collect();
     let count = bad.len();
-    let known = Some(bad).filter(|_| fewest <= count);
-    let found = known.and_then(|bad| paired_difference(&bad, error_of_each())).map(errors);
+    let known = Some(bad).filter(|_| needed.fewest <= count);
+    let found = known.and_then(|bad| paired_difference(&bad, error)).map(errors);
     let errors =
         found.map(|found| ErrorsChange { change: needed.of_so_many(count, found.change), ..found });
-    Comparison::new(asked.margin, side(0), side(1), percentiles, errors)
+    Changes { percentiles, errors }
 }
 
 /// How many pairs must have a figure.
@@ -305,12 +372,13 @@ impl Needed {
 /// Which pairs have it depends on the measurements: failed requests have no latency, and a closed
 /// loop has fewer requests where they are slow. So most pairs must have it, as most must count.
 fn percentile(
-    pairs: &[[&Slice; 2]],
+    pairs: &[[Measured; 2]],
     quantile: &Quantile,
     needed: Needed,
     least: f64,
+    error: f64,
 ) -> PercentileChange {
-    let value = |slice: &Slice| slice.corrected.percentiles.at(quantile.q).value;
+    let value = |of: &Measured| of.corrected.percentiles.at(quantile.q).value;
     let values: Vec<[f64; 2]> =
         pairs.iter().filter_map(|[a, b]| Some([value(a)?, value(b)?])).collect();
     let count = values.len();
@@ -319,7 +387,7 @@ fn percentile(
         let of_side = |at: usize| values.iter().map(|pair| pair[at]).collect::<Vec<f64>>();
         Some(apart(&of_side(0))?.max(apart(&of_side(1))?))
     });
-    let found = enough.and_then(|values| paired_ratio(&values, error_of_each()));
+    let found = enough.and_then(|values| paired_ratio(&values, error));
     let change = PercentileChange::new(quantile, found, [true; 2], least, noise);
     let called = needed.of_so_many(count, change.change);
     PercentileChange { pairs: Some(count), change: called, ..change }
@@ -353,11 +421,12 @@ mod tests {
                 target: format!("http://{:?}/", turn.of),
                 started_at: String::new(),
                 seed: turn.pair as u64,
-                requests: 1_000,
-                unsent: 0,
-                failed_here: 0,
-                errors: 0,
-                corrected: Latency { percentiles, ..Latency::default() },
+                whole: Measured {
+                    requests: 1_000,
+                    corrected: Latency { percentiles, ..Latency::default() },
+                    ..Measured::default()
+                },
+                parts: Vec::new(),
                 verdict: Trust { level: Level::Valid, codes: Vec::new(), notes: Vec::new() },
             }
         };
@@ -401,7 +470,9 @@ mod tests {
     #[test]
     fn more_errors_are_a_regression() {
         let mut made = slices(drifting);
-        made.iter_mut().filter(|slice| slice.of == Name::B).for_each(|slice| slice.errors = 20);
+        made.iter_mut()
+            .filter(|slice| slice.of == Name::B)
+            .for_each(|slice| slice.whole.errors = 20);
         let document = AbDocument::new(&asked(), made);
         let errors = document.comparison.errors.as_ref().expect("requests");
         assert!((errors.b - 0.02).abs() < 1e-9, "{errors:?}");
@@ -415,7 +486,8 @@ mod tests {
         let mut made = slices(drifting);
         for slice in &mut made {
             let more = if slice.of == Name::B { 20_000 } else { 0 };
-            (slice.errors, slice.requests) = (50_000 * slice.pair as u64 + more, 1_000_000);
+            (slice.whole.errors, slice.whole.requests) =
+                (50_000 * slice.pair as u64 + more, 1_000_000);
         }
         let document = AbDocument::new(&asked(), made);
         let errors = document.comparison.errors.as_ref().expect("requests");
@@ -432,7 +504,7 @@ mod tests {
                 codes: codes.iter().map(reason).collect(),
                 notes: Vec::new(),
             };
-            slice.errors = errors;
+            slice.whole.errors = errors;
         }
     }
 
@@ -516,7 +588,9 @@ mod tests {
             let mut made = slices_of(20, slower);
             // Where B answers nothing it has no latency: those pairs would represent the others.
             let silent = |slice: &&mut Slice| slice.of == Name::B && pairs < slice.pair;
-            made.iter_mut().filter(silent).for_each(|slice| slice.corrected = Latency::default());
+            made.iter_mut()
+                .filter(silent)
+                .for_each(|slice| slice.whole.corrected = Latency::default());
             let document = AbDocument::new(&twenty, made);
             let p99 = p99(&document);
             (p99.pairs, p99.ratio.is_some(), p99.change)
@@ -533,7 +607,7 @@ mod tests {
                 spoil(&mut made, ASKED, codes, 0);
             }
             for slice in made.iter_mut().filter(|slice| slice.of == Name::B) {
-                (slice.unsent, slice.failed_here) = (300, 200);
+                (slice.whole.unsent, slice.whole.failed_here) = (300, 200);
             }
             let found = AbDocument::new(&asked(), made.clone());
             let errors = found.comparison.errors.as_ref().expect("requests");
@@ -543,7 +617,7 @@ mod tests {
             assert_eq!((side.requests, side.unsent, side.failed_here), (10_000, 3_000, 2_000));
             // The target left two in a hundred of the others without a good answer.
             let of_b = made.iter_mut().filter(|slice| slice.of == Name::B);
-            of_b.for_each(|slice| slice.errors = 10);
+            of_b.for_each(|slice| slice.whole.errors = 10);
             let found = AbDocument::new(&asked(), made);
             let errors = found.comparison.errors.as_ref().expect("requests");
             assert!((errors.b - 0.02).abs() < 1e-9, "{errors:?}");
@@ -581,5 +655,63 @@ mod tests {
         let document = AbDocument::new(&twenty, slices(drifting).split_off(2));
         let why = document.not_judged.as_deref();
         assert_eq!(why, Some("only 9 of 20 pairs count; at least 10 must"));
+    }
+
+    /// The slices with parts: each request in one of two routes, the second of which takes this
+    /// many times as long on side B.
+    fn with_routes(slower: f64) -> Vec<Slice> {
+        let mut made = slices(drifting);
+        for slice in &mut made {
+            // Enough to rule out a difference of errors.
+            slice.whole.requests = 200_000;
+            let of = |name: &str, factor: f64| {
+                let mut of = slice.whole.clone();
+                let p99 = of.corrected.percentiles.at_mut(0.99);
+                p99.value = p99.value.map(|us| us * factor);
+                of.requests /= 2;
+                SlicePart { part: PartName { name: Some(name.to_owned()), stage: None }, of }
+            };
+            let slower = if slice.of == Name::B { slower } else { 1.0 };
+            slice.parts = vec![of("home", 1.0), of("search", slower)];
+        }
+        made
+    }
+
+    #[test]
+    fn a_slower_route_is_a_regression_of_that_route() {
+        let of = |made| AbDocument::new(&asked(), made).comparison;
+        let same = of(with_routes(1.0));
+        assert_eq!(same.change, Change::Same, "{same:?}");
+        assert_eq!(
+            same.parts.iter().map(|part| part.requests).collect::<Vec<_>>(),
+            [[1_000_000; 2]; 2]
+        );
+        let slower = of(with_routes(1.05));
+        let changes: Vec<(String, Change)> =
+            slower.parts.iter().map(|part| (part.part.to_string(), part.change)).collect();
+        let expected = [("home", Change::Same), ("search", Change::Worse)];
+        assert_eq!(changes, expected.map(|(name, change)| (name.to_owned(), change)));
+        let p99 = slower.percentiles.iter().find(|one| one.percentile == "p99");
+        assert_eq!(p99.map(|one| one.change), Some(Change::Same), "the whole is the same");
+        assert_eq!(slower.change, Change::Worse);
+        // With too few pairs, nothing is called of a part either.
+        let mut few = with_routes(1.05);
+        few.truncate(8);
+        let few = AbDocument::new(&asked(), few);
+        assert!(few.not_judged.is_some());
+        assert!(few.comparison.parts.iter().all(|part| part.change == Change::Undecided));
+    }
+
+    #[test]
+    fn errors_of_a_route_are_its_own() {
+        let mut made = with_routes(1.0);
+        for slice in made.iter_mut().filter(|slice| slice.of == Name::B) {
+            slice.parts[1].of.errors = 1_000;
+        }
+        let found = AbDocument::new(&asked(), made).comparison;
+        let errors = |at: usize| found.parts[at].errors.as_ref().map(|errors| errors.change);
+        assert_eq!(errors(1), Some(Change::Worse));
+        assert_ne!(errors(0), Some(Change::Worse));
+        assert_eq!((found.parts[1].change, found.change), (Change::Worse, Change::Worse));
     }
 }

@@ -1,8 +1,8 @@
 //! Compares the runs of two sides: their latencies percentile by percentile, and their errors.
 //!
 //! All intervals of a comparison hold together with a probability of [`CONFIDENCE`], since a user
-//! who compares with every commit looks at eight figures each time: each has an equal part of the
-//! rest (Bonferroni). A percentile is called slower or faster if its whole interval is beyond a
+//! who compares with every commit looks at eight figures each time, and at eight more of each part:
+//! all have parts of the rest ([`crate::parts`], Bonferroni). A percentile is called slower or faster if its whole interval is beyond a
 //! margin, and the same if it is within: two runs of one target on one machine differ by part of
 //! that margin, and no interval from within the runs includes it.
 //!
@@ -13,9 +13,13 @@
 //! gate (`--fail-on regression`) on one run per side must be confirmed (`--accept-one-run`).
 //!
 //! No raw samples are needed: reports have a histogram for each eighth of a second or longer
-//! interval.
+//! interval. They have none of these for the parts, each a step in a stage. With [`RUNS_MIN`] runs
+//! a side, the runs are the pieces of a part; with fewer, its percentiles have intervals only if
+//! the latencies of each run don't depend on each other, as in the report itself. Its errors then
+//! count as no less bunched than those of the whole, which include them.
 
 use engine::plan::Plan;
+use engine::record::counts::Counts;
 use engine::report::Report;
 use engine::report::verdict::Level;
 use engine::stats::comparison::{
@@ -31,10 +35,11 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::numbers::percent;
+use crate::parts::{Matched, PartChange, PartName, errors_of_each, matched};
 use crate::step::Trust;
 
 /// The version of the document, raised with every change of its keys.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 /// The probability that all intervals of a comparison are right.
 pub const CONFIDENCE: f64 = 0.99;
 /// The change below which nothing is called by default: about the difference between two runs of
@@ -87,7 +92,8 @@ pub enum Change {
 pub struct Comparison {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Worse if a figure is, else better if one is, else the same if all known ones are.
+    /// Worse if a figure of the whole or of a part is, else better if one is, else the same if all
+    /// known ones are.
     pub change: Change,
     /// The probability that all intervals are right.
     pub confidence: f64,
@@ -104,6 +110,9 @@ pub struct Comparison {
     /// The share of requests without a good answer, among those for which the target is
     /// responsible.
     pub errors: Option<ErrorsChange>,
+    /// The change of each part that both sides have; empty if a side has only one step and stage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartChange>,
 }
 
 /// One of the sides.
@@ -122,6 +131,9 @@ pub struct Side {
     pub failed_here: u64,
     /// The runs whose verdict isn't valid; empty for slices, which list theirs.
     pub doubted: Vec<Doubted>,
+    /// The parts that the other side lacks, which aren't compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmatched: Vec<PartName>,
 }
 
 /// A run whose verdict isn't valid.
@@ -222,11 +234,27 @@ impl Incomparable {
 /// The runs of a side, read.
 struct Runs {
     side: Side,
-    whole: Distribution,
+    whole: Figures,
+    parts: Vec<(PartName, Figures)>,
+}
+
+/// The latencies and errors of one side's runs: of the whole, or of a part.
+struct Figures {
+    latencies: Distribution,
     each: Vec<Distribution>,
-    pieces: Pieces<Histogram<u64>>,
+    /// The latencies by pieces of the runs; `None` if they don't depend on each other.
+    pieces: Option<Pieces<Histogram<u64>>>,
+    /// The requests without a good answer, and all.
     bad: (u64, u64),
     bad_pieces: Pieces<(u64, u64)>,
+}
+
+/// The figures of a comparison's whole, or of a part.
+pub(crate) struct Changes {
+    /// The percentiles of corrected latency.
+    pub(crate) percentiles: Vec<PercentileChange>,
+    /// The errors.
+    pub(crate) errors: Option<ErrorsChange>,
 }
 
 /// Compares side `b` with side `a`.
@@ -247,16 +275,65 @@ pub fn compare(
     if !plans_differ.is_empty() && !allowed.plans {
         return Err(Incomparable::Plans(plans_differ));
     }
-    let percentiles: Vec<PercentileChange> =
-        PERCENTILES.iter().map(|quantile| percentile(&a, &b, quantile, margin)).collect();
-    let errors = share_difference(a.bad(), b.bad(), error_of_each()).map(errors);
-    let comparison = Comparison::new(margin, a.side, b.side, percentiles, errors);
-    Ok(Comparison { plans_differ, ..comparison })
+    Ok(Comparison { plans_differ, ..of_sides(a, b, margin) })
 }
 
-/// The probability that the interval of one figure is wrong.
-pub(crate) fn error_of_each() -> f64 {
-    (1.0 - CONFIDENCE) / (PERCENTILES.len() + 1) as f64
+fn of_sides(mut a: Runs, mut b: Runs, margin: f64) -> Comparison {
+    let Matched { both, unmatched } = matched(a.parts, b.parts);
+    [a.side.unmatched, b.side.unmatched] = unmatched;
+    let (of_whole, of_part) = errors_of_each(both.len());
+    let whole = changes(&a.whole, &b.whole, margin, of_whole);
+    let parts = both.into_iter().map(|(name, [a, b])| {
+        let mut found = changes(&a, &b, margin, of_part);
+        // A longer window doesn't help a part, which isn't kept by pieces of it.
+        found.percentiles.iter_mut().for_each(|one| one.needed_s = None);
+        PartChange::new(name, [a.bad.1, b.bad.1], found)
+    });
+    Comparison::new(margin, a.side, b.side, whole, parts.collect())
+}
+
+/// The changes between two sides, each of whose intervals is wrong with this probability.
+fn changes(a: &Figures, b: &Figures, margin: f64, error: f64) -> Changes {
+    let percentiles = PERCENTILES.iter();
+    Changes {
+        percentiles: percentiles.map(|of| percentile(a, b, of, margin, error)).collect(),
+        errors: share_difference(a.bad(), b.bad(), error).map(errors),
+    }
+}
+
+impl Changes {
+    /// Worse if a figure is, else better if one is, else undecided if one is, else the same if a
+    /// percentile is known: errors alone don't make two sides the same.
+    fn overall(&self) -> Change {
+        let latencies = self.percentiles.iter().map(|one| one.change);
+        let errors = self.errors.as_ref().map(|errors| errors.change);
+        let all: Vec<Change> = latencies.clone().chain(errors).collect();
+        let called = [Change::Worse, Change::Better, Change::Undecided];
+        let called = called.into_iter().find(|change| all.contains(change));
+        let nothing = latencies.into_iter().all(|change| change == Change::Unknown);
+        called.unwrap_or(if nothing { Change::Unknown } else { Change::Same })
+    }
+}
+
+impl PartChange {
+    /// The change of this part with these figures, and so many requests on either side.
+    pub(crate) fn new(part: PartName, requests: [u64; 2], found: Changes) -> PartChange {
+        let change = found.overall();
+        let Changes { percentiles, errors } = found;
+        PartChange { part, requests, change, percentiles, errors }
+    }
+}
+
+/// The change by those of the whole and of the parts. A part of which nothing is known doesn't
+/// object.
+fn overall(whole: Change, parts: impl Iterator<Item = Change> + Clone) -> Change {
+    let has = |change| whole == change || parts.clone().any(|part| part == change);
+    match () {
+        () if has(Change::Worse) => Change::Worse,
+        () if has(Change::Better) => Change::Better,
+        () if has(Change::Undecided) || whole == Change::Unknown => Change::Undecided,
+        () => Change::Same,
+    }
 }
 
 impl Comparison {
@@ -265,14 +342,14 @@ impl Comparison {
         margin: f64,
         a: Side,
         b: Side,
-        percentiles: Vec<PercentileChange>,
-        errors: Option<ErrorsChange>,
+        whole: Changes,
+        parts: Vec<PartChange>,
     ) -> Comparison {
-        let latencies: Vec<Change> = percentiles.iter().map(|one| one.change).collect();
-        let errors_changed = errors.as_ref().map(|errors| errors.change);
+        let change = overall(whole.overall(), parts.iter().map(|part| part.change));
+        let Changes { percentiles, errors } = whole;
         Comparison {
             schema: SCHEMA,
-            change: overall(&latencies, errors_changed),
+            change,
             confidence: CONFIDENCE,
             margin,
             a,
@@ -280,6 +357,7 @@ impl Comparison {
             plans_differ: Vec::new(),
             percentiles,
             errors,
+            parts,
         }
     }
 
@@ -303,24 +381,23 @@ impl Comparison {
 
     /// The same without calling a change.
     pub(crate) fn uncalled(mut self) -> Comparison {
-        let percentiles = self.percentiles.iter_mut().map(|one| &mut one.change);
-        let errors = self.errors.iter_mut().map(|errors| &mut errors.change);
-        for change in percentiles.chain(errors).filter(|change| **change != Change::Unknown) {
-            *change = Change::Undecided;
+        for part in &mut self.parts {
+            uncall(&mut part.percentiles, part.errors.as_mut());
+            uncall_one(&mut part.change);
         }
+        uncall(&mut self.percentiles, self.errors.as_mut());
         Comparison { change: Change::Undecided, ..self }
     }
 }
 
-/// The overall change. Errors alone don't make two sides the same.
-fn overall(latencies: &[Change], errors: Option<Change>) -> Change {
-    let has = |change: Change| latencies.contains(&change) || errors == Some(change);
-    let nothing = latencies.iter().all(|change| *change == Change::Unknown);
-    match () {
-        () if has(Change::Worse) => Change::Worse,
-        () if has(Change::Better) => Change::Better,
-        () if has(Change::Undecided) || nothing => Change::Undecided,
-        () => Change::Same,
+fn uncall(percentiles: &mut [PercentileChange], errors: Option<&mut ErrorsChange>) {
+    percentiles.iter_mut().for_each(|one| uncall_one(&mut one.change));
+    errors.into_iter().for_each(|errors| uncall_one(&mut errors.change));
+}
+
+fn uncall_one(change: &mut Change) {
+    if *change != Change::Unknown {
+        *change = Change::Undecided;
     }
 }
 
@@ -362,14 +439,9 @@ fn differing(one: &Plan, two: &Plan) -> Vec<Finding> {
 }
 
 fn read(reports: &[Report], before: usize, allowed: Allowed) -> Result<Runs, Incomparable> {
-    let mut runs = Runs {
-        side: Side { runs: reports.len(), ..Side::default() },
-        whole: Distribution::new(),
-        each: Vec::new(),
-        pieces: Pieces::none(),
-        bad: (0, 0),
-        bad_pieces: Pieces::none(),
-    };
+    let mut side = Side { runs: reports.len(), ..Side::default() };
+    let (mut pieces, mut bad_pieces) = (Pieces::none(), Pieces::none());
+    let (mut whole, mut parts) = (Recorded::default(), Vec::<(PartName, Recorded)>::new());
     for (at, report) in reports.iter().enumerate() {
         let run = before + at;
         let cut_short = report.interrupted || report.partial;
@@ -388,29 +460,88 @@ fn read(reports: &[Report], before: usize, allowed: Allowed) -> Result<Runs, Inc
             found: finding.found,
         })?;
         let target = &report.config.plan.target;
-        if !runs.side.targets.contains(target) {
-            runs.side.targets.push(target.clone());
+        if !side.targets.contains(target) {
+            side.targets.push(target.clone());
         }
         if report.verdict.level != Level::Valid {
-            runs.side.doubted.push(Doubted { run: at + 1, verdict: Trust::new(&report.verdict) });
+            side.doubted.push(Doubted { run: at + 1, verdict: Trust::new(&report.verdict) });
         }
         let counts = &report.whole.counts;
-        runs.side.requests += counts.intended;
-        runs.side.unsent += counts.unsent_here();
-        runs.side.failed_here += counts.failed_here();
-        let (bad, all) = counts.of_target();
-        runs.bad = (runs.bad.0 + bad, runs.bad.1 + all);
-        runs.pieces.add(of_run.pieces);
-        runs.bad_pieces.add(report.series.of_target_pieces(report.config.window_s(), counts));
-        runs.whole.merge(&of_run.whole);
-        runs.each.push(of_run.whole);
+        side.requests += counts.intended;
+        side.unsent += counts.unsent_here();
+        side.failed_here += counts.failed_here();
+        let window_s = report.config.window_s();
+        pieces.add(of_run.pieces);
+        bad_pieces.add(report.series.of_target_pieces(window_s, counts));
+        whole.add(of_run.whole, counts, window_s);
+        for (name, part) in PartName::each(report) {
+            let histogram = part.corrected.decode_histogram();
+            let histogram = histogram.map_err(|problem| Incomparable::Unsound {
+                run,
+                what: format!("part {name}: corrected"),
+                expected: "readable".to_owned(),
+                found: problem.to_string(),
+            })?;
+            let latencies = part.corrected.of_histogram(histogram);
+            let at = parts.iter().position(|(other, _)| *other == name).unwrap_or(parts.len());
+            if at == parts.len() {
+                parts.push((name, Recorded::default()));
+            }
+            parts[at].1.add(latencies, &part.counts.as_whole(), window_s);
+        }
     }
-    Ok(runs)
+    let dependent = |report: &Report| report.whole.corrected.percentiles.dependent;
+    let is_independent = reports.iter().all(|report| dependent(report) == Some(false));
+    let of_part = |recorded: Recorded| match () {
+        () if RUNS_MIN <= recorded.each.len() => recorded.by_run(),
+        () if is_independent => recorded.figures(None, bad_pieces.clone()),
+        () => recorded.figures(Some(Pieces::none()), bad_pieces.clone()),
+    };
+    let parts = parts.into_iter().map(|(name, recorded)| (name, of_part(recorded))).collect();
+    let whole = whole.figures(Some(pieces), bad_pieces);
+    Ok(Runs { side, whole, parts })
 }
 
-impl Runs {
+/// The latencies and errors of each run of a side.
+#[derive(Default)]
+struct Recorded {
+    each: Vec<Distribution>,
+    bad: Vec<(u64, u64)>,
+    windows_s: Vec<f64>,
+}
+
+impl Recorded {
+    fn add(&mut self, latencies: Distribution, counts: &Counts, window_s: f64) {
+        self.each.push(latencies);
+        self.bad.push(counts.of_target());
+        self.windows_s.push(window_s);
+    }
+
+    /// The figures with each run as one piece.
+    fn by_run(self) -> Figures {
+        let (mut pieces, mut bad_pieces) = (Pieces::none(), Pieces::none());
+        for ((run, bad), window_s) in self.each.iter().zip(&self.bad).zip(&self.windows_s) {
+            pieces.add(Pieces::new(vec![run.clamped()], *window_s));
+            bad_pieces.add(Pieces::new(vec![*bad], *window_s));
+        }
+        self.figures(Some(pieces), bad_pieces)
+    }
+
+    fn figures(
+        self,
+        pieces: Option<Pieces<Histogram<u64>>>,
+        bad_pieces: Pieces<(u64, u64)>,
+    ) -> Figures {
+        let mut latencies = Distribution::new();
+        self.each.iter().for_each(|run| latencies.merge(run));
+        let bad = self.bad.iter().fold((0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
+        Figures { latencies, each: self.each, pieces, bad, bad_pieces }
+    }
+}
+
+impl Figures {
     fn sample(&self) -> Sample<'_> {
-        Sample { whole: &self.whole, pieces: &self.pieces }
+        Sample { whole: &self.latencies, pieces: self.pieces.as_ref() }
     }
 
     fn bad(&self) -> Part<'_> {
@@ -433,14 +564,20 @@ pub(crate) fn apart(values: &[f64]) -> Option<f64> {
     (1 < values.len() && 0.0 < least).then(|| most / least)
 }
 
-fn percentile(a: &Runs, b: &Runs, quantile: &Quantile, margin: f64) -> PercentileChange {
+fn percentile(
+    a: &Figures,
+    b: &Figures,
+    quantile: &Quantile,
+    margin: f64,
+    error: f64,
+) -> PercentileChange {
     let noise = [a, b].into_iter().filter_map(|side| side.noise(quantile.q)).reduce(f64::max);
     // With many runs per side, the interval includes the noise.
-    let is_within = [a, b].iter().all(|side| RUNS_MIN <= side.side.runs);
+    let is_within = [a, b].iter().all(|side| RUNS_MIN <= side.each.len());
     let least = noise.filter(|_| !is_within).unwrap_or(1.0).max(1.0 + margin);
-    let found = quantile_ratio(a.sample(), b.sample(), quantile.q, error_of_each());
+    let found = quantile_ratio(a.sample(), b.sample(), quantile.q, error);
     // With fewer, the quantile is that of a few of the slowest.
-    let known = [a, b].map(|side| needed(quantile.q) <= side.whole.count());
+    let known = [a, b].map(|side| needed(quantile.q) <= side.latencies.count());
     let change = PercentileChange::new(quantile, found, known, least, noise);
     // With many runs, more of them help, not longer ones.
     PercentileChange { needed_s: change.needed_s.filter(|_| !is_within), ..change }
@@ -510,7 +647,8 @@ pub(crate) fn errors(found: ShareDifference) -> ErrorsChange {
 
 #[cfg(test)]
 mod tests {
-    use engine::record::counts::{Counts, IntervalCounts};
+    use engine::load::schedule::mix;
+    use engine::record::counts::IntervalCounts;
     use engine::record::outcome::Cause;
     use engine::report::{IntervalPart, Microseconds, SeriesPart};
 
@@ -541,14 +679,8 @@ mod tests {
                 run.record(slowest_ns);
                 run
             };
-            Runs {
-                side: Side { runs: 2, ..Side::default() },
-                whole: Distribution::new(),
-                each: vec![run(1_000_000), run(50_000_000)],
-                pieces: Pieces::none(),
-                bad: (0, 0),
-                bad_pieces: Pieces::none(),
-            }
+            let each = vec![run(1_000_000), run(50_000_000)];
+            Recorded { each, ..Recorded::default() }.by_run()
         };
         let least = needed(0.99);
         assert_eq!(runs_of(least - 1).noise(0.99), None);
@@ -602,6 +734,22 @@ mod tests {
         assert_eq!(all, [(5, 100), (60, 100), (40, 100)]);
     }
 
+    fn changes_of(latencies: &[Change], errors: Option<Change>) -> Changes {
+        let quantile = PERCENTILES[0];
+        let of = |change: &Change| PercentileChange {
+            change: *change,
+            ..PercentileChange::new(&quantile, None, [false; 2], 1.0, None)
+        };
+        let errors = errors.map(|change| ErrorsChange {
+            a: 0.0,
+            b: 0.0,
+            difference: 0.0,
+            interval: [0.0; 2],
+            change,
+        });
+        Changes { percentiles: latencies.iter().map(of).collect(), errors }
+    }
+
     #[test]
     fn one_figure_that_is_worse_is_a_regression() {
         use Change::{Better, Same, Undecided, Unknown, Worse};
@@ -614,12 +762,173 @@ mod tests {
             (&[Same, Unknown], Same),
             (&[Worse, Unknown], Worse),
             (&[Undecided, Unknown], Undecided),
-            (&[Unknown], Undecided),
-            (&[], Undecided),
+            (&[Unknown], Unknown),
+            (&[], Unknown),
         ] {
-            assert_eq!(overall(changes, None), whole, "{changes:?}");
+            assert_eq!(changes_of(changes, None).overall(), whole, "{changes:?}");
         }
-        assert_eq!(overall(&[Unknown], Some(Same)), Undecided);
-        assert_eq!(overall(&[Same, Unknown], Some(Worse)), Worse);
+        assert_eq!(changes_of(&[Unknown], Some(Same)).overall(), Unknown);
+        assert_eq!(changes_of(&[Same, Unknown], Some(Worse)).overall(), Worse);
+        for (whole, parts, all) in [
+            (Same, &[][..], Same),
+            (Unknown, &[], Undecided),
+            (Same, &[Same, Worse], Worse),
+            (Better, &[Worse], Worse),
+            (Same, &[Better, Undecided], Better),
+            (Same, &[Same, Undecided], Undecided),
+            // Nor is a rare route.
+            (Same, &[Same, Unknown], Same),
+            (Unknown, &[Same], Undecided),
+        ] {
+            assert_eq!(overall(whole, parts.iter().copied()), all, "{whole:?} {parts:?}");
+        }
+    }
+
+    const ROUTES: usize = 20;
+    const REQUESTS: u64 = 500;
+
+    /// A number from 0 to 1 for each seed.
+    fn unit(seed: u64) -> f64 {
+        mix(seed) as f64 / u64::MAX as f64
+    }
+
+    /// A side of this many runs with 20 routes of 5 to 6 ms, one response in fifty bad. Its runs
+    /// differ by up to the share `apart`, and the first route takes `slower` times as long.
+    fn side(seed: u64, runs: u64, apart: f64, slower: f64) -> Runs {
+        let mut whole = Recorded::default();
+        let mut parts: Vec<Recorded> = (0..ROUTES).map(|_| Recorded::default()).collect();
+        for run in 0..runs {
+            let own = mix(mix(seed) ^ run);
+            let mut all = Distribution::new();
+            let mut all_bad = 0;
+            for (route, part) in parts.iter_mut().enumerate() {
+                let mut latencies = Distribution::new();
+                let mut bad = 0;
+                for at in 0..REQUESTS {
+                    let request = own ^ mix(((route as u64) << 32) | at);
+                    let factor = if route == 0 { slower } else { 1.0 } * (1.0 + apart * unit(own));
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "ns"
+                    )]
+                    latencies.record((5e6 * factor * (1.0 + 0.2 * unit(request))) as u64);
+                    bad += u64::from(unit(request ^ 0xbad) < 0.02);
+                }
+                all.merge(&latencies);
+                all_bad += bad;
+                part.add(latencies, &counts(REQUESTS, bad), 10.0);
+            }
+            whole.add(all, &counts(REQUESTS * ROUTES as u64, all_bad), 10.0);
+        }
+        // The pieces of the whole, in which errors are spread evenly.
+        let (bad, all) = whole.bad.iter().fold((0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
+        let mut even = Pieces::none();
+        (0..runs).for_each(|_| {
+            even.add(Pieces::new(vec![(bad / (40 * runs), all / (40 * runs)); 40], 0.25));
+        });
+        let parts = parts.into_iter().enumerate().map(|(route, part)| {
+            let figures = match RUNS_MIN <= part.each.len() {
+                true => part.by_run(),
+                false => part.figures(None, even.clone()),
+            };
+            (PartName { name: Some(route.to_string()), stage: None }, figures)
+        });
+        let parts = parts.collect();
+        Runs { side: Side::default(), whole: whole.by_run(), parts }
+    }
+
+    fn counts(requests: u64, bad: u64) -> Counts {
+        Counts {
+            intended: requests,
+            sent: requests,
+            answered: requests,
+            unexpected_status: bad,
+            ..Counts::default()
+        }
+    }
+
+    /// How many of these comparisons call a route of two sides that don't differ.
+    fn false_alarms(comparisons: u64, runs: u64, apart: f64) -> usize {
+        let called = (0..comparisons).filter(|pair| {
+            let [a, b] = [0, 1].map(|of| side(1_000 + 2 * pair + of, runs, apart, 1.0));
+            let found = of_sides(a, b, 0.0);
+            let is_called =
+                |part: &PartChange| matches!(part.change, Change::Worse | Change::Better);
+            assert_eq!(found.parts.len(), ROUTES);
+            // Those of five runs may need more runs at so small an error.
+            let known = found.parts.iter().filter(|part| part.percentiles[0].interval != [None; 2]);
+            let known = known.count();
+            assert!(if runs == 1 { known == ROUTES } else { ROUTES / 2 < known }, "{known}");
+            found.parts.iter().any(is_called)
+        });
+        called.count()
+    }
+
+    #[test]
+    fn twenty_routes_without_a_difference_are_called_as_rarely_as_one() {
+        // One comparison in 200 may call a route. Of 100, more than three would be beyond chance
+        // (one time in 500), and of 20 more than one (one in 200).
+        let one_run = false_alarms(100, 1, 0.0);
+        assert!(one_run <= 3, "{one_run} of 100");
+        let five_runs = false_alarms(20, 5, 0.02);
+        assert!(five_runs <= 1, "{five_runs} of 20");
+    }
+
+    #[test]
+    fn one_slower_route_of_twenty_is_a_regression_of_that_route() {
+        for (runs, slower) in [(1, 1.1), (5, 1.5)] {
+            let [a, b] = [(1, 1.0), (2, slower)].map(|(seed, by)| side(seed, runs, 0.02, by));
+            let found = of_sides(a, b, MARGIN);
+            let worse = found.parts.iter().filter(|part| part.change == Change::Worse);
+            let names: Vec<String> = worse.map(|part| part.part.to_string()).collect();
+            assert_eq!((found.change, names), (Change::Worse, vec!["0".to_owned()]), "{runs}");
+            assert_eq!(found.parts[0].requests, [runs * REQUESTS; 2]);
+        }
+    }
+
+    #[test]
+    fn the_intervals_of_a_thousand_parts_are_wide_but_right() {
+        let (_, error) = errors_of_each(1_000);
+        for runs in [1, 5] {
+            let [a, b] = [1, 2].map(|seed| side(seed, runs, 0.02, 1.0));
+            let found = changes(&a.parts[1].1, &b.parts[1].1, 0.0, error);
+            let [low, high] = found.errors.expect("requests").interval;
+            assert!(low < 0.0 && 0.0 < high && high - low < 1.9, "{runs}: {low} to {high}");
+            let [low, high] = found.percentiles[0].interval;
+            assert!(low.is_none_or(|low| low < 1.0) && high.is_none_or(|high| 1.0 < high));
+            assert!(low.is_some() && high.is_some() || 1 < runs, "{low:?} to {high:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_that_only_one_side_has_is_named() {
+        let mut b = side(2, 1, 0.0, 1.0);
+        b.parts.truncate(1);
+        b.parts[0].0.stage = Some(1);
+        let found = of_sides(side(1, 1, 0.0, 1.0), b, MARGIN);
+        assert!(found.parts.is_empty());
+        assert_eq!((found.a.unmatched.len(), found.b.unmatched.len()), (ROUTES, 1));
+        assert_eq!(found.b.unmatched[0].to_string(), "0, stage 1");
+    }
+
+    #[test]
+    fn few_runs_whose_latencies_depend_on_each_other_call_no_part() {
+        let sides = [(1, 1.0), (2, 2.0)].map(|(seed, slower)| {
+            let mut side = side(seed, 4, 0.0, slower);
+            for (_, part) in &mut side.parts {
+                part.pieces = Some(Pieces::none());
+            }
+            side
+        });
+        let [a, b] = sides;
+        let found = of_sides(a, b, MARGIN);
+        let first = &found.parts[0].percentiles[0];
+        assert!(first.ratio.is_some_and(|ratio| 1.9 < ratio), "{first:?}");
+        assert_eq!((first.interval, first.change), ([None; 2], Change::Unknown));
+        assert_eq!(first.needed_s, None);
+        assert!(found.parts[0].percentiles.iter().all(|one| one.change == Change::Unknown));
+        let changes = found.parts.iter().map(|part| part.change);
+        assert!(changes.into_iter().all(|change| change != Change::Worse));
     }
 }

@@ -33,6 +33,7 @@ pub mod document;
 pub mod figures;
 pub mod knee;
 pub mod numbers;
+pub mod parts;
 pub mod plot;
 pub mod proof;
 #[cfg(test)]

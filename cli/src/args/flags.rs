@@ -717,12 +717,14 @@ fn table() -> Vec<Flag> {
                     "Write the run over time as CSV: a header, then one row for each of at most \
                     512 intervals of the window. A request counts in the interval in which it \
                     was due. With -, the CSV goes to standard output, and the summary to stderr. \
-                    Columns: {}",
+                    Columns: {}. With several scenarios or stages, FILE.parts.csv beside it has \
+                    a row for each, with counts, latencies and their intervals",
                     csv::columns()
                 )),
             name_or_stdout,
             OfEnd(|ended, writer| csv::of_run(&ended.finished.report, writer)),
         )
+        .also_writes(csv::parts_path, OfRun(csv::Parts::sink))
         .usual()
         .refused(&["ab"], ONE_SLICE, OR_RUN)
         .shown(&SERIES, |arg, _| {
@@ -738,8 +740,9 @@ fn table() -> Vec<Flag> {
                     .help("Write the latencies as an HdrHistogram log")
                     .long_help(
                         "Write an HdrHistogram interval log in ns, with tags: corrected latency \
-                        per interval, and naive latency overall; beside it FILE.hgrm, the \
-                        percentiles of corrected latency",
+                        per interval, naive latency overall, and both of each scenario and stage \
+                        if there are several; beside it FILE.hgrm, the percentiles of corrected \
+                        latency",
                     ),
                 file_name,
                 OfEnd(|ended, writer| hlog::of_run(ended.finished, ended.began, writer)),

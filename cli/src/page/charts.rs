@@ -2,9 +2,11 @@
 //! compare.
 
 use engine::report::spectrum::{Point, spectrum};
-use engine::report::{HistogramError, IntervalPart, Report};
-use probe::chart::{Axis, Chart, Line, ends};
+use engine::report::{HistogramError, IntervalPart, Report, StepPart};
+use probe::chart::{Axis, COLOURS, Chart, Line, ends};
 use probe::numbers::plain_time;
+
+use crate::text::parts::{NAME_MAX, name_in};
 
 /// The horizontal axis of latencies.
 const PERCENTILE: &str = "percentile";
@@ -28,7 +30,8 @@ pub(super) struct Drawing {
 /// # Errors
 /// A histogram of a report can't be read.
 pub(super) fn charts(reports: &[&Report]) -> Result<Vec<Vec<Drawing>>, HistogramError> {
-    let each = reports.iter().map(|report| of_report(report));
+    let has_parts = reports.iter().any(|report| !report.whole.parts.is_empty());
+    let each = reports.iter().map(|report| of_report(report, has_parts));
     let mut each: Vec<Vec<Drawing>> = each.collect::<Result<_, HistogramError>>()?;
     let kinds = each.first().map_or(0, Vec::len);
     for kind in 0..kinds {
@@ -46,14 +49,17 @@ pub(super) fn charts(reports: &[&Report]) -> Result<Vec<Vec<Drawing>>, Histogram
     Ok(each)
 }
 
-fn of_report(report: &Report) -> Result<Vec<Drawing>, HistogramError> {
-    Ok(vec![
-        latency(report)?,
+fn of_report(report: &Report, has_parts: bool) -> Result<Vec<Drawing>, HistogramError> {
+    let parts = has_parts.then(|| parts(report)).transpose()?;
+    let mut drawings = vec![latency(report)?];
+    drawings.extend(parts);
+    drawings.extend([
         latency_over_time(report),
         rates(report),
         latenesses(report)?,
         in_flight(report),
-    ])
+    ]);
+    Ok(drawings)
 }
 
 /// A chart of lines in the order of the colours, from the first.
@@ -100,6 +106,26 @@ fn latency(report: &Report) -> Result<Drawing, HistogramError> {
     }
     let chart = chart(Axis::percentiles(PERCENTILE), times("latency"), lines);
     Ok(Drawing { name: "spectrum", title: "Latency by percentile", chart })
+}
+
+/// Corrected latency of the parts with the longest tails, as many as there are colours.
+fn parts(report: &Report) -> Result<Drawing, HistogramError> {
+    let tail = |part: &StepPart| part.corrected.quantile_us(0.99).or(part.corrected.max);
+    let mut parts: Vec<&StepPart> = report.whole.parts.iter().collect();
+    parts.sort_by(|one, other| tail(other).unwrap_or(0.0).total_cmp(&tail(one).unwrap_or(0.0)));
+    let mut lines = Vec::new();
+    for (colour, part) in parts.into_iter().take(COLOURS.len()).enumerate() {
+        let stage = part.stage.map_or(String::new(), |of| format!(", stage {}", of.number));
+        let name = format!("{}{stage}", name_in(&part.name, NAME_MAX));
+        let points = points(&spectrum(&part.corrected)?);
+        lines.push(Line { name, colour, points, ..Line::default() });
+    }
+    let chart = chart(Axis::percentiles(PERCENTILE), times("latency"), lines);
+    Ok(Drawing {
+        name: "parts",
+        title: "Corrected latency of the parts with the longest tails",
+        chart,
+    })
 }
 
 /// Corrected latency of the requests that were due in each interval.

@@ -7,7 +7,7 @@ use engine::report::verdict::Level;
 use probe::ab::{AbDocument, Name, Slice, Turn};
 use probe::step::Reason;
 
-use super::compare::{explanation, sentence, subjects, table};
+use super::compare::{explanation, parts, sentence, subjects, table};
 use super::extent::Extent;
 use super::layout::{Text, sections, wrap};
 use crate::json;
@@ -66,7 +66,8 @@ fn compared(of: &AbDocument, extent: Extent) -> String {
     notes.wrapped(explanation(&of.comparison, "slices", extent));
     notes.add(extent.details(|| wrap(&intervals(of))));
     notes.add(fewer_pairs(of));
-    sections([wrap(&found), about, table(&of.comparison, extent), notes.done()])
+    let (table, parts) = (table(&of.comparison, extent), parts(&of.comparison, extent));
+    sections([wrap(&found), about, table, parts, notes.done()])
 }
 
 /// The basis of the intervals.
@@ -141,7 +142,7 @@ mod tests {
     use engine::plan::Plan;
     use engine::report::verdict::Code;
     use engine::stats::percentiles::Percentiles;
-    use probe::ab::{AbPlan, turns};
+    use probe::ab::{AbPlan, Measured, turns};
     use probe::step::{Latency, Trust};
 
     use super::*;
@@ -170,11 +171,12 @@ mod tests {
                 target: format!("http://127.0.0.1:808{}/", turn.of as usize),
                 started_at: String::new(),
                 seed: 1,
-                requests: 10_000,
-                unsent: 0,
-                failed_here: 0,
-                errors: 0,
-                corrected: Latency { percentiles, ..Latency::default() },
+                whole: Measured {
+                    requests: 10_000,
+                    corrected: Latency { percentiles, ..Latency::default() },
+                    ..Measured::default()
+                },
+                parts: Vec::new(),
                 verdict: Trust { level, codes, notes: Vec::new() },
             }
         };
@@ -241,7 +243,7 @@ mod tests {
         let mut made = made_up(10, 2);
         for slice in made.slices.iter_mut().filter(|slice| !slice.verdict.codes.is_empty()) {
             slice.verdict.codes.iter_mut().for_each(|reason| reason.code = Code::Errors);
-            slice.errors = 5_000;
+            slice.whole.errors = 5_000;
         }
         let asked = AbPlan { pairs: 10, margin: 0.5, allow_invalid: false };
         let text = ab(&AbDocument::new(&asked, made.slices), &[], Extent::Details);

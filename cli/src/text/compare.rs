@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use engine::report::verdict::Level;
 use engine::stats::pieces::RUNS_MIN;
 use probe::compare::{Change, Comparison, ErrorsChange, PercentileChange, Side};
+use probe::parts::{PartChange, PartName};
 
 use super::extent::Extent;
 use super::figures::{count, things};
 use super::layout::Column::{Left, Right};
 use super::layout::{Text, sections, widest, wrap};
+use super::parts::{NAME_MAX, name_in};
 use super::scale::{Scale, at_the_point};
 
 /// The whole text; `files` are the reports of either side.
@@ -21,7 +23,7 @@ pub(crate) fn comparison(of: &Comparison, files: [&[PathBuf]; 2], extent: Extent
         about.item(0, format!("The plans differ: {}.", of.plans_differ.join("; ")));
     }
     let notes = wrap(&explanation(of, "runs", extent)) + &wrap(&noise(of, extent));
-    sections([wrap(&headline(of)), about.done(), table(of, extent), notes])
+    sections([wrap(&headline(of)), about.done(), table(of, extent), parts(of, extent), notes])
 }
 
 /// The result, with the limits of one run per side.
@@ -64,7 +66,133 @@ pub(super) fn subjects(of: &Comparison, run: &str) -> String {
         text.field(3, name, format!("{}, {runs}, {requests} requests", side.targets.join(", ")));
     }
     text.add(own_errors(of));
+    for (name, side) in [("A", &of.a), ("B", &of.b)] {
+        if !side.unmatched.is_empty() {
+            let names = listed(side.unmatched.iter());
+            text.item(0, format!("Not compared, since only {name} has it: {names}."));
+        }
+    }
     text.done()
+}
+
+/// The most parts in a sentence, and the most of them in lines of their own.
+const LISTED_MAX: usize = 3;
+const ROWS_MAX: usize = 12;
+const DETAILED_MAX: usize = 40;
+
+/// The first parts of some, by name.
+fn listed<'a>(parts: impl Iterator<Item = &'a PartName>) -> String {
+    let mut names: Vec<String> = parts.map(labelled).collect();
+    let others = names.len().saturating_sub(LISTED_MAX);
+    names.truncate(LISTED_MAX);
+    let last = match others {
+        0 => names.pop().unwrap_or_default(),
+        others => format!("{others} others"),
+    };
+    match names.as_slice() {
+        [] => last,
+        names => format!("{} and {last}", names.join("; ")),
+    }
+}
+
+/// The name of a part, which leaves room for its change.
+fn labelled(part: &PartName) -> String {
+    PartName { name: part.name.as_deref().map(|name| name_in(name, NAME_MAX)), ..part.clone() }.to_string()
+}
+
+/// What the parts of a comparison differ by; there is at least one.
+fn kind(of: &Comparison) -> &'static str {
+    let PartName { name, stage } = &of.parts[0].part;
+    match (name, stage) {
+        (Some(_), None) => "scenario",
+        (None, _) => "stage",
+        (Some(_), Some(_)) => "scenario and stage",
+    }
+}
+
+/// A line for each part that differs, and one for all others; with details, a line for each.
+pub(super) fn parts(of: &Comparison, extent: Extent) -> String {
+    if of.parts.is_empty() {
+        return String::new();
+    }
+    let differs = |part: &&PartChange| matches!(part.change, Change::Worse | Change::Better);
+    let (all, most) = match extent {
+        Extent::Screen => (of.parts.iter().filter(differs).collect(), ROWS_MAX),
+        Extent::Details => (of.parts.iter().collect::<Vec<&PartChange>>(), DETAILED_MAX),
+    };
+    let shown = &all[..all.len().min(most)];
+    let labels: Vec<String> = shown.iter().map(|part| labelled(&part.part)).collect();
+    let width = 2 + widest(labels.iter().map(String::as_str));
+    let mut text = Text::new();
+    if !shown.is_empty() {
+        text.line(format!("by {}", kind(of)));
+    }
+    for (label, part) in labels.iter().zip(shown) {
+        text.field(width, label, of_part(part, extent));
+    }
+    let hidden = all.len() - shown.len();
+    if 0 < hidden {
+        text.line(format!("and {hidden} others: see `parts` of --out"));
+    }
+    let numbers = [Change::Same, Change::Undecided, Change::Unknown].map(|change| {
+        let number = of.parts.iter().filter(|part| part.change == change).count();
+        (0 < number).then(|| format!("{number} {}", word(change, "", "")))
+    });
+    let numbers = numbers.into_iter().flatten().collect::<Vec<String>>().join(", ");
+    match of.parts.iter().any(|part| differs(&part)) {
+        true if extent == Extent::Screen && !numbers.is_empty() => {
+            text.line(format!("others: {numbers}"));
+        }
+        true => {}
+        false => {
+            let none = match kind(of) {
+                "scenario and stage" => "no scenario differs in any stage".to_owned(),
+                kind => format!("no {kind} differs"),
+            };
+            text.wrapped(format!("{none}: {numbers}"));
+        }
+    }
+    text.done()
+}
+
+/// The change of a part in words; with details, the undecided figures too.
+fn of_part(part: &PartChange, extent: Extent) -> String {
+    let differences = differences(&part.percentiles, part.errors.as_ref()).join(", ");
+    let undecided = undecided(&part.percentiles, part.errors.as_ref()).join(", ");
+    match part.change {
+        Change::Same | Change::Unknown => word(part.change, "", "").to_owned(),
+        Change::Undecided => format!("undecided: {undecided}"),
+        _ if extent == Extent::Screen || undecided.is_empty() => differences,
+        Change::Worse | Change::Better => format!("{differences}; undecided: {undecided}"),
+    }
+}
+
+/// What differs beyond the margin: slower figures first, then faster ones.
+fn differences(percentiles: &[PercentileChange], errors: Option<&ErrorsChange>) -> Vec<String> {
+    let mut parts = Vec::new();
+    for (change, word, fewer) in
+        [(Change::Worse, "slower", "more errors"), (Change::Better, "faster", "fewer errors")]
+    {
+        let figures = percentiles.iter().filter(|one| one.change == change);
+        let figures: Vec<String> = figures.map(with_ratio).collect();
+        if !figures.is_empty() {
+            parts.push(format!("{word} at {}", figures.join(", ")));
+        }
+        if errors.is_some_and(|errors| errors.change == change) {
+            parts.push(format!("with {fewer}"));
+        }
+    }
+    parts
+}
+
+/// The names of the undecided figures.
+fn undecided<'a>(
+    percentiles: &'a [PercentileChange],
+    errors: Option<&ErrorsChange>,
+) -> Vec<&'a str> {
+    let percentiles = percentiles.iter().filter(|one| one.change == Change::Undecided);
+    let errors = errors.filter(|errors| errors.change == Change::Undecided).map(|_| "errors");
+    percentiles.map(|one| one.percentile.as_str()).chain(errors).collect()
 }
 
 /// Requests that the generator itself failed to send, which aren't the target's errors.
@@ -127,30 +255,20 @@ pub(super) fn table(of: &Comparison, extent: Extent) -> String {
 
 /// The result.
 pub(super) fn sentence(of: &Comparison) -> String {
-    let of_change = |change: Change| -> Vec<String> {
-        let latencies = of.percentiles.iter().filter(|one| one.change == change);
-        latencies.map(with_ratio).collect()
-    };
-    let errors = of.errors.as_ref().map(|errors| errors.change);
-    let mut parts = Vec::new();
-    for (change, word, fewer) in
-        [(Change::Worse, "slower", "more errors"), (Change::Better, "faster", "fewer errors")]
-    {
-        let figures = of_change(change);
-        if !figures.is_empty() {
-            parts.push(format!("{word} at {}", figures.join(", ")));
-        }
-        if errors == Some(change) {
-            parts.push(format!("with {fewer}"));
+    let mut parts = differences(&of.percentiles, of.errors.as_ref());
+    for (change, word) in [(Change::Worse, "worse"), (Change::Better, "better")] {
+        let changed = of.parts.iter().filter(|part| part.change == change);
+        let names = listed(changed.map(|part| &part.part));
+        if !names.is_empty() {
+            parts.push(format!("{word} for {names}"));
         }
     }
-    let undecided: Vec<&str> = of
-        .percentiles
-        .iter()
-        .filter(|one| one.change == Change::Undecided)
-        .map(|one| one.percentile.as_str())
-        .chain((errors == Some(Change::Undecided)).then_some("errors"))
-        .collect();
+    let mut undecided: Vec<String> =
+        undecided(&of.percentiles, of.errors.as_ref()).into_iter().map(str::to_owned).collect();
+    let parts_undecided = of.parts.iter().filter(|part| part.change == Change::Undecided).count();
+    if 0 < parts_undecided {
+        undecided.push(format!("{parts_undecided} of {} parts", of.parts.len()));
+    }
     let undecided = match undecided.as_slice() {
         [] => String::new(),
         names => format!(" Undecided: {}.", names.join(", ")),
@@ -349,6 +467,7 @@ mod tests {
                 interval: [-0.000_1, 0.000_1],
                 change: Change::Same,
             }),
+            parts: Vec::new(),
         }
     }
 
@@ -442,6 +561,68 @@ mod tests {
         No interval includes the normal difference between runs: give several per side,
         made in turn (--with).
         ");
+    }
+
+    /// The same with a part for each of these changes, whose p99 changed like that.
+    fn with_parts(parts: &[(&str, Option<usize>, Change)]) -> Comparison {
+        let of = made_up();
+        let part = |(name, stage, change): &(&str, Option<usize>, Change)| PartChange {
+            part: PartName { name: Some((*name).to_owned()), stage: *stage },
+            requests: [1_000; 2],
+            change: *change,
+            percentiles: vec![PercentileChange {
+                percentile: "p99".to_owned(),
+                change: *change,
+                ..of.percentiles[1].clone()
+            }],
+            errors: of.errors.clone(),
+        };
+        let parts: Vec<PartChange> = parts.iter().map(part).collect();
+        Comparison { parts, ..of }
+    }
+
+    #[test]
+    fn a_part_that_differs_has_a_line() {
+        let of = with_parts(&[
+            ("home", Some(1), Change::Same),
+            ("home", Some(2), Change::Worse),
+            ("a scenario with a name too long for a line", Some(1), Change::Worse),
+            ("search", Some(2), Change::Undecided),
+        ]);
+        insta::assert_snapshot!(parts(&of, Extent::Screen), @r"
+        by scenario and stage
+        home, stage 2                     slower at p99 (+9.6 %)
+        a scenario with a name…, stage 1  slower at p99 (+9.6 %)
+        others: 1 same, 1 undecided
+        ");
+        insta::assert_snapshot!(parts(&of, Extent::Details), @r"
+        by scenario and stage
+        home, stage 1                     same
+        home, stage 2                     slower at p99 (+9.6 %)
+        a scenario with a name…, stage 1  slower at p99 (+9.6 %)
+        search, stage 2                   undecided: p99
+        ");
+        insta::assert_snapshot!(wrap(&sentence(&of)), @r"
+        REGRESSION: B is slower at p99.9 (+9.6 %), and worse for home, stage 2 and a
+        scenario with a name…, stage 1. Undecided: p99.95, 1 of 4 parts.
+        ");
+        let text = comparison(&of, [&[], &[]], Extent::Screen);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let many = with_parts(&[("home", Some(2), Change::Worse); 14]);
+        assert!(parts(&many, Extent::Screen).ends_with("and 2 others: see `parts` of --out\n"));
+        assert!(sentence(&many).contains("home, stage 2 and 11 others"), "{}", sentence(&many));
+    }
+
+    #[test]
+    fn parts_that_do_not_differ_have_a_line_in_all() {
+        assert_eq!(parts(&made_up(), Extent::Screen), "");
+        let mut of = with_parts(&[("home", None, Change::Same), ("search", None, Change::Unknown)]);
+        assert_eq!(parts(&of, Extent::Screen), "no scenario differs: 1 same, 1 n/a\n");
+        of.change = Change::Same;
+        of.percentiles.iter_mut().for_each(|one| one.change = Change::Same);
+        assert!(sentence(&of).starts_with("no change: "), "{}", sentence(&of));
+        of.b.unmatched = vec![PartName { name: Some("new".to_owned()), stage: None }];
+        assert!(subjects(&of, "run").contains("Not compared, since only B has it: new.\n"));
     }
 
     #[test]

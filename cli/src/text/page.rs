@@ -1,11 +1,13 @@
 //! The text of a report's page: the same figures as in the summary, as rows of tables.
 
 use engine::report::verdict::Verdict;
-use engine::report::{DistributionPart, Report};
+use engine::report::{DistributionPart, Report, StepPart};
+use engine::stats::percentiles::PERCENTILES;
 use serde::Serialize;
 
 use super::extent::Extent;
 use super::figures::{count, megabytes, percentile, rate, time};
+use super::parts::times;
 use super::table::{Columns, names, noted};
 use super::verdict::{Line, in_order};
 use super::{explain, slo, summary as whole, verdict};
@@ -41,6 +43,13 @@ pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     /// Notes on the figures.
     notes: Vec<String>,
+}
+
+impl Table {
+    /// True unless it is empty.
+    pub(crate) fn has_rows(&self) -> bool {
+        !self.rows.is_empty()
+    }
 }
 
 fn pair(name: &str, value: String) -> Pair {
@@ -122,6 +131,30 @@ pub(crate) fn latency(report: &Report) -> Table {
     }
 }
 
+/// Requests and corrected latency of each part, in one unit; without rows if there is only one.
+pub(crate) fn parts(report: &Report) -> Table {
+    let parts = &report.whole.parts;
+    let has_stages = parts.iter().any(|part| part.stage.is_some());
+    let shown = PERCENTILES.iter().filter(|of| SHOWN.contains(&of.label));
+    let quantiles: Vec<f64> = shown.clone().map(|of| of.q).collect();
+    let (unit, times) = times(parts.iter().map(|part| &part.corrected), &quantiles);
+    let stage = |at: &str| has_stages.then(|| at.to_owned());
+    let mut head = vec![unit.to_owned()];
+    head.extend(stage("stage"));
+    head.extend(words(&["requests", "bad"]));
+    head.extend(shown.map(|of| of.label.to_owned()).chain(["max".to_owned()]));
+    let row = |(part, times): (&StepPart, Vec<String>)| {
+        let number = part.stage.map_or(String::new(), |of| of.number.to_string());
+        let counts = [count(part.counts.intended), count(part.bad)];
+        let times = times.iter().map(|cell| unbroken(cell));
+        [part.name.clone()].into_iter().chain(stage(&number)).chain(counts).chain(times).collect()
+    };
+    Table { head, rows: parts.iter().zip(times).map(row).collect(), notes: Vec::new() }
+}
+
+/// The percentiles that a page shows of each part.
+const SHOWN: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
+
 /// A cell whose spaces, which a page would drop, are as wide as a figure or a point.
 fn unbroken(cell: &str) -> String {
     match cell.contains('.') {
@@ -199,7 +232,7 @@ pub(crate) fn summary(report: &Report) -> String {
 mod tests {
     use engine::record::outcome::{Cause, UnsentReason};
 
-    use super::super::reports::{part, report};
+    use super::super::reports::{part, report, two_by_two};
     use super::*;
 
     #[test]
@@ -221,6 +254,22 @@ mod tests {
                 ("reset", "3")
             ]
         );
+    }
+
+    #[test]
+    fn each_part_is_a_row() {
+        assert!(parts(&report(true, part(1_020, 1_020, 3, 2))).rows.is_empty());
+        let table = parts(&two_by_two());
+        let lines = [&table.head].into_iter().chain(&table.rows).map(|row| row.join(" | "));
+        let lines: Vec<String> =
+            lines.map(|line| line.replace(['\u{2007}', '\u{2008}'], "")).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        ms | stage | requests | bad | p50 | p90 | p99 | p99.9 | max
+        home | 1 | 1,500 | 5 | 1.00 | 1.00 | 1.00 | n/a | 1.00
+        home | 2 | 6,000 | 5 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00
+        POST /a, "b" | 1 | 500 | 5 | 4.00 | 4.00 | n/a | n/a | 4.00
+        POST /a, "b" | 2 | 2,000 | 5 | 8.00 | 8.00 | 8.00 | n/a | 8.00
+        "#);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::layout::Text;
 use super::scale::{Scale, at_the_point};
 
 /// The width of the column with scenarios' names.
-pub(super) const NAME_MAX: usize = 24;
+pub(crate) const NAME_MAX: usize = 24;
 /// The width of the column with stages' names, or numbers.
 const STAGE_NAME_MAX: usize = 10;
 
@@ -35,7 +35,7 @@ pub(super) fn scenarios(part: &Part, rows_max: usize) -> String {
     let tail = |sum: &Sum<'_>| sum.corrected.quantile_us(0.99).or(sum.corrected.max);
     sums.sort_by(|one, other| tail(other).unwrap_or(0.0).total_cmp(&tail(one).unwrap_or(0.0)));
     sums.truncate(rows_max);
-    let (unit, times) = times(sums.iter(), &[0.5, 0.99]);
+    let (unit, times) = times(sums.iter().map(|sum| &sum.corrected), &[0.5, 0.99]);
     let columns = [Left(NAME_MAX), Right(10), Right(9), Right(12), Right(12), Right(12)];
     let mut text = Text::new();
     let title = format!("by scenario, {unit}");
@@ -48,19 +48,19 @@ pub(super) fn scenarios(part: &Part, rows_max: usize) -> String {
     text.done()
 }
 
-/// The corrected times of each at these quantiles and their maximum, in one unit, which is returned
-/// too: in columns with aligned decimal points.
-fn times<'a>(
-    sums: impl Iterator<Item = &'a Sum<'a>> + Clone,
+/// The times of each at these quantiles and their maximum, in one unit, which is returned too: in
+/// columns with aligned decimal points.
+pub(super) fn times<'a>(
+    each: impl Iterator<Item = &'a DistributionPart> + Clone,
     quantiles: &[f64],
 ) -> (&'static str, Vec<Vec<String>>) {
-    let of = |sum: &Sum<'_>| {
-        let at = quantiles.iter().map(|q| sum.corrected.quantile_us(*q));
-        at.chain([sum.corrected.max]).collect::<Vec<Option<f64>>>()
+    let of = |part: &DistributionPart| {
+        let at = quantiles.iter().map(|q| part.quantile_us(*q));
+        at.chain([part.max]).collect::<Vec<Option<f64>>>()
     };
-    let scale = Scale::of(sums.clone().flat_map(|sum| of(sum).into_iter().flatten()));
-    let mut rows: Vec<Vec<String>> = sums
-        .map(|sum| of(sum).into_iter().map(|us| scale.percentile(&sum.corrected, us)).collect())
+    let scale = Scale::of(each.clone().flat_map(|part| of(part).into_iter().flatten()));
+    let mut rows: Vec<Vec<String>> = each
+        .map(|part| of(part).into_iter().map(|us| scale.percentile(part, us)).collect())
         .collect();
     for at in 0..=quantiles.len() {
         let mut column: Vec<String> =
@@ -78,7 +78,7 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
     let of_stages: Vec<(&StageSpan, &Sum<'_>)> =
         sums.iter().filter_map(|sum| Some((sum.of.stage.as_ref()?, sum))).collect();
     let shown = &of_stages[..of_stages.len().min(rows_max)];
-    let (unit, times) = times(shown.iter().map(|(_, sum)| *sum), &[0.5, 0.9, 0.99]);
+    let (unit, times) = times(shown.iter().map(|(_, sum)| &sum.corrected), &[0.5, 0.9, 0.99]);
     let figures = [13, 9, 10, 6, 8, 8, 8, 8].map(Right);
     let columns: Vec<Column> = [Left(STAGE_NAME_MAX)].into_iter().chain(figures).collect();
     let mut text = Text::new();
@@ -154,7 +154,7 @@ fn sum<'a>(group: &[&'a StepPart]) -> Sum<'a> {
 }
 
 /// A name shortened to a column of this width.
-pub(super) fn name_in(name: &str, width: usize) -> String {
+pub(crate) fn name_in(name: &str, width: usize) -> String {
     if name.chars().count() < width {
         return name.to_owned();
     }

@@ -1,15 +1,17 @@
 //! Made-up reports for tests to render.
 
+use engine::plan::scenario::{Scenario, Step};
 use engine::plan::{Plan, StampSource};
 use engine::record::counts::Counts;
 use engine::record::shard_stats::ShardStats;
 use engine::report::environment::Environment;
 use engine::report::machine::Machine;
 use engine::report::machine::Ports;
+use engine::report::steps::planned;
 use engine::report::verdict::Verdict;
 use engine::report::{
     AgentPart, ClientPart, ClientShare, DistributionPart, Generator, LittlesLaw, Microseconds,
-    Part, PerSecond, Rates, Report, ResponseStamps,
+    Part, PerSecond, Rates, Report, ResponseStamps, StepCounts, StepPart,
 };
 use engine::stats::distribution::Distribution;
 
@@ -85,6 +87,43 @@ pub(crate) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
         parts: Vec::new(),
         slowest: Vec::new(),
     }
+}
+
+/// A report of two scenarios in two stages, of which the second is a ramp.
+pub(crate) fn two_by_two() -> Report {
+    let scenario = |name: &str, weight| Scenario {
+        name: name.to_owned(),
+        weight,
+        step: [Step { url: Some("/".to_owned()), ..Step::default() }],
+    };
+    let plan = Plan {
+        target: "http://127.0.0.1:8080/".to_owned(),
+        stage: ["100:10s", "100..300:20s"].map(|stage| stage.parse().expect("a stage")).into(),
+        scenario: vec![scenario("home", 3), scenario("POST /a, \"b\"", 1)],
+        ..Plan::default()
+    };
+    let plan = plan.complete(&[0, 1]).expect("a plan that runs");
+    let times_of = [(1_000, 1_500), (2_000, 6_000), (4_000, 500), (8_000, 2_000)];
+    let parts = planned(&plan).into_iter().zip(times_of).map(|(planned, (us, requests))| {
+        let status = [(200, requests - 5), (503, 5)].into();
+        let counts =
+            Counts { intended: requests, sent: requests, answered: requests, ..Counts::default() };
+        let counts = Counts { unexpected_status: 5, status, ..counts };
+        counts.assert_sums();
+        StepPart {
+            name: planned.name,
+            stage: planned.stage,
+            planned: planned.share,
+            bad: counts.bad(),
+            counts: StepCounts::new(&counts),
+            naive: times(us / 2, requests),
+            corrected: times(us, requests),
+        }
+    });
+    let whole = part(1_020, 1_020, 3, 2);
+    let mut report = report(true, Part { parts: parts.collect(), ..whole });
+    report.config.plan = plan;
+    report
 }
 
 /// A valid report of this part.

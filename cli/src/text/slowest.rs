@@ -7,7 +7,7 @@ use engine::report::slowest::SlowRequest;
 use super::figures::count;
 use super::layout::Column::{Left, Right};
 use super::layout::Text;
-use super::parts::{NAME_MAX, short};
+use super::parts::{NAME_MAX, name_in};
 use super::scale::Scale;
 
 /// The most lines.

@@ -82,6 +82,28 @@ fn a_slower_target_is_found_and_the_same_one_is_the_same() {
 }
 
 #[test]
+fn a_slower_target_is_slower_on_each_route() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    fs::write(folder.join("targets.txt"), "/a\n/b\n").expect("written");
+    let [fast, slow] = ["2ms", "30ms"].map(|time| Target::start(&["--base-latency", time]));
+    let routes = ["--allow-invalid", "--fail-on", "regression", "--targets", "targets.txt"];
+    let output = ab(folder, &[&[&*fast.url, &slow.url], &routes[..]].concat());
+    let message = said(&output);
+    assert_eq!(output.status.code(), Some(4), "{message}");
+    assert!(message.contains("worse for GET /a and GET /b."), "{message}");
+    assert!(message.contains("\nby scenario\nGET /a  slower at p50 (+"), "{message}");
+    let found = document(&folder.join("ab.json"));
+    for part in found["parts"].as_array().expect("a list") {
+        assert_eq!(part["change"], "worse", "{part}");
+        assert_eq!(part["percentiles"][0]["pairs"], 5, "{part}");
+    }
+    let slice = &slices(&found)[0];
+    let of_parts = [0, 1].map(|at| slice["parts"][at]["requests"].as_u64().expect("a count"));
+    assert_eq!(Some(of_parts.iter().sum()), slice["requests"].as_u64());
+}
+
+#[test]
 fn slices_that_cannot_be_trusted_are_named_and_nothing_is_judged() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "2ms"]);
@@ -153,7 +175,8 @@ fn flags_that_two_targets_cannot_share_are_refused_before_the_load() {
     // A folder with the report of a longer comparison, and one without.
     let reports = tempfile::tempdir().expect("a folder");
     let path = |name: &str| reports.path().join(name).to_str().expect("text").to_owned();
-    let (old, new) = (&*path("old"), &*path("new"));
+    let (old, new, targets) = (&*path("old"), &*path("new"), &*path("targets.txt"));
+    fs::write(targets, "/a\n").expect("written");
     fs::create_dir(old).expect("made");
     fs::write(Path::new(old).join("a-12.json"), "{}").expect("written");
     for (args, code, line) in [
@@ -180,6 +203,11 @@ fn flags_that_two_targets_cannot_share_are_refused_before_the_load() {
             &[url, url, "--reports", new, "--out", &format!("{new}/../new/b-01.json")],
             2,
             &format!("--out {new}/../new/b-01.json: --reports names the same file; give each"),
+        ),
+        (
+            &[url, &format!("{url}other"), "--targets", targets],
+            2,
+            "--targets #1: URL-A and URL-B lead to the same URL; give its path instead",
         ),
         (&[url, url, "--flamegraph", "f.svg"], 2, "--flamegraph f.svg: a profile is of one run"),
     ] {

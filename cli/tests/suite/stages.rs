@@ -1,6 +1,9 @@
 //! `--stages` through the binary: a run whose rate rises and falls, and its refusals.
 
+use std::collections::BTreeMap;
 use std::fs;
+
+use serde_json::Value;
 
 use crate::support::{Target, binary, document, said};
 
@@ -36,6 +39,95 @@ fn a_run_has_results_for_each_of_its_stages() {
         .output()
         .expect("the binary runs");
     assert_eq!(verified.status.code(), Some(0), "{}", said(&verified));
+}
+
+/// The counts of a part, by scenario and stage.
+type Counts = BTreeMap<(String, String), u64>;
+
+/// The sum of a column of a CSV, by scenario and stage. No name here has a comma.
+fn column(text: &str, name: &str) -> Counts {
+    let (head, rows) = text.split_once('\n').expect("a header");
+    let at = |name: &str| head.split(',').position(|one| one == name).expect(name);
+    let mut sums = Counts::new();
+    for row in rows.lines() {
+        let cells: Vec<&str> = row.split(',').collect();
+        let number =
+            if name == "intended_ns" { 1 } else { cells[at(name)].parse().expect("a count") };
+        let key = (cells[at("scenario")].to_owned(), cells[at("stage")].to_owned());
+        *sums.entry(key).or_default() += number;
+    }
+    sums
+}
+
+#[test]
+fn each_output_has_each_route_in_each_stage() {
+    let target = Target::start(&["--base-latency", "1ms", "--tail-fraction", "0"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let text = |name: &str| fs::read_to_string(path(name)).expect(name);
+    let targets = "{\"name\": \"home\", \"weight\": 3, \"url\": \"/\"}\n\
+                   {\"weight\": 1, \"url\": \"/search?q=1\"}\n";
+    fs::write(path("targets.json"), targets).expect("written");
+    let output = binary()
+        .args(["run", &target.url, "--targets", "targets.json", "--stages", "200:1s,400:2s"])
+        .args(["--warmup", "0s", "--settle", "0s", "--allow-invalid", "--quiet"])
+        .args(["--out", "run.json", "--csv", "run.csv", "--ndjson", "run.ndjson"])
+        .args(["--prom", "run.prom", "--hdr", "run.hlog", "--raw", "run.raw"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let report = document(&path("run.json"));
+    let parts = report["parts"].as_array().expect("parts");
+    let counts = parts.iter().map(|part| {
+        let name = part["name"].as_str().expect("a name").to_owned();
+        let count = part["counts"]["intended"].as_u64().expect("a count");
+        ((name, part["stage"]["number"].to_string()), count)
+    });
+    let counts: Counts = counts.collect();
+    let keys: Vec<(&str, &str)> = counts.keys().map(|(name, at)| (&**name, &**at)).collect();
+    let expected = [("GET /search", "1"), ("GET /search", "2"), ("home", "1"), ("home", "2")];
+    assert_eq!(keys, expected);
+
+    assert_eq!(column(&text("run.parts.csv"), "intended"), counts);
+    let samples = binary()
+        .args(["samples", "run.raw", "--report", "run.json"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs");
+    let samples = String::from_utf8(samples.stdout).expect("text");
+    assert_eq!(column(&samples, "intended_ns"), counts);
+    let lines: Vec<Value> =
+        text("run.ndjson").lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let (last, others) = lines.split_last().expect("lines");
+    assert!(others.iter().any(|line| line["stage"] == 2), "{lines:?}");
+    let of_lines = last["parts"].as_array().expect("a list").iter().map(|part| {
+        let name = part["scenario"].as_str().expect("a name").to_owned();
+        ((name, part["stage"].to_string()), part["intended"].as_u64().expect("a count"))
+    });
+    assert_eq!(of_lines.collect::<Counts>(), counts);
+    let (prom, hlog) = (text("run.prom"), text("run.hlog"));
+    for ((name, stage), count) in &counts {
+        let labels = format!("target=\"{}\",scenario=\"{name}\",stage=\"{stage}\"", target.url);
+        let line = format!("truetail_part_requests_intended{{{labels}}} {count}.0");
+        assert!(prom.lines().any(|found| found == line), "{line}: {prom}");
+        for kind in ["corrected", "naive"] {
+            let tag = format!("\nTag={kind}/{}/{stage},", name.replace(' ', "%20"));
+            assert_eq!(hlog.matches(&tag).count(), 1, "{tag}");
+        }
+    }
+    assert!(prom.contains("truetail_part_requests{target="), "{prom}");
+
+    // Another plan's report has other names.
+    let mut other = report.clone();
+    other["config"]["seed"] = 2.into();
+    fs::write(path("other.json"), other.to_string()).expect("written");
+    let refused = binary()
+        .args(["samples", "run.raw", "--report", "other.json"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs");
+    assert_ne!(refused.status.code(), Some(0), "{}", said(&refused));
 }
 
 #[test]

@@ -245,6 +245,16 @@ impl Distribution {
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }
+
+    /// The histogram of all values, with those beyond the range as [`VALUE_MAX_NS`].
+    pub fn clamped(&self) -> Histogram<u64> {
+        let mut histogram = self.histogram.clone();
+        // Adding none would still raise the maximum.
+        if 0 < self.overflow {
+            histogram.record_n(VALUE_MAX_NS, self.overflow).expect("the bound is in range");
+        }
+        histogram
+    }
 }
 
 impl AddAssign for Distribution {
@@ -326,6 +336,16 @@ mod tests {
         assert_eq!(distribution.max_ns(), Some(VALUE_MAX_NS + 1));
         assert_eq!(distribution.quantile_ns(0.9), Some(1_000));
         assert_eq!(distribution.quantile_ns(0.99), Some(VALUE_MAX_NS), "a lower bound");
+    }
+
+    #[test]
+    fn clamped_it_has_all_values() {
+        let mut distribution = Distribution::new();
+        distribution.record(7);
+        assert_eq!(distribution.clamped(), *distribution.histogram());
+        distribution.record_n(2 * VALUE_MAX_NS, 3);
+        let clamped = distribution.clamped();
+        assert_eq!((clamped.len(), clamped.count_at(VALUE_MAX_NS)), (4, 3));
     }
 
     #[test]
