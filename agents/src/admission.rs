@@ -5,8 +5,9 @@
 //! names, unless its operator allowed the name. The address that is checked is the one connected
 //! to: the name is resolved once, so it can't point elsewhere later.
 //!
-//! A plan can also name resources of the machine that runs it: cores, local addresses, files. These
-//! belong to the agent, so a plan that names them is refused.
+//! A plan can also name resources of the machine that runs it: cores, local addresses, files for
+//! certificates or results. These belong to the agent, so a plan that names them is refused. The
+//! files that its requests need come with it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -30,7 +31,12 @@ pub struct Admission {
     pub conns_max: Option<usize>,
     /// The longest load, setup included: `--max-duration`.
     pub duration_max: Option<Nanos>,
+    /// The most bytes of controllers' files that are kept: `--max-files`.
+    pub files_max: Option<u64>,
 }
+
+/// The most bytes of controllers' files that are kept, without `--max-files`.
+pub const FILES_MAX_DEFAULT: u64 = 256 << 20;
 
 /// A target, or a network of them: a value of `--allow-target`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -294,23 +300,11 @@ pub fn check_placement(plan: &Plan) -> Result<(), PlanError> {
             return Err(PlanError::new(flag, file.display(), problem, cure));
         }
     }
-    if let Some(name) = plan.data.keys().next() {
-        let problem = "an agent reads no file that a controller names";
-        return Err(PlanError::new("--data", name, problem, "use `truetail run` on one machine"));
-    }
-    let steps = plan.scenario.iter().flat_map(|scenario| &scenario.step);
-    let mut bodies = plan.body.iter().chain(steps.filter_map(|step| step.body.as_ref()));
-    if let Some(file) = bodies.find(|body| body::file_name(body).is_some()) {
-        let problem = "an agent reads no file that a controller names";
-        return Err(PlanError::new("--body", file, problem, "give the body itself"));
-    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use engine::plan::scenario::{Scenario, Step};
-
     use super::*;
 
     fn admission(targets: &[&str]) -> Admission {
@@ -542,8 +536,6 @@ mod tests {
     #[test]
     fn a_plan_may_not_name_the_agents_own_resources() {
         assert_eq!(check_placement(&Plan::default()), Ok(()));
-        let text = |body: &str| Plan { body: Some(body.to_owned()), ..Plan::default() };
-        assert_eq!(check_placement(&text("a@b")), Ok(()));
         for (plan, flag, value) in [
             (
                 Plan { cores: Some("1-2".parse().expect("cores")), ..Plan::default() },
@@ -560,19 +552,6 @@ mod tests {
             ),
             (Plan { unix: Some("/run/x".into()), ..Plan::default() }, "--unix", "/run/x"),
             (Plan { raw: Some("/etc/x".into()), ..Plan::default() }, "--raw", "/etc/x"),
-            (text("@/etc/passwd"), "--body", "@/etc/passwd"),
-            (
-                Plan {
-                    scenario: vec![Scenario {
-                        name: String::new(),
-                        weight: 1,
-                        step: [Step { body: Some("@/etc/shadow".into()), ..Step::default() }],
-                    }],
-                    ..text("a")
-                },
-                "--body",
-                "@/etc/shadow",
-            ),
             (Plan { cacert: Some("ca.pem".into()), ..Plan::default() }, "--cacert", "ca.pem"),
             (Plan { cert: Some("c.pem".into()), ..Plan::default() }, "--cert", "c.pem"),
             (Plan { key: Some("k.pem".into()), ..Plan::default() }, "--key", "k.pem"),

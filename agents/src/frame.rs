@@ -33,8 +33,11 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 pub const OPENING_MAX: usize = (1 << 10) - HEADER_BYTES;
 /// The longest payload of a message that controls a run.
 pub const CONTROL_MAX: usize = 64 << 10;
-/// The longest payload with raw samples, which are sent in parts.
-pub const SAMPLES_MAX: usize = 256 << 10;
+/// The longest payload with a plan: a thousand scenarios of a kilobyte each. What is longer travels
+/// as a file.
+pub const PLAN_MAX: usize = 1 << 20;
+/// The longest payload with a part of a file: raw samples, or an attachment.
+pub const PART_MAX: usize = 256 << 10;
 /// The longest payload with results.
 pub const RESULTS_MAX: usize = 16 << 20;
 
@@ -107,14 +110,16 @@ kinds! {
     Ping: Controller, CONTROL_MAX, false;
     Pong: Agent, CONTROL_MAX, false;
     Heartbeat: Controller, CONTROL_MAX, false;
-    Prepare: Controller, CONTROL_MAX, false;
+    Prepare: Controller, PLAN_MAX, false;
+    Wanted: Agent, CONTROL_MAX, false;
+    Part: Controller, PART_MAX, false;
     Ready: Agent, CONTROL_MAX, false;
     Start: Controller, CONTROL_MAX, false;
     Progress: Agent, CONTROL_MAX, false;
     Stop: Controller, CONTROL_MAX, false;
     Collect: Controller, CONTROL_MAX, false;
     Report: Agent, RESULTS_MAX, false;
-    Samples: Agent, SAMPLES_MAX, false;
+    Samples: Agent, PART_MAX, false;
     Shard: Agent, RESULTS_MAX, false;
     Bye: Controller | Agent, CONTROL_MAX, false;
 }

@@ -8,6 +8,7 @@
 //!    Hello ◄──────────────────► Hello       versions, machines
 //!    Ping ─────────────────► ◄── Pong       16 and more, then one each second
 //!    Prepare ──────────────► ◄─ Ready       the plan; connections, setup load
+//!    ◄─ Wanted, Part ──────────────►        before that, files of the plan that the agent lacks
 //!    Start ────────────────────────►        a moment on the agent's clock
 //!    Heartbeat ────────────────────►        each second
 //!    ◄────────────────────── Progress       every 250 ms
@@ -66,6 +67,10 @@ pub enum Message {
     Heartbeat,
     /// The plan and the agent's share of it.
     Prepare(Prepare),
+    /// The agent asks for a part of an attachment that it lacks.
+    Wanted(Wanted),
+    /// That part.
+    Part(Part),
     /// The agent has its connections and waits for the start.
     Ready(Ready),
     /// The moment of the start.
@@ -177,9 +182,48 @@ pub struct Prepare {
     pub share: Share,
     /// True to keep raw samples.
     pub samples: bool,
+    /// The files that the plan names.
+    pub attachments: Vec<Attachment>,
     /// The plan of the whole run.
     #[serde(with = "json")]
     pub plan: Box<Plan>,
+}
+
+/// A file that a plan names. The agent has it if it has one of this length and digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Its name in the plan.
+    pub name: String,
+    /// Its length, bytes.
+    pub length: u64,
+    /// Its SHA-256.
+    pub sha256: [u8; 32],
+}
+
+/// The largest attachment, bytes.
+pub const ATTACHMENT_MAX: u64 = 64 << 20;
+/// The length of every part of an attachment but the last, bytes.
+pub const PART_BYTES: usize = 192 << 10;
+
+/// Asks for a part of an attachment. Each is sent when it is asked for, so that heartbeats never
+/// wait behind more than one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The attachment's number in [`Prepare::attachments`].
+    pub number: u32,
+    /// The part's offset in it, bytes.
+    pub offset: u64,
+}
+
+/// A part of an attachment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The attachment's number in [`Prepare::attachments`].
+    pub number: u32,
+    /// Its offset in it, bytes.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: Bytes,
 }
 
 /// The agent has its connections.

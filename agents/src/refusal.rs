@@ -46,6 +46,9 @@ pub enum Refusal {
     /// This machine can't run the plan: cause and cure.
     #[error("{0}")]
     Run(String),
+    /// A file of the plan is too large or arrives otherwise than announced: cause and cure.
+    #[error("{0}")]
+    Attachment(String),
     /// The start's moment has passed, or is too far ahead: cause and cure.
     #[error("{0}")]
     Start(String),

@@ -58,6 +58,7 @@ fn config(args: AgentArgs) -> Result<AgentConfig, Failure> {
             rate_max: args.max_rate,
             conns_max: args.max_conns,
             duration_max: args.max_duration,
+            files_max: args.max_files.map(|mebibytes| mebibytes << 20),
         },
         cores: args.cores,
         source_addresses: args.source_addresses,

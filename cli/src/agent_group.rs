@@ -21,6 +21,7 @@ use engine::host;
 use engine::host::environment::of_controller;
 use engine::load::share::Share;
 use engine::plan::Plan;
+use engine::plan::body::SharedBody;
 use engine::report::NotTogether;
 use engine::report::collected::{LostAgent, RunFacts};
 use engine::report::merge::Joined;
@@ -49,6 +50,8 @@ pub(crate) struct AgentGroup {
     shares: Vec<Share>,
     key: Option<Key>,
     on_loss: OnLoss,
+    /// The files of its plans, each read once.
+    files: SharedBody,
     plane: ControlPlane,
 }
 
@@ -119,7 +122,8 @@ impl AgentGroup {
         let on_loss = args.on_agent_loss.unwrap_or_default();
         host::require_executor().map_err(|check| Failure::CouldNotRun(check.to_string()))?;
         let plane = ControlPlane::start().map_err(RunError::Thread)?;
-        Ok(AgentGroup { agents, shares: weights::shares(&weights), key, on_loss, plane })
+        let (shares, files) = (weights::shares(&weights), SharedBody::default());
+        Ok(AgentGroup { agents, shares, key, on_loss, files, plane })
     }
 
     /// Runs a plan on the agents, to its end or to the first signal, shown as in `view`. The `head`
@@ -141,7 +145,7 @@ impl AgentGroup {
         let sinks = sinks.unwrap_or(&mut none);
         let agents = self.placed(raw, stop)?;
         let (key, on_loss, name) = (self.key.clone(), self.on_loss, name());
-        let order = Order { agents, key, plan, on_loss, name };
+        let order = Order { agents, key, plan, files: self.files.clone(), on_loss, name };
         let run = Controlled::start(&self.plane, order)
             .map_err(|error| Failure::Usage(error.to_string()))?;
         let takes = view.announce.line(run.plan(), START_AHEAD_MIN_NS);

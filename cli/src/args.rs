@@ -14,6 +14,7 @@ mod foreign_flags;
 mod given;
 mod headings;
 mod series_flags;
+pub(crate) mod target_route;
 mod targets;
 mod usage;
 mod values;
@@ -39,7 +40,7 @@ use commands::LOADING;
 pub(crate) use flag::{Flag, ResultArgs, Settings};
 pub(crate) use flags::{FIRST_RATE, FIRST_RATE_OF_CEILING, defaults};
 pub(crate) use given::{Given, RunArgs, files, flag_of, result_files};
-use headings::{LATENCY, STALLS};
+use headings::{LATENCY, ROUTES, STALLS};
 pub(crate) use series_flags::{CeilingArgs, SearchArgs, SweepArgs};
 pub(crate) use targets::scenarios;
 pub(crate) use usage::is_bare;
@@ -525,6 +526,12 @@ pub(crate) struct TargetArgs {
     /// How much longer each of these requests takes
     #[arg(long, value_name = "DURATION", requires = "cold_requests", help_heading = LATENCY)]
     pub(crate) cold_latency: Option<Nanos>,
+
+    /// Let a path, and all below it, behave in its own way, with counts of its own in the ledger:
+    /// PATH:base=5ms,tail=50ms,tail-fraction=0.01,stall-every=2s,stall-for=200ms,serial,
+    /// body-size=128,status=503, or some of these; the rest as without --route. Repeatable
+    #[arg(long, value_name = "PATH:KEY=VALUE,...", help_heading = ROUTES)]
+    pub(crate) route: Vec<String>,
 
     /// Exit when the parent process exits
     #[arg(long, hide = true)]

@@ -88,14 +88,12 @@ pub(crate) fn check_files(
     wanted: &ResultArgs,
     svg: Option<&PathBuf>,
 ) -> Result<(), Failure> {
-    let body = plan.body.as_deref().and_then(|body| body.strip_prefix('@')).map(PathBuf::from);
-    let data = plan.data.values().map(|data| ("--data".to_owned(), data.file.clone()));
-    let data: Vec<(String, PathBuf)> = data.collect();
+    let of_plan = plan.files().into_iter().map(|(flag, name)| (flag.to_owned(), name.into()));
+    let of_plan: Vec<(String, PathBuf)> = of_plan.collect();
     let named = |flag: &str, file: Option<PathBuf>| file.map(|file| (flag.to_owned(), file));
     let (plan, results) = (plan.clone(), wanted.clone());
     let settings = Settings { plan, results, ..Settings::default() };
-    let read =
-        named("--plan", plan_file.cloned()).into_iter().chain(named("--body", body)).chain(data);
+    let read = named("--plan", plan_file.cloned()).into_iter().chain(of_plan);
     let files: Vec<_> =
         read.chain(args::files(&settings)).chain(named("--svg", svg.cloned())).collect();
     output::require_distinct(&files)

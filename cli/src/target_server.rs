@@ -6,25 +6,43 @@ use std::process::ExitCode;
 use engine::sys::units::Nanos;
 use target::{CertificateError, Cold, Ledger, Pause, Stall, Target, TargetConfig, TargetError};
 
-use crate::args::TargetArgs;
+use crate::args::{TargetArgs, target_route};
 use crate::failure::{Failure, complain, refused};
 use crate::output::say;
 use crate::signals::{self, StopRequest};
+use crate::text::figures::{count, things, time};
 
 /// Serves until a signal comes, then writes the ledger if a file is named.
 pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     signals::end_with_parent(args.end_with_parent)?;
     let scheme = args.tls.scheme();
-    let target = start(config(args), &stop)?;
+    let target = start(config(args)?, &stop)?;
     say(&format!("listening on {scheme}://{}/, ledger at /__ledger\n", target.local_addr()))?;
     stop.wait();
     let ledger = target.stop().map_err(|error| Failure::CouldNotRun(error.to_string()))?;
     say(&format!("received {} requests, answered {}\n", ledger.received, ledger.answered))?;
+    say(&routes(&ledger))?;
     if let Some(line) = starved(&ledger) {
         complain(&line);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each route, and one for all other paths.
+fn routes(ledger: &Ledger) -> String {
+    let lines = ledger.routes.iter().map(|route| {
+        let path = route.path.as_deref().unwrap_or("other paths");
+        let received = things(route.received, "request");
+        let held = match (route.held.p50, route.held.p99, route.held.max) {
+            (Some(p50), Some(p99), Some(max)) => {
+                format!(", held p50 {}, p99 {}, max {}", time(p50), time(p99), time(max))
+            }
+            _ => String::new(),
+        };
+        format!("{path}: received {received}, answered {}{held}\n", count(route.answered))
+    });
+    lines.collect()
 }
 
 /// The warning about connections that could not be accepted: to a client they look like slow
@@ -40,9 +58,9 @@ fn starved(ledger: &Ledger) -> Option<String> {
     })
 }
 
-fn config(args: TargetArgs) -> TargetConfig {
+fn config(args: TargetArgs) -> Result<TargetConfig, Failure> {
     let pair = |every: Option<Nanos>, hold: Option<Nanos>| every.zip(hold);
-    TargetConfig {
+    let mut config = TargetConfig {
         listen: args.place.listen,
         base_latency: args.base_latency.as_duration(),
         tail_fraction: args.tail_fraction,
@@ -65,7 +83,14 @@ fn config(args: TargetArgs) -> TargetConfig {
         ledger: args.ledger,
         tls: args.tls.tls,
         cacert: args.tls.write_cacert,
-    }
+        routes: Vec::new(),
+    };
+    let routes = args.route.iter().map(|given| {
+        target_route::read(given, &config)
+            .map_err(|problem| Failure::Usage(format!("--route {given}: {problem}")))
+    });
+    config.routes = routes.collect::<Result<_, _>>()?;
+    Ok(config)
 }
 
 /// Starts a target. A signal that ends the program at once removes its unfinished ledger.
@@ -91,6 +116,7 @@ fn not_started(error: TargetError, cores: usize) -> Failure {
         | TargetError::Pause { .. }
         | TargetError::Cold { .. }
         | TargetError::BodySize { .. }
+        | TargetError::Route { .. }
         | TargetError::OneServer { .. }
         | TargetError::CoreTwice(_)
         | TargetError::CoreNotAllowed { .. }

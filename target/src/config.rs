@@ -12,6 +12,8 @@ use crate::TargetError;
 pub(crate) const HOLD_MAX: Duration = Duration::from_secs(3_600);
 /// The largest response body, bytes.
 pub(crate) const BODY_SIZE_MAX: usize = 16 << 20;
+/// The most routes: each executor keeps a histogram of 250 kB for each.
+const ROUTES_MAX: usize = 64;
 
 /// The target's behaviour. Given the arrival times of its requests, everything it does follows from
 /// this, including the seed.
@@ -50,6 +52,36 @@ pub struct TargetConfig {
     pub tls: bool,
     /// Where [`crate::start`] writes the issuer's certificate, as PEM.
     pub cacert: Option<PathBuf>,
+    /// Routes with a behaviour of their own. What stands above describes the server of all other
+    /// paths, its pauses and cold start included.
+    #[serde(default)]
+    pub routes: Vec<Route>,
+}
+
+/// A route: a server of its own for one path and everything below it. `/users` also serves
+/// `/users/7`, but not `/users2`; the query doesn't matter, and of several that fit, the longest
+/// path serves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// Its path, from the slash on.
+    pub path: String,
+    /// As [`TargetConfig::base_latency`].
+    #[serde(rename = "base_latency_ns", with = "duration_ns")]
+    pub base_latency: Duration,
+    /// As [`TargetConfig::tail_fraction`].
+    pub tail_fraction: f64,
+    /// As [`TargetConfig::tail_latency`].
+    #[serde(rename = "tail_latency_ns", with = "duration_ns")]
+    pub tail_latency: Duration,
+    /// As [`TargetConfig::stall`].
+    pub stall: Option<Stall>,
+    /// As [`TargetConfig::serial`].
+    pub serial: bool,
+    /// As [`TargetConfig::body_size`].
+    pub body_size: usize,
+    /// The status of its responses, 200 to 599, which has a body.
+    pub status: u16,
 }
 
 /// Periodic stalls: stall `k`, from 1, begins `k · every` after the start and lasts `hold`.
@@ -106,6 +138,38 @@ impl TargetConfig {
             ledger: None,
             tls: false,
             cacert: None,
+            routes: Vec::new(),
+        }
+    }
+
+    /// A route at `path` with the latencies, stalls and body of the paths without a route: not
+    /// serial, and with status 200.
+    pub fn route(&self, path: &str) -> Route {
+        Route {
+            path: path.to_owned(),
+            base_latency: self.base_latency,
+            tail_fraction: self.tail_fraction,
+            tail_latency: self.tail_latency,
+            stall: self.stall,
+            serial: false,
+            body_size: self.body_size,
+            status: 200,
+        }
+    }
+
+    /// The configuration of a target that serves only this route, to every path.
+    pub(crate) fn of(&self, route: &Route) -> TargetConfig {
+        TargetConfig {
+            base_latency: route.base_latency,
+            tail_fraction: route.tail_fraction,
+            tail_latency: route.tail_latency,
+            stall: route.stall,
+            pause: None,
+            cold: None,
+            serial: route.serial,
+            body_size: route.body_size,
+            routes: Vec::new(),
+            ..self.clone()
         }
     }
 
@@ -148,12 +212,41 @@ impl TargetConfig {
                 return Err(TargetError::OneServer { flag, cores: self.cores.clone() });
             }
         }
+        self.validate_routes()?;
         let twice =
             self.cores.iter().enumerate().find(|(at, core)| self.cores[..*at].contains(core));
         match twice {
             Some((_, core)) => Err(TargetError::CoreTwice(*core)),
             None => Ok(()),
         }
+    }
+
+    fn validate_routes(&self) -> Result<(), TargetError> {
+        let refused = |route: &Route, problem: String| {
+            Err(TargetError::Route { path: route.path.clone(), problem })
+        };
+        for (at, route) in self.routes.iter().enumerate() {
+            let path = route.path.as_str();
+            if !path.starts_with('/') || path.contains(['?', '#', ' ']) {
+                let problem = "not a path; give one from the slash to the query, such as /search";
+                return refused(route, problem.to_owned());
+            }
+            if self.routes[..at].iter().any(|other| other.path == path) {
+                return refused(route, "given twice; give each path once".to_owned());
+            }
+            // These have no body, so a response with one would be malformed.
+            if !(200..=599).contains(&route.status) || matches!(route.status, 204 | 205 | 304) {
+                let status = route.status;
+                let cure = "give one from 200 to 599 that has a body, so not 204, 205 or 304";
+                return refused(route, format!("status={status}: {cure}"));
+            }
+            self.of(route).validate().or_else(|error| refused(route, error.to_string()))?;
+        }
+        if ROUTES_MAX < self.routes.len() {
+            let problem = format!("one too many; give at most {ROUTES_MAX} routes");
+            return refused(&self.routes[ROUTES_MAX], problem);
+        }
+        Ok(())
     }
 }
 

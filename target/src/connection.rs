@@ -11,7 +11,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 use glommio::timer::Timer;
 
 use crate::executor_state::ExecutorState;
-use crate::request::{self, HEAD_LEN_MAX, Head};
+use crate::request::{self, Asks, HEAD_LEN_MAX, Head};
 use crate::responses::{self, Persistence, Rejection};
 use crate::stream::Stream;
 use crate::system;
@@ -56,7 +56,7 @@ struct Waiting {
 }
 
 enum Answer {
-    Sample { persistence: Persistence, head_only: bool },
+    Sample { route: usize, persistence: Persistence, head_only: bool },
     Ledger { persistence: Persistence, head_only: bool },
     Continue,
     Reject(Rejection),
@@ -191,7 +191,7 @@ impl Connection {
     fn take_request(&mut self) -> Result<Option<Head>, Rejection> {
         let mut head = match self.head.take() {
             Some(head) => head,
-            None => match request::parse(self.input.bytes())? {
+            None => match request::parse(self.input.bytes(), &self.executor.router)? {
                 None => return Ok(None),
                 Some(head) => {
                     self.input.consume(head.len);
@@ -215,18 +215,21 @@ impl Connection {
     fn receive(&mut self, head: &Head) {
         let Head { persistence, head_only, .. } = *head;
         self.open = persistence != Persistence::Close;
-        if head.asks_ledger {
-            self.executor.counts.borrow_mut().ledger_requests += 1;
-            self.queue_answer(Answer::Ledger { persistence, head_only });
-        } else {
-            let parsed_ns = system::now_ns();
-            let due = self.executor.service.borrow_mut().next(parsed_ns);
-            self.executor.counts.borrow_mut().receive(self.arrived_ns, due);
-            if parsed_ns < due.due_ns {
-                self.executor.holds.add(due.due_ns, self.waker.clone());
+        match head.asks {
+            Asks::Ledger => {
+                self.executor.counts.borrow_mut().ledger_requests += 1;
+                self.queue_answer(Answer::Ledger { persistence, head_only });
             }
-            let answer = Answer::Sample { persistence, head_only };
-            self.waiting.push_back(Waiting { parsed_ns, due_ns: due.due_ns, answer });
+            Asks::Sample(route) => {
+                let parsed_ns = system::now_ns();
+                let due = self.executor.services.borrow_mut()[route].next(parsed_ns);
+                self.executor.counts.borrow_mut().receive(route, self.arrived_ns, due);
+                if parsed_ns < due.due_ns {
+                    self.executor.holds.add(due.due_ns, self.waker.clone());
+                }
+                let answer = Answer::Sample { route, persistence, head_only };
+                self.waiting.push_back(Waiting { parsed_ns, due_ns: due.due_ns, answer });
+            }
         }
         // Bytes left over came with the last read, so the next request arrived then.
         self.arrived_ns = self.read_ns;
@@ -244,8 +247,8 @@ impl Connection {
             self.waiting.pop_front().expect("a response is due");
         let executor = Rc::clone(&self.executor);
         match answer {
-            Answer::Sample { persistence, head_only } => {
-                let bytes = executor.responses.sample(persistence, head_only);
+            Answer::Sample { route, persistence, head_only } => {
+                let bytes = executor.responses[route].sample(persistence, head_only);
                 let handed_ns = system::now_ns();
                 let mut written = self.write(bytes).await;
                 // A peer that closed its side may still be reading or be gone: only the socket's
@@ -256,9 +259,10 @@ impl Connection {
                 {
                     written = Written::PeerGone;
                 }
+                let tally = &mut executor.counts.borrow_mut().tallies[route];
                 match written {
-                    Written::Whole => executor.counts.borrow_mut().answer(handed_ns - parsed_ns),
-                    Written::PeerGone => executor.counts.borrow_mut().close_unanswered(1),
+                    Written::Whole => tally.answer(handed_ns - parsed_ns),
+                    Written::PeerGone => tally.close_unanswered(),
                     Written::Stop => {}
                 }
                 written
@@ -305,8 +309,12 @@ impl Connection {
 
     /// Counts the requests whose peer is gone.
     fn count_unanswered(&mut self) {
-        let samples = self.waiting.iter().filter(|w| matches!(w.answer, Answer::Sample { .. }));
-        self.executor.counts.borrow_mut().close_unanswered(samples.count() as u64);
+        let tallies = &mut self.executor.counts.borrow_mut().tallies;
+        for waiting in &self.waiting {
+            if let Answer::Sample { route, .. } = waiting.answer {
+                tallies[route].close_unanswered();
+            }
+        }
     }
 
     /// Closes our side and reads until the peer has closed its side, for at most [`LINGER`].

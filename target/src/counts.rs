@@ -1,15 +1,13 @@
-//! One executor's counts, in memory that doesn't grow: counters, the histogram of hold times, the
-//! ring of arrivals.
+//! One executor's counts, in memory that doesn't grow: counters, those of each route, the ring of
+//! arrivals.
 
 use std::collections::VecDeque;
 use std::ops::AddAssign;
 
-use hdrhistogram::Histogram;
-
 use crate::arrivals::ArrivalRing;
-use crate::config::{HOLD_MAX, ns};
 use crate::handshakes::Handshakes;
 use crate::service::Due;
+use crate::tally::Tally;
 
 /// The most stalls and pauses whose start and end are kept; older ones are only counted.
 pub(crate) const EDGES_MAX: usize = 4_096;
@@ -17,24 +15,9 @@ pub(crate) const EDGES_MAX: usize = 4_096;
 /// The counts of one executor, or their sum over several.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
-    /// Requests read in full, except those for the ledger.
-    pub(crate) received: u64,
-    /// Of these, those whose complete response was written to the socket.
-    pub(crate) answered: u64,
-    /// Of these, those whose peer closed the connection first.
-    pub(crate) closed_by_peer_unanswered: u64,
-    /// Of these, those still being held.
-    pub(crate) in_flight: u64,
-    /// Hold times of the answered requests, ns.
-    pub(crate) held: Histogram<u64>,
-    /// Hold times beyond the histogram's range.
-    pub(crate) held_overflow: u64,
-    /// The sum of all hold times, ns.
-    pub(crate) held_sum_ns: u128,
-    /// The shortest hold time, ns.
-    pub(crate) held_min_ns: u64,
-    /// The longest hold time, ns.
-    pub(crate) held_max_ns: u64,
+    /// Requests, except those for the ledger: those of the paths without a route, then those of
+    /// each route.
+    pub(crate) tallies: Vec<Tally>,
     /// Arrivals per ms.
     pub(crate) arrivals: ArrivalRing,
     /// Start and end of the last pauses, ns.
@@ -58,19 +41,11 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Zero counts for a target that started at `started_ns`. All memory is allocated here.
-    pub(crate) fn new(started_ns: u64) -> Counts {
+    /// Zero counts for a target with this many routes that started at `started_ns`. All memory is
+    /// allocated here.
+    pub(crate) fn new(routes: usize, started_ns: u64) -> Counts {
         Counts {
-            received: 0,
-            answered: 0,
-            closed_by_peer_unanswered: 0,
-            in_flight: 0,
-            held: Histogram::new_with_bounds(1, ns(HOLD_MAX), 3)
-                .expect("the bounds are valid constants"),
-            held_overflow: 0,
-            held_sum_ns: 0,
-            held_min_ns: u64::MAX,
-            held_max_ns: 0,
+            tallies: (0..=routes).map(|_| Tally::new()).collect(),
             arrivals: ArrivalRing::new(started_ns),
             pauses: VecDeque::with_capacity(EDGES_MAX),
             pause_count: 0,
@@ -84,11 +59,10 @@ impl Counts {
         }
     }
 
-    /// Counts a request read in full, whose first bytes arrived at `arrived_ns`.
-    pub(crate) fn receive(&mut self, arrived_ns: u64, due: Due) {
-        self.received += 1;
+    /// Counts a request of this route read in full, whose first bytes arrived at `arrived_ns`.
+    pub(crate) fn receive(&mut self, route: usize, arrived_ns: u64, due: Due) {
+        self.tallies[route].receive();
         self.cold += u64::from(due.cold);
-        self.in_flight += 1;
         self.arrivals.count(arrived_ns);
         if let Some(edges) = due.pause {
             self.pause_count += 1;
@@ -99,22 +73,13 @@ impl Counts {
         }
     }
 
-    /// Counts a request answered after `held_ns`.
-    pub(crate) fn answer(&mut self, held_ns: u64) {
-        self.answered += 1;
-        self.in_flight -= 1;
-        if self.held.record(held_ns).is_err() {
-            self.held_overflow += 1;
+    /// The sum over all routes.
+    pub(crate) fn whole(&self) -> Tally {
+        let mut whole = self.tallies[0].clone();
+        for route in &self.tallies[1..] {
+            whole += route;
         }
-        self.held_sum_ns += u128::from(held_ns);
-        self.held_min_ns = self.held_min_ns.min(held_ns);
-        self.held_max_ns = self.held_max_ns.max(held_ns);
-    }
-
-    /// Counts `count` requests whose peer closed the connection before they were answered.
-    pub(crate) fn close_unanswered(&mut self, count: u64) {
-        self.closed_by_peer_unanswered += count;
-        self.in_flight -= count;
+        whole
     }
 }
 
@@ -122,15 +87,9 @@ impl AddAssign<&Counts> for Counts {
     /// Adds another executor's counts, which contain neither pauses nor cold requests: these need a
     /// single executor.
     fn add_assign(&mut self, other: &Counts) {
-        self.received += other.received;
-        self.answered += other.answered;
-        self.closed_by_peer_unanswered += other.closed_by_peer_unanswered;
-        self.in_flight += other.in_flight;
-        self.held.add(&other.held).expect("both histograms have the same bounds");
-        self.held_overflow += other.held_overflow;
-        self.held_sum_ns += other.held_sum_ns;
-        self.held_min_ns = self.held_min_ns.min(other.held_min_ns);
-        self.held_max_ns = self.held_max_ns.max(other.held_max_ns);
+        for (own, others) in self.tallies.iter_mut().zip(&other.tallies) {
+            *own += others;
+        }
         self.arrivals.add(&other.arrivals);
         assert!(other.pauses.is_empty(), "only a single executor pauses");
         assert_eq!(other.cold, 0, "only a single executor starts cold");

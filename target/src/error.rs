@@ -66,6 +66,14 @@ pub enum TargetError {
         /// The limit, bytes.
         size_max: usize,
     },
+    /// A route that can't be served.
+    #[error("--route {path}: {problem}")]
+    Route {
+        /// Its path.
+        path: String,
+        /// What is wrong, and the cure.
+        problem: String,
+    },
     /// A flag that needs a single server, given with several cores.
     #[error(
         "{flag} with --cores {}: it needs a single server, and each core runs one; give one core",

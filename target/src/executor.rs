@@ -18,8 +18,6 @@ use crate::control::{CHECK_INTERVAL, Control};
 use crate::counts::Counts;
 use crate::executor_state::{ExecutorState, LedgerJob};
 use crate::listener::BoundListener;
-use crate::responses::Responses;
-use crate::service::Service;
 use crate::stream::Stream;
 use crate::system;
 
@@ -41,14 +39,7 @@ pub(crate) async fn run(
     ready: Sender<()>,
 ) -> Counts {
     system::set_timer_slack();
-    let config = &control.config;
-    let state = Rc::new(ExecutorState::new(
-        Responses::new(config.body_size),
-        Counts::new(control.started_ns),
-        Service::new(config, index, control.started_ns),
-        tls,
-        ledger_jobs,
-    ));
+    let state = Rc::new(ExecutorState::new(&control, index, tls, ledger_jobs));
     let open = OpenConnections::default();
     let listening = listener.handle();
     let listener = listener.into_listener();

@@ -1,4 +1,4 @@
-//! The state shared by the tasks of one executor: responses, counts, the service and the hold
+//! The state shared by the tasks of one executor: responses, counts, the services and the hold
 //! queue.
 
 use std::cell::{Cell, RefCell};
@@ -10,9 +10,11 @@ use futures_rustls::TlsAcceptor;
 use glommio::timer::Timer;
 
 use crate::TargetError;
+use crate::control::Control;
 use crate::counts::Counts;
 use crate::hold_queue::HoldQueue;
 use crate::responses::Responses;
+use crate::router::Router;
 use crate::service::Service;
 
 /// How often a connection that asked for the ledger checks whether it is ready.
@@ -24,12 +26,14 @@ pub(crate) type LedgerJob = Arc<Mutex<Option<Result<String, TargetError>>>>;
 
 /// The state of one executor. Nothing in it is shared with another executor.
 pub(crate) struct ExecutorState {
-    /// The rendered responses.
-    pub(crate) responses: Responses,
+    /// Finds the route of a path.
+    pub(crate) router: Router,
+    /// The rendered responses, by route.
+    pub(crate) responses: Vec<Responses>,
     /// The counts so far.
     pub(crate) counts: RefCell<Counts>,
-    /// Decides when each request is due.
-    pub(crate) service: RefCell<Service>,
+    /// Decide when each request is due, by route.
+    pub(crate) services: RefCell<Vec<Service>>,
     /// The requests held until they are due.
     pub(crate) holds: HoldQueue,
     /// The TLS acceptor, if any.
@@ -39,18 +43,20 @@ pub(crate) struct ExecutorState {
 }
 
 impl ExecutorState {
-    /// An empty state; ledgers are requested through `ledger_jobs`.
+    /// The state of executor number `executor` before its first request; ledgers are requested
+    /// through `ledger_jobs`.
     pub(crate) fn new(
-        responses: Responses,
-        counts: Counts,
-        service: Service,
+        control: &Control,
+        executor: usize,
         tls: Option<TlsAcceptor>,
         ledger_jobs: Sender<LedgerJob>,
     ) -> ExecutorState {
+        let (config, started_ns) = (&control.config, control.started_ns);
         ExecutorState {
-            responses,
-            counts: RefCell::new(counts),
-            service: RefCell::new(service),
+            router: Router::new(config),
+            responses: Responses::all(config),
+            counts: RefCell::new(Counts::new(config.routes.len(), started_ns)),
+            services: RefCell::new(Service::all(config, executor, started_ns)),
             holds: HoldQueue::default(),
             tls,
             stopping: Cell::new(false),

@@ -16,14 +16,16 @@ use crate::TargetConfig;
 use crate::counts::{Counts, EDGES_MAX};
 use crate::handshakes::Handshakes;
 use crate::service::StallGrid;
+use crate::tally::Tally;
 
 /// The version of the document's schema.
-pub const LEDGER_SCHEMA: u32 = 4;
+pub const LEDGER_SCHEMA: u32 = 5;
 
 /// What a target actually did, from its start to `taken_ns`.
 ///
 /// These sums are exact: `received = answered + closed_by_peer_unanswered + in_flight`,
-/// `held.count = answered`, `connections.accepted = connections.open + connections.closed`.
+/// `held.count = answered`, `connections.accepted = connections.open + connections.closed`. The same
+/// holds for each of the routes, and each count is the sum of theirs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ledger {
@@ -57,10 +59,13 @@ pub struct Ledger {
     /// Hold times of the answered requests: from reading the last byte of the request to just
     /// before the `send` of its response, so no client can have measured less.
     pub held: Held,
-    /// The last 4,096 stalls that have begun, oldest first; exactly the requests that arrived
+    /// The requests of each route, in the order of the configuration, and then those of all other
+    /// paths; empty without routes.
+    pub routes: Vec<RouteCounts>,
+    /// The last 4,096 stalls of the paths without a route that have begun, oldest first; exactly the requests that arrived
     /// within them were stalled.
     pub stalls: Vec<Span>,
-    /// The number of stalls that have begun.
+    /// The number of these stalls that have begun.
     pub stall_count: u64,
     /// The last 4,096 pauses that have begun, oldest first.
     pub pauses: Vec<Span>,
@@ -72,6 +77,24 @@ pub struct Ledger {
     pub arrivals_per_ms: ArrivalsPerMs,
     /// The configuration, with the cores actually used.
     pub config: TargetConfig,
+}
+
+/// What became of the requests of one route.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteCounts {
+    /// Its path; `null` for all paths without a route.
+    pub path: Option<String>,
+    /// As [`Ledger::received`].
+    pub received: u64,
+    /// As [`Ledger::answered`].
+    pub answered: u64,
+    /// As [`Ledger::closed_by_peer_unanswered`].
+    pub closed_by_peer_unanswered: u64,
+    /// As [`Ledger::in_flight`].
+    pub in_flight: u64,
+    /// As [`Ledger::held`].
+    pub held: Held,
 }
 
 /// Counts of connections.
@@ -168,16 +191,8 @@ impl Ledger {
         taken_ns: u64,
         mut counts: Counts,
     ) -> Ledger {
-        assert_eq!(
-            counts.received,
-            counts.answered + counts.closed_by_peer_unanswered + counts.in_flight,
-            "every request received has exactly one outcome"
-        );
-        assert_eq!(
-            counts.held.len() + counts.held_overflow,
-            counts.answered,
-            "every answer has one hold time"
-        );
+        counts.tallies.iter().for_each(Tally::assert_closes);
+        let whole = counts.whole();
         counts.arrivals.advance(taken_ns / 1_000_000);
         let (first_ms, arrivals) = counts.arrivals.span();
 
@@ -199,10 +214,10 @@ impl Ledger {
             address,
             started_ns,
             taken_ns,
-            received: counts.received,
-            answered: counts.answered,
-            closed_by_peer_unanswered: counts.closed_by_peer_unanswered,
-            in_flight: counts.in_flight,
+            received: whole.received,
+            answered: whole.answered,
+            closed_by_peer_unanswered: whole.closed_by_peer_unanswered,
+            in_flight: whole.in_flight,
             rejected: counts.rejected,
             ledger_requests: counts.ledger_requests,
             standstills: 0,
@@ -213,7 +228,8 @@ impl Ledger {
                 accept_errors: counts.accept_errors,
                 handshakes: config.tls.then_some(counts.handshakes),
             },
-            held: Held::new(&counts),
+            held: Held::new(&whole),
+            routes: RouteCounts::all(config, &counts.tallies),
             stalls: stalls_kept.collect(),
             stall_count,
             pauses,
@@ -230,6 +246,26 @@ impl Ledger {
     }
 }
 
+impl RouteCounts {
+    /// The counts of each route and of the other paths; none without routes.
+    fn all(config: &TargetConfig, tallies: &[Tally]) -> Vec<RouteCounts> {
+        if config.routes.is_empty() {
+            return Vec::new();
+        }
+        let paths = config.routes.iter().map(|route| Some(route.path.clone()));
+        let tallies = tallies[1..].iter().chain(&tallies[..1]);
+        let counts = paths.chain([None]).zip(tallies).map(|(path, tally)| RouteCounts {
+            path,
+            received: tally.received,
+            answered: tally.answered,
+            closed_by_peer_unanswered: tally.closed_by_peer_unanswered,
+            in_flight: tally.in_flight,
+            held: Held::new(tally),
+        });
+        counts.collect()
+    }
+}
+
 impl From<(u64, u64)> for Span {
     fn from((begin_ns, end_ns): (u64, u64)) -> Span {
         Span { begin_ns, end_ns }
@@ -237,24 +273,24 @@ impl From<(u64, u64)> for Span {
 }
 
 impl Held {
-    fn new(counts: &Counts) -> Held {
+    fn new(tally: &Tally) -> Held {
         let us = |value_ns: u64| value_ns as f64 / 1_000.0;
-        let count = counts.answered;
+        let count = tally.answered;
         let some = |value: f64| (0 < count).then_some(value);
-        let quantile = |parts: u64, of: u64| some(us(quantile_ns(counts, parts, of)));
+        let quantile = |parts: u64, of: u64| some(us(tally.quantile_ns(parts, of)));
         Held {
             unit: "us".to_owned(),
             count,
-            min: some(us(counts.held_min_ns)),
-            mean: some(counts.held_sum_ns as f64 / count as f64 / 1_000.0),
+            min: some(us(tally.held_min_ns)),
+            mean: some(tally.held_sum_ns as f64 / count as f64 / 1_000.0),
             p50: quantile(50, 100),
             p90: quantile(90, 100),
             p99: quantile(99, 100),
             p999: quantile(999, 1_000),
             p9999: quantile(9_999, 10_000),
-            max: some(us(counts.held_max_ns)),
-            overflow: counts.held_overflow,
-            histogram: encode(&counts.held),
+            max: some(us(tally.held_max_ns)),
+            overflow: tally.held_overflow,
+            histogram: encode(&tally.held),
         }
     }
 
@@ -266,21 +302,6 @@ impl Held {
         let bytes = BASE64.decode(&self.histogram)?;
         Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(LedgerError::Histogram)
     }
-}
-
-/// The value at quantile `parts / of`, ns; in integers, so that rounding can't move the rank.
-fn quantile_ns(counts: &Counts, parts: u64, of: u64) -> u64 {
-    let rank = (u128::from(counts.answered) * u128::from(parts)).div_ceil(u128::from(of)).max(1);
-    let mut seen = 0;
-    for bucket in counts.held.iter_recorded() {
-        seen += u128::from(bucket.count_since_last_iteration());
-        if rank <= seen {
-            let edge_ns = counts.held.highest_equivalent(bucket.value_iterated_to());
-            return edge_ns.clamp(counts.held_min_ns, counts.held_max_ns);
-        }
-    }
-    // The rank is beyond the histogram's range, where only the longest time is known.
-    counts.held_max_ns
 }
 
 fn encode(histogram: &Histogram<u64>) -> String {

@@ -14,6 +14,9 @@
 //! - with `serial`, its turn: one server takes the requests of all connections in the order they
 //!   were read, `s` each, and makes no progress during a stall.
 //!
+//! A route is a server of its own in all of this: its stalls and its queue don't delay the requests
+//! of other paths.
+//!
 //! Deliberately absent: handlers for users' signals, printing, and counters that running executors
 //! share. Each executor keeps its own and publishes a copy when a ledger is asked for.
 
@@ -37,6 +40,7 @@ mod body;
 mod responses;
 
 mod hold_queue;
+mod router;
 mod service;
 
 mod arrivals;
@@ -44,12 +48,15 @@ mod control;
 mod counts;
 mod handshakes;
 mod ledger;
+mod tally;
 mod watchdog;
 mod whole_file;
 
 pub use certificate::{Certificate, CertificateError};
-pub use config::{Cold, Pause, Stall, TargetConfig};
+pub use config::{Cold, Pause, Route, Stall, TargetConfig};
 pub use error::TargetError;
 pub use handshakes::Handshakes;
-pub use ledger::{ArrivalsPerMs, Connections, Held, LEDGER_SCHEMA, Ledger, LedgerError, Span};
+pub use ledger::{
+    ArrivalsPerMs, Connections, Held, LEDGER_SCHEMA, Ledger, LedgerError, RouteCounts, Span,
+};
 pub use start::{Target, start};

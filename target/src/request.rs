@@ -1,10 +1,11 @@
-//! Request heads: where one ends, and what it means for the response. Only the ledger's path is
-//! special.
+//! Request heads: where one ends, and what it means for the response. Of its path, only the ledger's
+//! and those of the routes matter.
 
 use httparse::Status;
 
 use crate::body::Body;
 use crate::responses::{Persistence, Rejection};
+use crate::router::Router;
 
 /// The longest request head, bytes.
 pub(crate) const HEAD_LEN_MAX: usize = 16 << 10;
@@ -24,14 +25,23 @@ pub(crate) struct Head {
     pub(crate) persistence: Persistence,
     /// The body that follows.
     pub(crate) body: Body,
-    /// True if it asks for the ledger.
-    pub(crate) asks_ledger: bool,
+    /// What it asks for.
+    pub(crate) asks: Asks,
     /// True if the client waits for `100 Continue` before it sends the body.
     pub(crate) expects_continue: bool,
 }
 
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// The ledger.
+    Ledger,
+    /// The sample response of the route of this number, see [`Router::find`].
+    Sample(usize),
+}
+
 /// Parses the head at the start of `bytes`; `None` if it is incomplete.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, Rejection> {
+pub(crate) fn parse(bytes: &[u8], router: &Router) -> Result<Option<Head>, Rejection> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut fields);
     let len = match request.parse(bytes) {
@@ -66,7 +76,10 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, Rejection> {
         persistence,
         expects_continue: fields.expects_continue && version_1_1 && body != Body::sized(0),
         body,
-        asks_ledger: request.path.is_some_and(|target| path(target) == LEDGER_PATH),
+        asks: match request.path.map_or("", path) {
+            LEDGER_PATH => Asks::Ledger,
+            path => Asks::Sample(router.find(path)),
+        },
     }))
 }
 
@@ -145,6 +158,13 @@ fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TargetConfig;
+
+    /// Parses for a target without routes.
+    fn parse(bytes: &[u8]) -> Result<Option<Head>, Rejection> {
+        let config = TargetConfig::new("127.0.0.1:0".parse().expect("an address"));
+        super::parse(bytes, &Router::new(&config))
+    }
 
     fn parsed(text: &str) -> Head {
         parse(text.as_bytes()).expect("a request").expect("a whole head")
@@ -176,8 +196,9 @@ mod tests {
 
     #[test]
     fn the_ledger_is_recognised_by_its_path() {
-        let asks =
-            |path: &str| parsed(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).asks_ledger;
+        let asks = |path: &str| {
+            parsed(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).asks == Asks::Ledger
+        };
         assert!(asks("/__ledger") && asks("/__ledger?now"));
         assert!(!asks("/__ledgers") && !asks("/"));
         // RFC 9112, section 3.2.2: a server accepts the absolute form from every client.

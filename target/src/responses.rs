@@ -1,6 +1,6 @@
 //! The target's responses, rendered once at the start.
 
-use crate::TargetError;
+use crate::{TargetConfig, TargetError};
 
 /// What happens to the connection after a response, and how the response announces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum Rejection {
     HeadTooLarge,
 }
 
-/// The sample response, in each form.
+/// A route's sample response, in each form.
 #[derive(Debug)]
 pub(crate) struct Responses {
     keep: Response,
@@ -56,10 +56,21 @@ impl Rejection {
 }
 
 impl Responses {
-    /// Renders responses with a body of `body_size` bytes.
-    pub(crate) fn new(body_size: usize) -> Responses {
+    /// Renders the responses of the paths without a route, then those of each route.
+    pub(crate) fn all(config: &TargetConfig) -> Vec<Responses> {
+        let routes = config.routes.iter().map(|route| (route.status, route.body_size));
+        let all = [(200, config.body_size)].into_iter().chain(routes);
+        all.map(|(status, body_size)| Responses::new(status, body_size)).collect()
+    }
+
+    fn new(status: u16, body_size: usize) -> Responses {
         let body: Vec<u8> = b"truetail\n".iter().copied().cycle().take(body_size).collect();
-        let response = |persistence| render("200 OK", "text/plain", persistence, &body);
+        let line = match status {
+            200 => "200 OK".to_owned(),
+            // RFC 9112, section 4: the reason may be empty, the space before it stays.
+            status => format!("{status} "),
+        };
+        let response = |persistence| render(&line, "text/plain", persistence, &body);
         Responses {
             keep: response(Persistence::Keep),
             keep_announced: response(Persistence::KeepAnnounced),

@@ -107,12 +107,22 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// The service of executor number `executor` of a target that started at `started_ns`.
-    pub(crate) fn new(config: &TargetConfig, executor: usize, started_ns: u64) -> Service {
+    /// The services of executor number `executor` of a target that started at `started_ns`: that
+    /// of all other paths, then one for each route.
+    pub(crate) fn all(config: &TargetConfig, executor: usize, started_ns: u64) -> Vec<Service> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(config.seed);
         for _ in 0..executor {
             random.jump();
         }
+        let mut services = vec![Service::new(config, random.clone(), started_ns)];
+        for route in &config.routes {
+            random.long_jump();
+            services.push(Service::new(&config.of(route), random.clone(), started_ns));
+        }
+        services
+    }
+
+    fn new(config: &TargetConfig, random: Xoshiro256PlusPlus, started_ns: u64) -> Service {
         Service {
             base_ns: ns(config.base_latency),
             tail_ns: ns(config.tail_latency),
@@ -172,7 +182,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Cold, Pause, Stall};
+    use crate::{Cold, Pause, Route, Stall};
 
     const START_NS: u64 = 7_000_000_123;
     const MS: u64 = 1_000_000;
@@ -193,9 +203,14 @@ mod tests {
         }
     }
 
+    /// The service of the paths without a route.
+    fn first(config: &TargetConfig, executor: usize) -> Service {
+        Service::all(config, executor, START_NS).swap_remove(0)
+    }
+
     /// Due times of requests read at `read_ms`; both are ms after the start.
     fn due_ms(config: &TargetConfig, read_ms: &[u64]) -> Vec<u64> {
-        let mut service = Service::new(config, 0, START_NS);
+        let mut service = first(config, 0);
         let due = |at: &u64| (service.next(START_NS + at * MS).due_ns - START_NS) / MS;
         read_ms.iter().map(due).collect()
     }
@@ -257,7 +272,7 @@ mod tests {
         // Served one after the other, the cold ones delay those behind them.
         config.serial = true;
         assert_eq!(due_ms(&config, &[0, 5, 5, 5, 90]), [21, 42, 63, 64, 91]);
-        let mut service = Service::new(&config, 0, START_NS);
+        let mut service = first(&config, 0);
         let cold: Vec<bool> = (0..5).map(|at| service.next(START_NS + at).cold).collect();
         assert_eq!(cold, [true, true, true, false, false]);
     }
@@ -280,7 +295,7 @@ mod tests {
         config.tail_latency = Duration::from_millis(9);
         let read: Vec<u64> = (0..10_000).collect();
         let tails = |config: &TargetConfig, executor: usize| -> Vec<bool> {
-            let mut service = Service::new(config, executor, START_NS);
+            let mut service = first(config, executor);
             let read = read.iter().map(|at| START_NS + at * MS);
             read.map(|at_ns| service.next(at_ns).due_ns == at_ns + 9 * MS).collect()
         };
@@ -292,5 +307,38 @@ mod tests {
         assert!((1_840..=2_160).contains(&count), "{count} in the tail, 2,000 expected");
         config.seed += 1;
         assert_ne!(first, tails(&config, 0));
+    }
+
+    #[test]
+    fn a_route_is_a_server_of_its_own() {
+        let mut config = TargetConfig {
+            tail_fraction: 0.2,
+            tail_latency: Duration::from_millis(9),
+            ..stalled(true)
+        };
+        let slow = Duration::from_millis(30);
+        config.routes = vec![
+            Route { base_latency: slow, stall: None, tail_fraction: 0.0, ..config.route("/slow") },
+            config.route("/alike"),
+        ];
+        let mut services = Service::all(&config, 0, START_NS);
+        let mut due_ms = |number: usize, read_ms: u64| {
+            (services[number].next(START_NS + read_ms * MS).due_ns - START_NS) / MS
+        };
+        // Neither the stall of the others nor their queue delays it, only its own queue.
+        assert_eq!([due_ms(1, 110), due_ms(1, 111), due_ms(1, 112)], [140, 170, 200]);
+        assert!((121..=129).contains(&due_ms(0, 115)), "the others wait for the end of the stall");
+        // Of two routes that behave alike, each draws its own tail.
+        let mut tails = |number: usize| -> Vec<bool> {
+            let service = &mut services[number];
+            service.stalls = None;
+            let read_ns = (0..1_000).map(|at| START_NS + (1_000 + 10 * at) * MS);
+            read_ns.map(|at_ns| service.next(at_ns).due_ns == at_ns + 9 * MS).collect()
+        };
+        let (others, alike) = (tails(0), tails(2));
+        assert_ne!(others, alike);
+        // 51 is four standard deviations of a binomial with n = 1,000 and p = 0.2.
+        let count = alike.iter().filter(|tail| **tail).count();
+        assert!((149..=251).contains(&count), "{count} in the tail, 200 expected");
     }
 }

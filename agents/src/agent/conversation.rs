@@ -14,6 +14,7 @@ use engine::sys::units::{Nanos, SECOND_NS};
 use glommio::timer::Timer;
 
 use super::agent::Agent;
+use super::attachments::Incoming;
 use super::event::Event;
 use super::job::{Brought, Job, STOPPED, Stage};
 use crate::channel::ChannelError;
@@ -116,6 +117,8 @@ enum Talk {
     Idle,
     /// A run is being prepared.
     Preparing(Arc<Job>),
+    /// Files of its plan are on their way.
+    Receiving { job: Arc<Job>, incoming: Incoming },
     /// A run waits for its start.
     Ready(Arc<Job>),
     /// A run is under way.
@@ -181,7 +184,11 @@ impl Conversation {
     /// How long to wait for a message before anything else has to be done.
     fn pause(&self) -> Duration {
         match &self.stage {
-            Talk::Greeting | Talk::Idle | Talk::Ready(_) | Talk::Reported(_) => IDLE_LOOK,
+            Talk::Greeting
+            | Talk::Idle
+            | Talk::Receiving { .. }
+            | Talk::Ready(_)
+            | Talk::Reported(_) => IDLE_LOOK,
             Talk::Preparing(_) | Talk::Leaving { .. } => LOOK,
             Talk::Running(running) if running.is_done => match running.collect {
                 Some(_) => LOOK,
@@ -202,6 +209,10 @@ impl Conversation {
         let job = match &self.stage {
             Talk::Greeting | Talk::Idle if self.agent.is_ending() => return Err(Refusal::Ending),
             Talk::Greeting | Talk::Idle | Talk::Leaving { .. } => return Ok(()),
+            Talk::Receiving { job, incoming } => {
+                incoming.check(clock::now_ns())?;
+                job
+            }
             Talk::Running(Running { job, .. })
             | Talk::Preparing(job)
             | Talk::Ready(job)
@@ -254,7 +265,14 @@ impl Conversation {
                 let (reported, collect) = (None, None);
                 Talk::Running(Running { job, reported, next_ns, is_done: false, collect })
             }
-            (Message::Stop, Talk::Preparing(job) | Talk::Ready(job)) => {
+            (Message::Part(part), Talk::Receiving { job, mut incoming }) => {
+                incoming.take(part)?;
+                ask(session, job, incoming).await?
+            }
+            (
+                Message::Stop,
+                Talk::Preparing(job) | Talk::Receiving { job, .. } | Talk::Ready(job),
+            ) => {
                 job.stop();
                 Talk::Leaving { job, next: None }
             }
@@ -286,6 +304,7 @@ impl Conversation {
                     session.send(&Message::Ready(ready)).await?;
                     Talk::Ready(job)
                 }
+                Stage::Lacks(missing) => ask(session, job, Incoming::new(missing)).await?,
                 _ => Talk::Preparing(job),
             },
             Talk::Running(mut running) => {
@@ -312,10 +331,31 @@ impl Conversation {
                 }
                 (_, next) => Talk::Leaving { job, next },
             },
-            stage @ (Talk::Greeting | Talk::Idle | Talk::Ready(_) | Talk::Reported(_)) => stage,
+            stage @ (Talk::Greeting
+            | Talk::Idle
+            | Talk::Receiving { .. }
+            | Talk::Ready(_)
+            | Talk::Reported(_)) => stage,
         };
         Ok(())
     }
+}
+
+/// Asks for the next part of the files on their way, or hands them over once all are here.
+async fn ask(
+    session: &mut Session,
+    job: Arc<Job>,
+    mut incoming: Incoming,
+) -> Result<Talk, SessionError> {
+    if let Some(wanted) = incoming.next(clock::now_ns()) {
+        session.send(&Message::Wanted(wanted)).await?;
+        return Ok(Talk::Receiving { job, incoming });
+    }
+    job.change(|state| {
+        state.arrived = Some(incoming.into_files());
+        state.stage = Stage::Preparing;
+    });
+    Ok(Talk::Preparing(job))
 }
 
 impl Running {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use engine::run::{Run, RunProgress};
 use engine::sys::units::Nanos;
 
+use super::attachments::Missing;
 use crate::lease::Loss;
 use crate::message::{Ready, Results, ShardState};
 use crate::refusal::Refusal;
@@ -33,6 +34,8 @@ pub(super) struct State {
     pub(super) stage: Stage,
     /// Present from the start of its shards until they have ended.
     pub(super) run: Option<Run>,
+    /// The files that it lacked, once they have come.
+    pub(super) arrived: Option<Vec<Vec<u8>>>,
     /// When its load is to begin, ns.
     pub(super) start_ns: Option<u64>,
     /// When its load ends unless a heartbeat comes before, ns.
@@ -55,6 +58,8 @@ pub(super) enum Stage {
     /// The plan is checked, and connections are opened.
     #[default]
     Preparing,
+    /// It lacks these files of the plan.
+    Lacks(Vec<Missing>),
     /// It waits for its start.
     Ready(Ready),
     /// It won't run.

@@ -25,6 +25,7 @@
 //! report is kept on the agent's disk, with the reason in its field `uncollected`.
 
 mod agent;
+mod attachments;
 mod config;
 mod control_core;
 mod conversation;

@@ -17,13 +17,14 @@ use super::config::AgentConfig;
 use crate::admission::{AllowedTarget, check_placement};
 use crate::refusal::Refusal;
 
-/// Prepares an agent's share of a plan. Returns the target's name as well.
+/// Prepares an agent's share of a plan, whose files came with it. Returns the target's name as well.
 ///
 /// # Errors
 /// The plan is wrong, isn't permitted, or needs what this machine lacks.
 pub(super) fn prepare(
     config: &AgentConfig,
     plan: Plan,
+    files: &SharedBody,
     share: Share,
 ) -> Result<(Prepared, AllowedTarget), Refusal> {
     let refused = |error: PlanError| Refusal::Plan(error.to_string());
@@ -37,14 +38,28 @@ pub(super) fn prepare(
     requests::end_window(&mut completed).map_err(refused)?;
     config.admission.check_plan(&completed, &share).map_err(refused)?;
     let endpoint = Endpoint::of(&plan).map_err(refused)?;
-    let addresses =
-        host::resolve(&endpoint, &plan).map_err(|error| Refusal::Target(error.to_string()))?;
-    let allowed = config.admission.check_target(&endpoint, &addresses).map_err(refused)?;
-    let (body, targets) = (SharedBody::default(), Targets::Only(allowed));
-    let prepared = run::prepare_with(plan, &body, targets, share);
+    let mut allowed = Vec::new();
+    for endpoint in endpoints(&completed).map_err(refused)? {
+        let addresses =
+            host::resolve(&endpoint, &plan).map_err(|error| Refusal::Target(error.to_string()))?;
+        allowed.extend(config.admission.check_target(&endpoint, &addresses).map_err(refused)?);
+    }
+    let prepared = run::prepare_with(plan, files, Targets::Only(allowed), share);
     let prepared = prepared.map_err(|error| unprepared(&error))?;
     let target = AllowedTarget::Host { host: endpoint.host, port: endpoint.port };
     Ok((prepared, target))
+}
+
+/// The endpoint of each request of a completed plan, each host and port once.
+fn endpoints(plan: &Plan) -> Result<Vec<Endpoint>, PlanError> {
+    let mut endpoints: Vec<Endpoint> = Vec::new();
+    for request in plan.requests() {
+        let found = Endpoint::of(&request)?;
+        if endpoints.iter().all(|it| (&it.host, it.port) != (&found.host, found.port)) {
+            endpoints.push(found);
+        }
+    }
+    Ok(endpoints)
 }
 
 /// Why a plan can't be run here.

@@ -15,6 +15,7 @@ use glommio::timer::Timer;
 use glommio::{LocalExecutorBuilder, Placement};
 
 use super::agent::{Agent, Assignment};
+use super::attachments::KeptFiles;
 use super::config::{AgentConfig, AgentError};
 use super::control_core;
 use super::conversation::converse;
@@ -128,10 +129,11 @@ fn spawn(
 
 /// Works on one run after another.
 fn work_all(agent: &Agent, is_over: &AtomicBool, orders: &Receiver<Assignment>) {
+    let mut kept = KeptFiles::default();
     while !is_over.load(Ordering::Relaxed) {
         // An agent that is over takes no more runs.
         if let Ok((job, prepare)) = orders.recv_timeout(WATCH) {
-            let (over, event) = work(agent, &job, prepare);
+            let (over, event) = work(agent, &job, prepare, &mut kept);
             agent.release(&job, over, event);
         }
     }

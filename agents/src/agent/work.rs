@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use engine::load::share::Share;
 use engine::plan::Plan;
+use engine::plan::body::SharedBody;
 use engine::record::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::report::collected::{AgentRun, Collected, RunFacts};
 use engine::report::environment::ControlCore;
@@ -22,12 +23,13 @@ use engine::sys::clock;
 use engine::sys::units::CoreList;
 
 use super::agent::Agent;
+use super::attachments::{self, KeptFiles};
 use super::event::Event;
 use super::job::{Brought, Job, Over, STOPPED, Stage, Why};
 use super::kept::{Files, NotKept};
 use super::prepare::prepare;
-use crate::admission::AllowedTarget;
-use crate::message::{HostFacts, Prepare, Ready, Results, ShardState};
+use crate::admission::{AllowedTarget, FILES_MAX_DEFAULT};
+use crate::message::{Attachment, HostFacts, Prepare, Ready, Results, ShardState};
 use crate::refusal::Refusal;
 
 /// How long before its epoch the shards learn of it, ns. Until then a run can be called off without
@@ -41,11 +43,16 @@ const STOPPED_AHEAD_NS: u64 = 300_000_000;
 /// each for half a minute.
 const PREPARING_MAX: usize = 16;
 
-/// Carries out a controller's order to its end. Returns how the run ended, and the event to report
-/// once the agent is free.
-pub(super) fn work(agent: &Agent, job: &Job, prepare: Prepare) -> (Over, Option<Event>) {
+/// Carries out a controller's order to its end, with the files that are kept here. Returns how the
+/// run ended, and the event to report once the agent is free.
+pub(super) fn work(
+    agent: &Agent,
+    job: &Job,
+    prepare: Prepare,
+    kept: &mut KeptFiles,
+) -> (Over, Option<Event>) {
     let work = Work { agent, job, files: agent.files(), share: prepare.share.clone() };
-    match work.run(prepare) {
+    match work.run(prepare, kept) {
         Ok((over, event)) => (over, Some(event)),
         Err(refusal) => {
             // Its session reports it.
@@ -64,10 +71,13 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn run(&self, prepare: Prepare) -> Result<(Over, Event), Refusal> {
+    fn run(&self, prepare: Prepare, kept: &mut KeptFiles) -> Result<(Over, Event), Refusal> {
         let job = self.job;
         let wants_samples = prepare.samples;
-        let Some((prepared, target)) = self.prepare(*prepare.plan)? else {
+        let Some(files) = self.files(&prepare.attachments, kept)? else {
+            return Ok(self.called_off());
+        };
+        let Some((prepared, target)) = self.prepare(*prepare.plan, files)? else {
             return Ok(self.called_off());
         };
         let cores = CoreList::new(prepared.plan().cores().to_vec());
@@ -112,8 +122,36 @@ impl Work<'_> {
         Ok(self.bring(run.collect()))
     }
 
+    /// The plan's files, those that aren't kept from its controller; `None` if it is called off
+    /// meanwhile.
+    fn files(
+        &self,
+        attachments: &[Attachment],
+        kept: &mut KeptFiles,
+    ) -> Result<Option<SharedBody>, Refusal> {
+        let files_max = self.agent.config.admission.files_max.unwrap_or(FILES_MAX_DEFAULT);
+        attachments::check(attachments, files_max)?;
+        let missing = kept.missing(attachments, files_max);
+        if !missing.is_empty() {
+            self.job.change(|state| state.stage = Stage::Lacks(missing.clone()));
+            let arrived = self.job.wait(|state| match state.is_called_off() {
+                true => Some(None),
+                false => state.arrived.take().map(Some),
+            });
+            let Some(arrived) = arrived else { return Ok(None) };
+            for ((_, attachment), bytes) in missing.iter().zip(arrived) {
+                kept.add(attachment, bytes)?;
+            }
+        }
+        Ok(Some(kept.of_plan(attachments)))
+    }
+
     /// The share of the plan to run, and the target's name; `None` if it is called off meanwhile.
-    fn prepare(&self, plan: Plan) -> Result<Option<(Prepared, AllowedTarget)>, Refusal> {
+    fn prepare(
+        &self,
+        plan: Plan,
+        files: SharedBody,
+    ) -> Result<Option<(Prepared, AllowedTarget)>, Refusal> {
         // The agent itself holds one.
         if PREPARING_MAX < Arc::strong_count(&self.agent.preparing) {
             return Err(Refusal::Run(format!(
@@ -125,7 +163,7 @@ impl Work<'_> {
         let (config, share) = (self.agent.config.clone(), self.share.clone());
         let prepared = self.job.unless_called_off("truetail-prepare", move || {
             let _turn = turn;
-            prepare(&config, plan, share)
+            prepare(&config, plan, &files, share)
         });
         let prepared = prepared.map_err(|error| not_started(&RunError::Thread(error)))?;
         prepared.transpose()

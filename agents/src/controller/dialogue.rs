@@ -12,6 +12,7 @@ use engine::run::{Phase, RunProgress};
 use engine::shard::DRAIN_INTERRUPTED_NS;
 use engine::sys::units::{Nanos, SECOND_NS};
 
+use super::attachments::Attachments;
 use super::fault::Fault;
 use super::goal::{Goal, Step};
 use crate::clock::{ClockWatch, Offset, PINGS_MIN, RoundTrip};
@@ -39,6 +40,8 @@ const SHARDS_MAX: usize = 4_096;
 pub(super) struct Task {
     /// The plan of all agents, as the user gave it.
     pub(super) plan: Rc<Plan>,
+    /// Its files.
+    pub(super) attachments: Rc<Attachments>,
     /// The agent's share of its load.
     pub(super) share: Share,
     /// Whether its raw samples are wanted.
@@ -85,6 +88,8 @@ pub(super) struct Dialogue {
     step: Step,
     /// True if the agent has a run that lives by heartbeats.
     holds: bool,
+    /// The agent may ask for parts of attachments from here on: number, and offset.
+    wanted_from: (u32, u64),
     /// The agent's hello, once it has come.
     hello: Option<Hello>,
     /// When the unanswered ping was sent.
@@ -114,6 +119,7 @@ impl Dialogue {
             goal: Goal::Greet,
             step: Step::Connecting,
             holds: false,
+            wanted_from: (0, 0),
             hello: None,
             pinged_ns: None,
             burst: Vec::with_capacity(PINGS_MIN),
@@ -153,9 +159,13 @@ impl Dialogue {
             Goal::Greet => vec![],
             Goal::Prepare => {
                 self.holds = true;
-                let Task { plan, share, samples, .. } = &self.task;
-                let plan = Box::new(Plan::clone(plan));
-                vec![Message::Prepare(Prepare { share: share.clone(), samples: *samples, plan })]
+                let Task { plan, attachments, share, samples, .. } = &self.task;
+                vec![Message::Prepare(Prepare {
+                    share: share.clone(),
+                    samples: *samples,
+                    attachments: attachments.announced(),
+                    plan: Box::new(Plan::clone(plan)),
+                })]
             }
             // The answer to an earlier ping sets off the next one as well.
             Goal::Synchronize if self.pinged_ns.is_some() => vec![],
@@ -278,6 +288,16 @@ impl Dialogue {
                 self.pinged_ns = None;
                 self.read_clock(&pong, now_ns)
             }
+            Message::Wanted(wanted) if self.holds && self.step == Step::Greeted => {
+                let place = (wanted.number, wanted.offset);
+                if place < self.wanted_from {
+                    return Err(Fault::OutOfTurn(Kind::Wanted));
+                }
+                let part = self.task.attachments.part(wanted)?;
+                self.wanted_from = (wanted.number, wanted.offset + 1);
+                self.advanced_ns = now_ns;
+                Ok(Some(Deed::Say(Message::Part(part))))
+            }
             Message::Ready(Ready { .. }) if self.holds && self.step == Step::Greeted => {
                 self.reach(Step::Ready, now_ns);
                 Ok(None)
@@ -373,14 +393,24 @@ impl Dialogue {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use engine::plan::body::{Body, SharedBody};
     use engine::shard::CoarseHistogram;
 
     use super::*;
+    use crate::message::{PART_BYTES, Wanted};
 
     const NOW_NS: u64 = 100 * SECOND_NS;
 
     fn dialogue() -> Dialogue {
+        with_files(&SharedBody::of_files([]), None)
+    }
+
+    /// A dialogue about a plan with this body.
+    fn with_files(files: &SharedBody, body: Option<&str>) -> Dialogue {
         let plan = Plan {
+            body: body.map(str::to_owned),
             target: "http://127.0.0.1:1/".to_owned(),
             rate: Some("9k".parse().expect("a rate")),
             warmup: Nanos(0),
@@ -390,9 +420,9 @@ mod tests {
         };
         let limits = Limits::new(&plan.clone().complete(&[0]).expect("a plan"));
         let hello = Rc::new(Hello::here("ann@desk".to_owned(), Vec::new()));
-        let task =
-            Task { plan: Rc::new(plan), share: Share::whole(), samples: true, hello, limits };
-        Dialogue::new(task, NOW_NS)
+        let attachments = Rc::new(Attachments::of_plan(&plan, files).expect("its files"));
+        let (plan, share) = (Rc::new(plan), Share::whole());
+        Dialogue::new(Task { plan, attachments, share, samples: true, hello, limits }, NOW_NS)
     }
 
     /// The answers of a healthy agent.
@@ -409,7 +439,10 @@ mod tests {
 
     /// A dialogue that has reached the last of these goals; time stands still.
     fn arrived(goals: &[Goal]) -> Dialogue {
-        let mut dialogue = dialogue();
+        arrive(dialogue(), goals)
+    }
+
+    fn arrive(mut dialogue: Dialogue, goals: &[Goal]) -> Dialogue {
         let mut said = vec![dialogue.greeting()];
         for goal in [Goal::Greet].iter().chain(goals) {
             said.extend(dialogue.pursue(*goal, NOW_NS).expect("a goal"));
@@ -459,6 +492,38 @@ mod tests {
         assert_eq!((dialogue.step(), dialogue.burst.len()), (Step::Begun, PINGS_MIN));
         let clock = dialogue.clock.as_ref().expect("a clock").start();
         assert_eq!((clock.offset_ns, clock.error_ns), (0, 1), "times stand still");
+    }
+
+    #[test]
+    fn each_part_of_a_file_is_sent_when_it_is_asked_for() {
+        let bytes: Vec<u8> = (0..PART_BYTES + 10).map(|at| at.to_le_bytes()[0]).collect();
+        let file = Arc::new(Body::of_bytes(bytes.clone()));
+        let files = SharedBody::of_files([("f".to_owned(), file)]);
+        let asked = || {
+            let mut dialogue = arrive(with_files(&files, Some("@f")), &[]);
+            let said = dialogue.pursue(Goal::Prepare, NOW_NS).expect("a goal");
+            let [Message::Prepare(prepare)] = &said[..] else { panic!("{said:?}") };
+            let [attachment] = &prepare.attachments[..] else { panic!("{prepare:?}") };
+            assert_eq!((&*attachment.name, attachment.length), ("f", bytes.len() as u64));
+            dialogue
+        };
+        let mut dialogue = asked();
+        let mut wants = |number, offset: usize, now_ns| {
+            let wanted = Wanted { number, offset: offset as u64 };
+            match dialogue.hear(Message::Wanted(wanted), now_ns)? {
+                Some(Deed::Say(Message::Part(part))) => Ok(part.bytes.into_vec()),
+                other => panic!("{other:?}"),
+            }
+        };
+        let (first, last) = bytes.split_at(PART_BYTES);
+        assert_eq!(wants(0, 0, NOW_NS).expect("a part"), first);
+        assert_eq!(wants(0, PART_BYTES, NOW_NS + 1).expect("a part"), last);
+        assert!(matches!(wants(0, PART_BYTES, NOW_NS), Err(Fault::OutOfTurn(Kind::Wanted))));
+        assert_eq!(dialogue.advanced_ns, NOW_NS + 1, "time for setup counts from the last part");
+        for wanted in [Wanted { number: 1, offset: 0 }, Wanted { number: 0, offset: 1 << 40 }] {
+            let fault = asked().hear(Message::Wanted(wanted), NOW_NS).expect_err("no such part");
+            assert!(matches!(fault, Fault::OutOfTurn(Kind::Wanted)), "{fault}");
+        }
     }
 
     #[test]
@@ -563,6 +628,7 @@ mod tests {
             (&[], progress(Phase::Setup)),
             (&[], Message::Hello(Hello::here(String::new(), Vec::new()))),
             (&TO_BEGIN[..1], ready),
+            (&TO_BEGIN[..1], Message::Wanted(Wanted { number: 0, offset: 0 })),
             (&TO_BEGIN, shard),
             (&TO_BEGIN, samples(0, true)),
         ] {

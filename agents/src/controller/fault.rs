@@ -55,6 +55,9 @@ pub enum Fault {
     /// A message that isn't allowed, or not now.
     #[error("protocol: {0} is out of turn")]
     OutOfTurn(Kind),
+    /// A file that it asks for can't be read.
+    #[error("{0}")]
+    File(String),
     /// Its clock can't be read.
     #[error("its clock can't be read: {0}")]
     Clock(#[from] ClockError),

@@ -22,6 +22,7 @@
 //! fewer agents the next would be a different load.
 
 pub mod address;
+mod attachments;
 mod dialogue;
 pub mod fault;
 pub mod goal;

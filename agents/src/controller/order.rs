@@ -2,6 +2,7 @@
 
 use engine::load::share::Share;
 use engine::plan::Plan;
+use engine::plan::body::SharedBody;
 
 use super::address::AgentAddress;
 use super::sample_file::SampleSink;
@@ -28,6 +29,8 @@ pub struct Order {
     pub key: Option<Key>,
     /// The plan of all of them together.
     pub plan: Plan,
+    /// Its files, as read for an earlier run or on first use.
+    pub files: SharedBody,
     /// What to do when one is lost.
     pub on_loss: OnLoss,
     /// The name by which agents know this controller.

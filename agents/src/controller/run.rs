@@ -19,6 +19,7 @@ use glommio::timer::Timer;
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
 use super::address::AgentAddress;
+use super::attachments::Attachments;
 use super::dialogue::{Limits, Task};
 use super::fault::Fault;
 use super::goal::{Goal, Will};
@@ -28,8 +29,8 @@ use super::live::AgentLive;
 use super::order::{OnLoss, Order, Placed};
 use super::sample_file::{Kept, SampleKeeper, settled};
 use crate::codec;
-use crate::frame::CONTROL_MAX;
-use crate::message::{Hello, MalformedShard, Message, Prepare, ShardState};
+use crate::frame::PLAN_MAX;
+use crate::message::{Attachment, Hello, MalformedShard, Message, Prepare, ShardState};
 use crate::session::IO_MEMORY;
 
 /// How often the goal of all agents is decided.
@@ -170,17 +171,18 @@ pub struct Lost {
     pub reported: Option<AgentReported>,
 }
 
-/// Checks that each agent of a completed plan has a connection, and that the plan fits a message.
-fn check(plan: &Plan, order: &Order) -> Result<(), PlanError> {
+/// Checks that each agent of a completed plan has a connection, and that the plan and the list of
+/// its files fit a message.
+fn check(plan: &Plan, order: &Order, attachments: &[Attachment]) -> Result<(), PlanError> {
     for Placed { share, samples, .. } in &order.agents {
         connections(plan, share)?;
         let (share, samples) = (share.clone(), samples.is_some());
-        let message = Prepare { share, samples, plan: Box::new(order.plan.clone()) };
+        let (attachments, plan) = (attachments.to_vec(), Box::new(order.plan.clone()));
+        let message = Prepare { share, samples, attachments, plan };
         let length = codec::encode(&Message::Prepare(message)).len();
-        if CONTROL_MAX < length {
-            let problem =
-                format!("the plan takes {length} bytes, and an agent takes {CONTROL_MAX}");
-            let cure = "send less, or use `truetail run`";
+        if PLAN_MAX < length {
+            let problem = format!("the plan takes {length} bytes, and an agent takes {PLAN_MAX}");
+            let cure = "give long bodies as files (@FILE), or use `truetail run`";
             // As the user gave them: the completed plan has only digests.
             let (flag, value) = match &order.plan.body {
                 Some(body) => ("--body", format!("of {} bytes", body.len())),
@@ -199,8 +201,9 @@ impl Controlled {
     /// The plan is wrong.
     pub fn start(plane: &ControlPlane, order: Order) -> Result<Controlled, PlanError> {
         // The agents have cores of their own, and add them to the plan.
-        let plan = common(order.plan.clone())?;
-        check(plan.plan(), &order)?;
+        let plan = common(order.plan.clone(), &order.files)?;
+        let attachments = Attachments::of_plan(&order.plan, &order.files)?;
+        check(plan.plan(), &order, &attachments.announced())?;
         let limits = Limits::new(plan.plan());
         let names = order.agents.iter().map(|agent| agent.address.to_string());
         let shared = Arc::new(Shared::new(names));
@@ -211,7 +214,7 @@ impl Controlled {
         let run = move |executor: &LocalExecutor| {
             let _guard = guard;
             // The caller may have dropped the run.
-            let _ = bring.send(control(executor, order, of_all, limits, &known));
+            let _ = bring.send(control(executor, order, attachments, of_all, limits, &known));
         };
         plane.runs.send(Box::new(run)).expect("the control plane doesn't panic");
         Ok(Controlled { plan, shared, ended, under_way })
@@ -250,11 +253,12 @@ impl Controlled {
 fn control(
     executor: &LocalExecutor,
     order: Order,
+    attachments: Attachments,
     common: Redacted,
     limits: Limits,
     shared: &Arc<Shared>,
 ) -> io::Result<Ended> {
-    let Order { agents, key, plan, on_loss, name } = order;
+    let Order { agents, key, plan, files: _, on_loss, name } = order;
     let addresses = resolve(&agents);
     let mut members = Vec::new();
     let mut sinks = Vec::new();
@@ -264,15 +268,17 @@ fn control(
     }
     let keeper = SampleKeeper::start(sinks)?;
     let goals = Rc::new(Goals::new(members.len()));
-    let (plan, hello) = (Rc::new(plan), Rc::new(Hello::here(name, Vec::new())));
+    let (plan, attachments) = (Rc::new(plan), Rc::new(attachments));
+    let hello = Rc::new(Hello::here(name, Vec::new()));
     let link = |(number, addresses): (usize, io::Result<Vec<SocketAddr>>)| {
         let (_, share, samples) = &members[number];
-        let (plan, hello) = (Rc::clone(&plan), Rc::clone(&hello));
+        let (plan, attachments) = (Rc::clone(&plan), Rc::clone(&attachments));
+        let (share, hello) = (share.clone(), Rc::clone(&hello));
         Link {
             number,
             addresses,
             key: key.clone(),
-            task: Task { plan, share: share.clone(), samples: *samples, hello, limits },
+            task: Task { plan, attachments, share, samples: *samples, hello, limits },
             goals: Rc::clone(&goals),
             inlet: keeper.inlet(),
             shared: Arc::clone(shared),

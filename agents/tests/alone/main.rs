@@ -89,19 +89,19 @@ fn most_held(stream: &[u8]) -> (usize, bool) {
 fn no_stream_takes_more_memory_than_its_length_allows() {
     let huge = [0xFD, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F];
     let prepare = |json: &str| {
-        let payload = [&[8, 2, 5, 7, 0][..], &counted(json.as_bytes())].concat();
+        let payload = [&[8, 2, 5, 7, 0, 0][..], &counted(json.as_bytes())].concat();
         whole(Kind::Prepare, &payload)
     };
     let cores = vec!["0-65535"; 7_000].join(",");
     let headers = vec!["\"\""; 20_000].join(",");
     for (name, stream, is_message) in [
-        ("16 MiB claimed", frame(Kind::Report, 16 << 20, &[14]), false),
-        ("4 GiB claimed", frame(Kind::Report, u32::MAX as usize, &[14; 5_000]), false),
-        ("bytes without end", whole(Kind::Samples, &[&[15, 0][..], &huge].concat()), false),
+        ("16 MiB claimed", frame(Kind::Report, 16 << 20, &[16]), false),
+        ("4 GiB claimed", frame(Kind::Report, u32::MAX as usize, &[16; 5_000]), false),
+        ("bytes without end", whole(Kind::Samples, &[&[17, 0][..], &huge].concat()), false),
         ("a text without end", whole(Kind::Hello, &[&[4][..], &huge].concat()), false),
         (
             "samples",
-            whole(Kind::Samples, &[&[15, 0][..], &counted(&[7; 200_000]), &[1]].concat()),
+            whole(Kind::Samples, &[&[17, 0][..], &counted(&[7; 200_000]), &[1]].concat()),
             true,
         ),
         ("cores", prepare(&format!(r#"{{"cores": "{cores}"}}"#)), true),
@@ -116,6 +116,6 @@ fn no_stream_takes_more_memory_than_its_length_allows() {
         assert!(held <= PER_BYTE_MAX * stream.len() + ANY_MAX, "{name}: {held} bytes");
         assert_eq!(understood, is_message, "{name}");
     }
-    let (held, _) = most_held(&frame(Kind::Report, 16 << 20, &[14; 100_000]));
+    let (held, _) = most_held(&frame(Kind::Report, 16 << 20, &[16; 100_000]));
     assert!((100_000..300_000).contains(&held), "what is held is counted: {held}");
 }

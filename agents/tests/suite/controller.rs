@@ -20,6 +20,7 @@ use agents::refusal::Refusal;
 use agents::session::Session;
 use agents::versions::Versions;
 use engine::load::share::Share;
+use engine::plan::body::SharedBody;
 use engine::plan::{Plan, PlanError};
 use engine::report::Samples as RawSamples;
 use engine::report::collected::CollectedHead;
@@ -279,7 +280,8 @@ fn start(agents: &[Agent], on_loss: OnLoss, raw: Option<&std::path::Path>) -> Co
         samples: raw.map(|raw| SampleSink::create(raw, &format!("{number}.bin")).expect("a sink")),
     });
     let agents = placed.collect();
-    let order = Order { agents, key: key(), plan: plan(), on_loss, name: "ann@desk".to_owned() };
+    let (files, name) = (SharedBody::default(), "ann@desk".to_owned());
+    let order = Order { agents, key: key(), plan: plan(), files, on_loss, name };
     control(order).expect("it starts")
 }
 
@@ -476,7 +478,8 @@ fn an_agent_of_another_key_cannot_be_used() {
     let address = agents[0].address.to_string().parse().expect("an address");
     let placed = vec![Placed { address, share: Share::whole(), samples: None }];
     let name = "ann@desk".to_owned();
-    let order = Order { agents: placed, key: None, plan: plan(), on_loss: OnLoss::Abort, name };
+    let (files, on_loss) = (SharedBody::default(), OnLoss::Abort);
+    let order = Order { agents: placed, key: None, plan: plan(), files, on_loss, name };
     let ended = end(control(order).expect("it starts"));
     let fault = ended.lost[0].fault.to_string();
     assert!(
@@ -489,7 +492,8 @@ fn an_agent_of_another_key_cannot_be_used() {
 fn a_plan_that_no_agent_could_run_is_refused_at_once() {
     let plan = Plan { duration: Nanos(0), ..plan() };
     let name = "ann@desk".to_owned();
-    let order = Order { agents: Vec::new(), key: None, plan, on_loss: OnLoss::Abort, name };
+    let (files, on_loss) = (SharedBody::default(), OnLoss::Abort);
+    let order = Order { agents: Vec::new(), key: None, plan, files, on_loss, name };
     let error = control(order).err().expect("refused").to_string();
     assert!(error.starts_with("--duration 0s: an empty window"), "{error}");
 }

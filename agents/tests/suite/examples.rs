@@ -6,8 +6,8 @@ use agents::channel::{Channel, ChannelError};
 use agents::frame::{Frame, FrameReader};
 use agents::key::Key;
 use agents::message::{
-    Collect, Finding, Hello, HostFacts, Message, Ping, Pong, Prepare, Ready, Results, Samples,
-    ShardState, Side, Start,
+    Attachment, Collect, Finding, Hello, HostFacts, Message, Part, Ping, Pong, Prepare, Ready,
+    Results, Samples, ShardState, Side, Start, Wanted,
 };
 use agents::refusal::Refusal;
 use agents::versions::Versions;
@@ -94,9 +94,12 @@ fn made() -> Vec<(Side, Message)> {
             Message::Prepare(Prepare {
                 share: Share::units(2..5, 7),
                 samples: true,
+                attachments: vec![Attachment { name: "f".to_owned(), length: 3, sha256: [7; 32] }],
                 plan: Box::new(plan()),
             }),
         ),
+        (Agent, Message::Wanted(Wanted { number: 0, offset: 0 })),
+        (Controller, Message::Part(Part { number: 0, offset: 0, bytes: vec![6; 3].into() })),
         (Agent, Message::Ready(Ready { settled: Some(true) })),
         (Controller, Message::Start(Start { at_ns: 5_000_000_000 })),
         (

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attachments;
 mod controller;
 mod examples;
 mod golden;

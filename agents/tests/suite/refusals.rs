@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use agents::admission::Admission;
 use agents::channel::ChannelError;
-use agents::message::{Collect, Message, Prepare, Start};
+use agents::message::{Collect, Message, Part, Prepare, Start};
 use agents::refusal::Refusal;
 use agents::versions::Versions;
 use engine::load::share::Share;
@@ -25,7 +25,8 @@ fn refused(agent: &Agent, plan: &Plan) -> String {
 fn refused_share(agent: &Agent, plan: &Plan, share: Share) -> String {
     let mut controller = Controller::connect(agent, "ann@desk");
     let plan = Box::new(plan.clone());
-    controller.say(&Message::Prepare(Prepare { share, samples: false, plan }));
+    let attachments = Vec::new();
+    controller.say(&Message::Prepare(Prepare { share, samples: false, attachments, plan }));
     let refusal = controller.hear_refusal().to_string();
     assert_eq!(agent.said("refused"), format!("refused ann@desk: {refusal}"));
     refusal
@@ -61,6 +62,7 @@ fn each_forbidden_plan_is_refused_with_its_reason() {
             rate_max: Some("300".parse().expect("a rate")),
             conns_max: Some(20),
             duration_max: Some(Nanos::from_secs(90)),
+            files_max: None,
         };
     });
     let good = plan(&target, MINUTE);
@@ -101,7 +103,7 @@ fn each_forbidden_plan_is_refused_with_its_reason() {
         ),
         (
             Plan { body: Some("@/etc/passwd".to_owned()), ..good.clone() },
-            "--body @/etc/passwd: an agent reads no file that a controller names",
+            "--body @/etc/passwd: this file didn't come with the plan, and no other is read",
         ),
         (
             Plan { target: "http://no-such-host.invalid/".to_owned(), ..good.clone() },
@@ -135,6 +137,7 @@ fn a_second_controller_learns_the_holder_and_changes_nothing() {
         Message::Prepare(Prepare {
             share: Share::whole(),
             samples: false,
+            attachments: Vec::new(),
             plan: Box::new(plan.clone()),
         }),
         Message::Start(Start { at_ns: clock::now_ns() + SECOND_NS }),
@@ -197,12 +200,17 @@ fn a_message_out_of_turn_ends_the_session_and_its_run() {
     let (agent, target) = (Agent::start(), target());
     let short = plan(&target, Nanos(200_000_000));
     let prepare = || {
-        let plan = Box::new(short.clone());
-        Message::Prepare(Prepare { share: Share::whole(), samples: false, plan })
+        Message::Prepare(Prepare {
+            share: Share::whole(),
+            samples: false,
+            attachments: Vec::new(),
+            plan: Box::new(short.clone()),
+        })
     };
     let start = || Message::Start(Start { at_ns: clock::now_ns() + SECOND_NS });
     let collect = || Message::Collect(Collect { samples: false });
     let hello = || Message::Hello(hello("ann@desk"));
+    let part = || Message::Part(Part { number: 0, offset: 0, bytes: vec![1].into() });
     for (at, message) in [
         (At::Greeting, prepare()),
         (At::Greeting, Message::Heartbeat),
@@ -210,6 +218,8 @@ fn a_message_out_of_turn_ends_the_session_and_its_run() {
         (At::Idle, hello()),
         (At::Idle, start()),
         (At::Idle, collect()),
+        (At::Idle, part()),
+        (At::Ready, part()),
         (At::Ready, hello()),
         (At::Ready, prepare()),
         (At::Ready, collect()),

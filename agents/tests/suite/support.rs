@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use agents::agent::{AgentConfig, End, Event, serve};
 use agents::channel::{Channel, ChannelError};
 use agents::key::Key;
-use agents::message::{Collect, Hello, HostFacts, Message, Ping, Prepare, Ready, Results, Start};
+use agents::message::{
+    Attachment, Collect, Hello, HostFacts, Message, Ping, Prepare, Ready, Results, Start,
+};
 use agents::refusal::Refusal;
 use agents::versions::Versions;
 use engine::load::share::Share;
@@ -350,8 +352,13 @@ impl Controller {
 
     /// Asks for all of a plan's load, with heartbeats.
     pub fn prepare(&self, plan: &Plan, samples: bool) {
-        let plan = Box::new(plan.clone());
-        self.say(&Message::Prepare(Prepare { share: Share::whole(), samples, plan }));
+        self.prepare_with(plan, samples, Vec::new());
+    }
+
+    /// The same for a plan with files.
+    pub fn prepare_with(&self, plan: &Plan, samples: bool, attachments: Vec<Attachment>) {
+        let (share, plan) = (Share::whole(), Box::new(plan.clone()));
+        self.say(&Message::Prepare(Prepare { share, samples, attachments, plan }));
         self.beat();
     }
 

@@ -13,3 +13,5 @@ mod hold;
 mod ledger;
 mod null_target;
 mod overload;
+mod routes;
+mod stages;

@@ -11,6 +11,9 @@ use engine::sys::units::{CoreList, Nanos, Rate};
 use super::headings::{LIMITS, MACHINE};
 use super::values::{file, ip_address, socket_address, whole_number};
 
+/// The largest value of `--max-files`, MiB: a tebibyte.
+const FILES_MIB_MAX: u64 = 1 << 20;
+
 /// Arguments of `agent`.
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
@@ -63,6 +66,16 @@ pub(crate) struct AgentArgs {
     /// Longest load, setup and warm-up included [default: no limit]
     #[arg(long, value_name = "DURATION", help_heading = LIMITS)]
     pub(crate) max_duration: Option<Nanos>,
+
+    /// Most MiB of controllers' files that are kept in memory, such as bodies; 0 takes none
+    /// [default: 256]
+    #[arg(
+        long,
+        value_name = "MIB",
+        value_parser = whole_number(0..=FILES_MIB_MAX),
+        help_heading = LIMITS
+    )]
+    pub(crate) max_files: Option<u64>,
 
     /// Cores to run on, one shard each, e.g. 0,1 or 0-3 [default: those of `run`]
     #[arg(long, value_name = "LIST", help_heading = MACHINE)]

@@ -24,5 +24,7 @@ pub(super) const COMPARISON: &str = "Comparison";
 pub(super) const LATENCY: &str = "Latency";
 /// Of `target`: its stalls.
 pub(super) const STALLS: &str = "Stalls";
+/// Of `target`: paths with a behaviour of their own.
+pub(super) const ROUTES: &str = "Routes";
 /// Of `agent`: limits that no controller can exceed.
 pub(super) const LIMITS: &str = "Limits";

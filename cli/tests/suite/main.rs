@@ -27,6 +27,7 @@ mod profiles;
 #[cfg(feature = "real-servers")]
 mod real_servers;
 mod refusals;
+mod routes;
 mod runs;
 mod schema;
 mod secrets;

@@ -174,7 +174,7 @@ fn a_body_too_large_is_refused_before_it_is_read() {
         let run = short_run(&target, folder.path()).args(["--body", file]).spawn();
         let output = bounded(run.expect("the binary runs"));
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        let line = format!("truetail: --body {file}: the body has {message}");
+        let line = format!("truetail: --body {file}: it has {message}");
         assert!(stderr(&output).starts_with(&line), "{}", stderr(&output));
     }
     assert_eq!(target.received(), 0);

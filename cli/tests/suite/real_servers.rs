@@ -159,6 +159,38 @@ fn nginx_serves_a_static_file_over_kept_connections() {
     }
 }
 
+#[test]
+fn nginx_logs_as_many_requests_of_each_route_as_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let locations = "keepalive_requests 100000000;
+        location = /home { return 200 home; }
+        location = /search { return 404; }
+        location /orders/ { return 204; }";
+    let server = nginx(folder.path(), locations);
+    let routes = "{\"weight\": 6, \"url\": \"/home\"}\n\
+                  {\"weight\": 3, \"url\": \"/search?q=shoes\"}\n\
+                  {\"weight\": 1, \"method\": \"DELETE\", \"url\": \"/orders/7\"}\n";
+    fs::write(folder.path().join("routes.json"), routes).expect("writable");
+    let file = folder.path().join("routes.json").display().to_string();
+    let flags = ["--targets", &file, "--rate", "1k", "--duration", "2s"];
+    let report = run(folder.path(), server.port, "/", &flags);
+    let log = fs::read_to_string(folder.path().join("access.log")).expect("nginx keeps a log");
+    let parts = report["parts"].as_array().expect("parts");
+    for (part, request, status) in [
+        (&parts[0], "GET /home", "200"),
+        (&parts[1], "GET /search?q=shoes", "404"),
+        (&parts[2], "DELETE /orders/7", "204"),
+    ] {
+        let line = format!("\"{request} HTTP/1.1\" {status} ");
+        let logged = log.lines().filter(|one| one.contains(&line)).count();
+        assert!(100 < logged, "{line}");
+        for count in [&part["counts"]["answered"], &part["counts"]["status"][status]] {
+            assert_eq!(count.as_u64(), Some(logged as u64), "{part}");
+        }
+    }
+    assert_eq!(log.lines().count() as u64, count(&report, "answered"), "nginx's own log");
+}
+
 /// Certificates for 127.0.0.1: `ca.pem` of the issuer, `cert.pem` and `key.pem` of the server.
 fn certificates(folder: &Path) {
     let mut params = CertificateParams::default();

@@ -1,4 +1,5 @@
-//! The request's body: literal text, the content of a file, or bytes written as base64.
+//! The request's body: literal text, the content of a file, or bytes written as base64; and the
+//! other files of a plan.
 //!
 //! A large file isn't kept in memory: it is read once, for its hash, and mapped when it is sent.
 //! Nothing is read twice, even for several runs: a pipe can't be reread, and a file may change.
@@ -6,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -80,20 +82,26 @@ impl Body {
         if let Some(base64) = text.strip_prefix(DATA) {
             return of_base64(base64);
         }
-        let Some(name) = file_name(text) else {
-            return match text.len() as u64 {
+        match file_name(text) {
+            Some(name) => Body::read_file("--body", name),
+            None => match text.len() as u64 {
                 size if COPIED_MAX < size => {
-                    Err(too_large("of the plan", &size.to_string(), COPIED_MAX))
+                    Err(too_large("--body", "of the plan", &size.to_string(), COPIED_MAX))
                 }
                 _ => Ok(Body::of_bytes(text.as_bytes().to_vec())),
-            };
-        };
+            },
+        }
+    }
+
+    /// The contents of the file that `flag` names.
+    fn read_file(flag: &'static str, name: &str) -> Result<Body, PlanError> {
+        let text = &shown(flag, name);
         let read = || -> io::Result<Result<Body, PlanError>> {
             let file = File::open(name)?;
             let found = file.metadata()?;
             match found.len() {
                 size if found.is_file() && BODY_MAX < size => {
-                    Ok(Err(too_large(text, &size.to_string(), BODY_MAX)))
+                    Ok(Err(too_large(flag, text, &size.to_string(), BODY_MAX)))
                 }
                 size if found.is_file() && MAPPED_MIN <= size => Body::of_file(file, size).map(Ok),
                 // A pipe has no known size, and a file may grow.
@@ -102,7 +110,7 @@ impl Body {
                     file.take(COPIED_MAX + 1).read_to_end(&mut bytes)?;
                     if COPIED_MAX < bytes.len() as u64 {
                         let size = format!("more than {COPIED_MAX}");
-                        return Ok(Err(too_large(text, &size, COPIED_MAX)));
+                        return Ok(Err(too_large(flag, text, &size, COPIED_MAX)));
                     }
                     Ok(Ok(Body::of_bytes(bytes)))
                 }
@@ -110,7 +118,7 @@ impl Body {
         };
         read().map_err(|error| {
             let problem = format!("can't read the file ({error})");
-            PlanError::new("--body", text, problem, "give a readable file after @")
+            PlanError::new(flag, text, problem, "give a readable file")
         })?
     }
 
@@ -138,6 +146,32 @@ impl Body {
         &self.content
     }
 
+    /// Its bytes from `offset`, at most `most` of them.
+    ///
+    /// # Errors
+    /// They are in a file that can't be read any more.
+    ///
+    /// # Panics
+    /// It ends before `offset`.
+    pub fn part(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
+        let rest = usize::try_from(self.length - offset).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; rest.min(most)];
+        match &self.content {
+            Content::Bytes(all) => {
+                let from = all.len() - rest;
+                let part = &all[from..][..bytes.len()];
+                bytes.copy_from_slice(part);
+            }
+            Content::File(file) => file.read_exact_at(&mut bytes, offset)?,
+        }
+        Ok(bytes)
+    }
+
+    /// Reads its bytes from the start.
+    pub fn reader(&self) -> impl io::Read + '_ {
+        Reader { body: self, offset: 0 }
+    }
+
     /// Its length in bytes.
     pub fn length(&self) -> u64 {
         self.length
@@ -149,51 +183,107 @@ impl Body {
     }
 }
 
-/// The bodies and data of one plan, or of several plans with the same files, each read on first
+/// The bodies and files of one plan, or of several plans with the same ones, each read on first
 /// use. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct SharedBody(Arc<Mutex<ReadFiles>>);
+pub struct SharedBody(Arc<Mutex<Contents>>);
 
 #[derive(Debug, Default)]
-struct ReadFiles {
-    bodies: BTreeMap<Option<String>, Arc<Body>>,
+struct Contents {
+    /// By a plan's body: text, or `@` and the name of a file.
+    known: BTreeMap<Option<String>, Arc<Body>>,
+    /// True if there are no other files, whatever is on disk.
+    is_all: bool,
+    /// The files with data.
     tables: BTreeMap<PathBuf, Arc<Table>>,
 }
 
 impl SharedBody {
+    /// These files by name, and no others: nothing is read from disk.
+    pub fn of_files(files: impl IntoIterator<Item = (String, Arc<Body>)>) -> SharedBody {
+        let known = files.into_iter().map(|(name, file)| (Some(format!("@{name}")), file));
+        SharedBody(Arc::new(Mutex::new(Contents { known: known.collect(), is_all: true })))
+    }
+
     /// This plan's body, read unless it has been read before.
     ///
     /// # Errors
-    /// Those of [`Body::read`]; the next call tries again.
+    /// Those of [`Body::read`], and a file that isn't among those of
+    /// [`SharedBody::of_files`]; the next call tries again.
     pub fn read(&self, plan: &Plan) -> Result<Arc<Body>, PlanError> {
-        let bodies = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).bodies;
-        if let Some(body) = bodies.get(&plan.body) {
-            return Ok(body.clone());
+        match plan.body.as_deref().and_then(file_name) {
+            Some(name) => self.file("--body", name),
+            None => self.known(plan.body.clone(), || Body::read(plan)),
         }
-        let body = Arc::new(Body::read(plan)?);
-        bodies.insert(plan.body.clone(), body.clone());
-        Ok(body)
     }
 
     /// The tables of this plan's data, in order of their names, each read unless it has been read
     /// before.
     ///
     /// # Errors
-    /// Those of [`Table::read`]; the next call tries again.
+    /// Those of [`SharedBody::file`] and [`Table::read`]; the next call tries again.
     pub fn tables(&self, plan: &Plan) -> Result<Vec<Data>, PlanError> {
-        let tables = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).tables;
         let table = |(name, of): (&String, &DataFile)| {
-            let table = match tables.get(&of.file) {
-                Some(table) => table.clone(),
+            let known = self.contents().tables.get(&of.file).cloned();
+            let table = match known {
+                Some(table) => table,
                 None => {
-                    let table = Arc::new(Table::read(name, of)?);
-                    tables.insert(of.file.clone(), table.clone());
+                    let contents = self.file("--data", &of.file.to_string_lossy())?;
+                    let table = Arc::new(Table::read(name, &contents)?);
+                    self.contents().tables.insert(of.file.clone(), table.clone());
                     table
                 }
             };
             Ok(Data { name: name.clone(), of: of.clone(), table })
         };
         plan.data.iter().map(table).collect()
+    }
+
+    /// The contents of the file of this name, which `flag` names.
+    ///
+    /// # Errors
+    /// As for [`SharedBody::read`].
+    pub fn file(&self, flag: &'static str, name: &str) -> Result<Arc<Body>, PlanError> {
+        let is_all = self.contents().is_all;
+        self.known(Some(format!("@{name}")), || match is_all {
+            true => {
+                let problem = "this file didn't come with the plan, and no other is read";
+                Err(PlanError::new(flag, shown(flag, name), problem, "send it with the plan"))
+            }
+            false => Body::read_file(flag, name),
+        })
+    }
+
+    fn known(
+        &self,
+        key: Option<String>,
+        read: impl FnOnce() -> Result<Body, PlanError>,
+    ) -> Result<Arc<Body>, PlanError> {
+        let mut contents = self.contents();
+        if let Some(body) = contents.known.get(&key) {
+            return Ok(body.clone());
+        }
+        let body = Arc::new(read()?);
+        contents.known.insert(key, body.clone());
+        Ok(body)
+    }
+
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Reader<'a> {
+    body: &'a Body,
+    offset: u64,
+}
+
+impl io::Read for Reader<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let part = self.body.part(self.offset, room.len())?;
+        room[..part.len()].copy_from_slice(&part);
+        self.offset += part.len() as u64;
+        Ok(part.len())
     }
 }
 
@@ -211,14 +301,20 @@ impl io::Write for Hasher {
     }
 }
 
-fn too_large(shown: &str, size: &str, most: u64) -> PlanError {
+/// A file's name as the value of its flag.
+fn shown(flag: &str, name: &str) -> String {
+    let at = if flag == "--body" { "@" } else { "" };
+    format!("{at}{name}")
+}
+
+fn too_large(flag: &'static str, shown: &str, size: &str, most: u64) -> PlanError {
     let mebibytes = most >> 20;
-    let problem = format!("the body has {size} bytes; the most is {most} ({mebibytes} MiB)");
+    let problem = format!("it has {size} bytes; the most is {most} ({mebibytes} MiB)");
     let cure = match most {
         COPIED_MAX => "give a smaller one, or a regular file of up to 1024 MiB",
         _ => "give a smaller one",
     };
-    PlanError::new("--body", shown, problem, cure)
+    PlanError::new(flag, shown, problem, cure)
 }
 
 #[cfg(test)]
@@ -248,7 +344,7 @@ mod tests {
                 assert_eq!(is_mapped, MAPPED_MIN <= size, "{size}");
             }
             let message = read.err().map(|error| error.to_string()).unwrap_or_default();
-            assert_eq!(message.contains(&format!("the body has {size} bytes")), !fits, "{message}");
+            assert_eq!(message.contains(&format!("it has {size} bytes")), !fits, "{message}");
         }
         // This file has no end.
         let plan = Plan { body: Some("@/dev/zero".to_owned()), ..Plan::default() };
@@ -288,5 +384,38 @@ mod tests {
         let read = Body::read(&plan).expect("a body");
         assert!(matches!(read.content, Content::File(_)));
         assert_eq!(read.sha256, Body::of_bytes(bytes).sha256);
+    }
+
+    #[test]
+    fn a_part_is_the_same_bytes_in_memory_and_in_a_file() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let bytes: Vec<u8> = (0..MAPPED_MIN + 5).map(|at| at.to_le_bytes()[0]).collect();
+        file.write_all(&bytes).expect("written");
+        let mapped = Body::read_file("--body", &file.path().display().to_string()).expect("a file");
+        for body in [Body::of_bytes(bytes.clone()), mapped] {
+            for (offset, most, length) in
+                [(0, 10, 10), (MAPPED_MIN, 9, 5), (MAPPED_MIN + 5, 9, 0), (7, 0, 0)]
+            {
+                let from = usize::try_from(offset).expect("short");
+                let part = body.part(offset, most).expect("it is there");
+                assert_eq!(part, bytes[from..from + length], "{offset}, {most}");
+            }
+        }
+    }
+
+    #[test]
+    fn given_files_are_all_there_are() {
+        let file = Arc::new(Body::of_bytes(b"given".to_vec()));
+        let files = SharedBody::of_files([("a".to_owned(), file)]);
+        let plan = |body: &str| Plan { body: Some(body.to_owned()), ..Plan::default() };
+        let length = |body: &str| files.read(&plan(body)).map(|body| body.length());
+        assert_eq!((length("@a"), length("text")), (Ok(5), Ok(4)));
+        assert_eq!(files.read(&Plan::default()).expect("none").length(), 0);
+        for name in ["/etc/passwd", "/dev/zero", "", "./a"] {
+            let error = length(&format!("@{name}")).expect_err("refused");
+            assert_eq!((error.flag, error.value), ("--body", format!("@{name}")));
+            assert!(error.problem.starts_with("this file didn't come with the plan"));
+            assert!(files.file("--data", name).is_err());
+        }
     }
 }

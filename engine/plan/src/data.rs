@@ -5,8 +5,6 @@
 //! It takes the bytes of all values, and four more for each.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,10 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::body::Body;
 use super::error::PlanError;
-
-/// The most bytes of a data file.
-pub const DATA_MAX: u64 = 1 << 30;
 
 /// A data file, and which of its rows a request takes. As text `FILE`, followed by those of
 /// `,random`, `,zipf=S`, `,stop` and `,fail` that apply.
@@ -168,30 +164,18 @@ pub struct Table {
 }
 
 impl Table {
-    /// Reads the file of the data called `name`.
+    /// Reads the data called `name` from the contents of its file.
     ///
     /// # Errors
     /// It can't be read, isn't CSV with a header line, or has no row.
-    pub fn read(name: &str, data: &DataFile) -> Result<Table, PlanError> {
+    pub fn read(name: &str, contents: &Body) -> Result<Table, PlanError> {
         let refuse = |problem: String, cure: &str| PlanError::new("--data", name, problem, cure);
-        let readable = "give a readable CSV file with a header line (a request's body is --body)";
-        let unread =
-            |error: std::io::Error| refuse(format!("can't read the file ({error})"), readable);
-        let file = File::open(&data.file).map_err(unread)?;
-        let too_long = || {
-            let problem = format!("it has more than {DATA_MAX} bytes ({} GiB)", DATA_MAX >> 30);
-            refuse(problem, "give a shorter one")
-        };
-        let bytes = file.metadata().map_err(unread)?.len();
-        if DATA_MAX < bytes {
-            return Err(too_long());
-        }
         let not_csv = |error: csv::Error| {
             // The crate's own text may show a value.
             let line = error.position().map_or(String::new(), |at| format!("line {}: ", at.line()));
             let problem = match error.kind() {
                 csv::ErrorKind::Io(error) => {
-                    return refuse(format!("can't read the file ({error})"), readable);
+                    return refuse(format!("can't read the file ({error})"), "give a readable one");
                 }
                 csv::ErrorKind::Utf8 { .. } => "not UTF-8".to_owned(),
                 csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
@@ -201,7 +185,7 @@ impl Table {
             };
             refuse(format!("{line}{problem}"), "correct that line")
         };
-        let mut reader = csv::Reader::from_reader(file.take(DATA_MAX + 1));
+        let mut reader = csv::Reader::from_reader(contents.reader());
         let columns: Vec<String> =
             reader.headers().map_err(not_csv)?.iter().map(str::to_owned).collect();
         if let Some(twice) = columns
@@ -214,9 +198,6 @@ impl Table {
         let mut table = Table { columns, text: String::new(), ends: Vec::new() };
         let mut record = csv::StringRecord::new();
         while reader.read_record(&mut record).map_err(not_csv)? {
-            if DATA_MAX < reader.position().byte() {
-                return Err(too_long());
-            }
             for value in &record {
                 table.text.push_str(value);
                 table.ends.push(u32::try_from(table.text.len()).expect("a GiB has 30 bits"));
@@ -254,12 +235,7 @@ impl Table {
 
     #[cfg(test)]
     pub(super) fn of_text(text: &str) -> Result<Table, PlanError> {
-        use std::io::Write as _;
-
-        let mut file = tempfile::NamedTempFile::new().expect("a file");
-        file.write_all(text.as_bytes()).expect("written");
-        let name = file.path().to_str().expect("text");
-        Table::read("users", &name.parse().expect("a data file"))
+        Table::read("users", &Body::of_bytes(text.into()))
     }
 }
 
@@ -320,8 +296,5 @@ mod tests {
             assert!(error.to_string().contains(problem), "{error}");
             assert!(!error.to_string().contains("pa55"), "{error}");
         }
-        let missing: DataFile = "/nowhere.csv".parse().expect("a data file");
-        let error = Table::read("users", &missing).expect_err("missing").to_string();
-        assert!(error.starts_with("--data users: can't read the file"), "{error}");
     }
 }

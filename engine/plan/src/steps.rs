@@ -1,7 +1,10 @@
 //! The requests that a plan makes: one, or one for each scenario's step.
 
+use std::collections::HashSet;
+
 use units::Nanos;
 
+use super::body;
 use super::complete::DURATION_MAX;
 use super::endpoint::{Endpoint, shown};
 use super::error::PlanError;
@@ -37,6 +40,17 @@ impl Plan {
             }
         };
         self.scenario.iter().map(of_step).collect()
+    }
+
+    /// The files that these requests need: each name once, with the flag that names it first.
+    pub fn files(&self) -> Vec<(&'static str, String)> {
+        let steps = self.scenario.iter().flat_map(|scenario| &scenario.step);
+        let bodies = self.body.iter().chain(steps.filter_map(|step| step.body.as_ref()));
+        let data = self.data.values().map(|data| ("--data", data.file.to_string_lossy().into()));
+        let named = bodies.filter_map(|body| Some(("--body", body::file_name(body)?.to_owned())));
+        let named = named.chain(data);
+        let mut seen = HashSet::new();
+        named.filter(|(_, name)| seen.insert(name.clone())).collect()
     }
 
     /// The number of these requests.
@@ -216,6 +230,23 @@ mod tests {
         assert_eq!(*base, Plan { scenario: Vec::new(), ..plan.clone() });
         let bare = Plan { target: "http://h".to_owned(), ..plan };
         assert_eq!(bare.requests()[0].target, "http://h/search?q=1");
+    }
+
+    #[test]
+    fn a_plan_lists_each_of_its_files_once() {
+        let body = |text: &str| Step { body: Some(text.to_owned()), ..Step::default() };
+        let bodies = ["@b", "text", "@a", "@b", "a@c", "@"];
+        let mut plan = Plan {
+            scenario: bodies.map(|text| scenario(1, body(text))).to_vec(),
+            ..Plan::default()
+        };
+        let names = |plan: &Plan| -> Vec<String> {
+            plan.files().into_iter().map(|(_, name)| name).collect()
+        };
+        assert_eq!(names(&plan), ["b", "a", ""]);
+        plan.body = Some("@a".to_owned());
+        assert_eq!(names(&plan), ["a", "b", ""]);
+        assert_eq!(plan.files()[0].0, "--body");
     }
 
     #[test]

@@ -81,15 +81,14 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
 }
 
 /// The plan that all agents of its run report, without their own settings: completed as far as the
-/// plan alone determines it, on any machine.
+/// plan alone determines it, on any machine. `files` has its files, or reads them.
 ///
 /// # Errors
 /// The first problem that doesn't depend on the machine, with the cure.
-pub fn common(plan: Plan) -> Result<Redacted, PlanError> {
+pub fn common(plan: Plan, files: &SharedBody) -> Result<Redacted, PlanError> {
     // Every machine has a core; which ones it has isn't part of this plan.
-    let bodies = SharedBody::default();
-    let Completed { plan, requests, .. } = complete(plan, &bodies, &[0])?;
-    redacted(&plan, &bodies, &requests)
+    let Completed { plan, requests, .. } = complete(plan, files, &[0])?;
+    redacted(&plan, files, &requests)
 }
 
 /// A plan completed as far as it determines that by itself.

@@ -104,6 +104,12 @@ impl Client {
         self.socket.shutdown(std::net::Shutdown::Write).expect("an open socket");
     }
 
+    /// Resets the connection.
+    pub(crate) fn reset(self) {
+        let socket = socket2::SockRef::from(&self.socket);
+        socket.set_linger(Some(Duration::ZERO)).expect("an open socket");
+    }
+
     /// Asserts that the target closes the connection and sends nothing more.
     pub(crate) fn assert_closed(&mut self) {
         let mut rest = Vec::new();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::client::{Client, config, start};
-use target::{Cold, Pause, Stall, TargetConfig};
+use target::{Cold, Pause, Route, Stall, TargetConfig};
 
 fn check(config: TargetConfig, words: &[&str]) {
     let Err(error) = target::start(config) else { panic!("it started: {words:?}") };
@@ -55,6 +55,32 @@ fn contradictions_are_refused() {
         check(config, &["--pause-every-requests", "--cores 0,1:", "one core"]);
     }
     check(TargetConfig { cores: vec![0, 0], ..config() }, &["--cores", "core 0 is listed twice"]);
+}
+
+#[test]
+fn a_route_that_cannot_be_served_is_named() {
+    let other = config();
+    let route = |path: &str| other.route(path);
+    let refused = |routes: Vec<Route>, words: &[&str]| {
+        check(TargetConfig { routes, ..config() }, words);
+    };
+    for path in ["", "search", "/search?q=1", "/a b", "http://a/"] {
+        let named = format!("--route {path}:");
+        refused(vec![route(path)], &[&named, "not a path", "/search"]);
+    }
+    refused(vec![route("/a"), route("/b"), route("/a")], &["--route /a:", "twice"]);
+    for status in [100, 204, 304, 600] {
+        let named = format!("status={status}:");
+        refused(vec![Route { status, ..route("/a") }], &["--route /a:", &named, "200 to 599"]);
+    }
+    let base_latency = Duration::from_secs(4_000);
+    refused(vec![Route { base_latency, ..route("/a") }], &["--route /a:", "4000s", "3600s"]);
+    let cores = vec![0, 1];
+    let routes = vec![Route { serial: true, ..route("/a") }];
+    let words = ["--route /a:", "--serial", "--cores 0,1:", "one core"];
+    check(TargetConfig { routes, cores, ..config() }, &words);
+    let many = (0..65).map(|at| route(&format!("/{at}"))).collect();
+    refused(many, &["--route /64:", "at most 64"]);
 }
 
 #[test]

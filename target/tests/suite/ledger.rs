@@ -7,12 +7,24 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, GET, config, start};
-use target::{LEDGER_SCHEMA, Ledger, Target, TargetConfig};
+use target::{LEDGER_SCHEMA, Ledger, RouteCounts, Target, TargetConfig};
 
 pub(crate) fn assert_closes(ledger: &Ledger) {
     let outcomes = ledger.answered + ledger.closed_by_peer_unanswered + ledger.in_flight;
     assert_eq!(ledger.received, outcomes);
     assert_eq!(ledger.held.count, ledger.answered);
+    for route in &ledger.routes {
+        let outcomes = route.answered + route.closed_by_peer_unanswered + route.in_flight;
+        assert_eq!(route.received, outcomes);
+        assert_eq!(route.held.count, route.answered);
+        let histogram = route.held.decode().expect("a histogram");
+        assert_eq!(histogram.len() + route.held.overflow, route.answered);
+    }
+    if !ledger.routes.is_empty() {
+        let sum = |count: fn(&RouteCounts) -> u64| ledger.routes.iter().map(count).sum::<u64>();
+        assert_eq!(ledger.received, sum(|route| route.received));
+        assert_eq!(ledger.answered, sum(|route| route.answered));
+    }
     let connections = ledger.connections;
     assert_eq!(connections.accepted, connections.open + connections.closed);
     let arrivals: u64 = ledger.arrivals_per_ms.counts.iter().map(|count| u64::from(*count)).sum();

@@ -8,4 +8,5 @@ mod config_errors;
 mod latency;
 mod ledger;
 mod protocol;
+mod routes;
 mod tls;

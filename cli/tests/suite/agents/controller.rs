@@ -40,8 +40,8 @@ fn bad_flags_are_a_usage_error_before_an_agent_is_contacted() {
         ),
         (
             "controller",
-            &["--agents", one, "--body", "@file"],
-            "--body @file: an agent reads no file that a controller names; give the body itself",
+            &["--agents", one, "--cacert", "ca.pem"],
+            "--cacert ca.pem: an agent reads no file that a controller names; omit it; start",
         ),
         (
             "controller",

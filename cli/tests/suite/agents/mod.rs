@@ -3,6 +3,7 @@
 //!
 //! `TEST_AGENTS_SCALE=20` makes windows and rates twenty times as large.
 
+mod attachments;
 mod controller;
 mod losses;
 mod network;

@@ -1,5 +1,6 @@
 //! An agent's refusals, each with its own message; it goes on serving.
 
+use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -81,12 +82,15 @@ fn assert_refused(ended: &Ended, agent: SocketAddr, words: &str) {
 fn errors_of_the_plan_are_reported_before_any_agent_is_contacted() {
     // Nothing listens there.
     let agents = "127.0.0.1:9,127.0.0.1:10";
-    let long = "x".repeat(100_000);
+    let folder = tempfile::tempdir().expect("a folder");
+    let long = folder.path().join("plan.toml");
+    fs::write(&long, format!("rate = 10\nbody = '{}'\n", "x".repeat(1 << 20))).expect("written");
+    let long = long.display().to_string();
     for (load, words) in [
         (&["--rate", "10"][..], "the URL is missing"),
         (&["gopher://127.0.0.1:1/", "--rate", "10"], "the scheme is neither http nor https"),
         (&["http://127.0.0.1:1/", "--rate", "10", "--conns", "1"], "--conns 1: leaves an agent"),
-        (&["http://127.0.0.1:1/", "--rate", "10", "--body", &long], "--body of 100000 bytes: "),
+        (&["http://127.0.0.1:1/", "--plan", &long], "--body of 1048576 bytes: the plan takes 1049"),
     ] {
         let args = [&["--agents", agents, "--duration", "1s"], load].concat();
         let ended = controller(Place::Here, &args).ends_within(LONGEST);

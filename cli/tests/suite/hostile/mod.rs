@@ -6,6 +6,7 @@
 //! windows ten times as long, and tries every row in each model.
 
 mod check;
+mod routes;
 mod server;
 
 use check::Amount::{Any, None as Never, Some as Seen};

@@ -1,0 +1,75 @@
+//! Of several routes, one stalls: its percentiles are those that the stalls predict, and those of
+//! the others are as if there were none.
+
+use std::time::Duration;
+
+use crate::support::{alone, check_runs, open, plan, sample_target};
+use anyhow::ensure;
+use calibration::observed::Observed;
+use calibration::truth::{Sample, Truth};
+use engine::plan::scenario::{Scenario, Step};
+use engine::plan::{Arrivals, Plan};
+use target::{Route, Span, Stall, TargetConfig};
+
+/// The routes, with their weights; the second stalls.
+const ROUTES: [(&str, u32); 3] = [("/", 6), ("/search", 3), ("/orders", 1)];
+const EVERY: Duration = Duration::from_millis(500);
+const HOLD: Duration = Duration::from_millis(100);
+
+fn scenario((path, weight): (&str, u32)) -> Scenario {
+    let step = Step { url: Some(path.to_owned()), ..Step::default() };
+    Scenario { name: path.to_owned(), weight, step: [step] }
+}
+
+/// The stalls of the route that have begun.
+fn stalls(observed: &Observed) -> Vec<Span> {
+    let (every_ns, hold_ns) = (500_000_000, 100_000_000);
+    let begins = (1..).map(|k| observed.ledger.started_ns + k * every_ns);
+    let begun = begins.take_while(|begin_ns| *begin_ns < observed.ledger.taken_ns);
+    begun.map(|begin_ns| Span { begin_ns, end_ns: begin_ns + hold_ns }).collect()
+}
+
+#[test]
+fn a_route_that_stalls_has_its_own_percentiles_and_leaves_the_others_theirs() {
+    let _cores = alone();
+    let plain = sample_target(Duration::from_millis(1));
+    let stall = Some(Stall { every: EVERY, hold: HOLD });
+    let routes = vec![
+        Route { stall, ..plain.route("/search") },
+        Route { body_size: 1_000, ..plain.route("/orders") },
+    ];
+    let config = TargetConfig { routes, ..plain };
+    let load = open("1k", plan(Duration::from_secs(6)));
+    let load = Plan { scenario: ROUTES.map(scenario).to_vec(), ..load };
+    check_runs(&config, &load, |observed| {
+        let parts = &observed.report.whole.parts;
+        let ledger = &observed.ledger.routes;
+        // The ledger has the paths without a route last.
+        let counted = [&ledger[2], &ledger[0], &ledger[1]];
+        for (part, counted) in parts.iter().zip(counted) {
+            assert_eq!(part.counts.answered, counted.answered, "{}", part.name);
+            assert_eq!(counted.received, counted.answered, "{}", part.name);
+        }
+        // A request takes up to this much longer than it is held.
+        let late_ms = observed.lateness_p99_ms() + 0.2;
+        let stalls = [Vec::new(), stalls(observed), Vec::new()];
+        for ((part, counted), stalls) in parts.iter().zip(counted).zip(stalls) {
+            let truth = Truth::hold(1.0, &stalls, observed.window);
+            let sample = Sample { count: part.counts.intended, arrivals: Arrivals::Poisson };
+            let held = counted.held.decode()?;
+            for q in [0.5, 0.9, 0.99] {
+                let band = truth.quantile_band(q, sample, late_ms);
+                let held_ms = held.highest_equivalent(held.value_at_quantile(q)) as f64 / 1e6;
+                let high_ms = band.high_ms.max(held_ms + late_ms);
+                let measured_ms = part.corrected.quantile_us(q).expect("enough values") / 1e3;
+                ensure!(
+                    (band.low_ms..=high_ms).contains(&measured_ms),
+                    "{}: p{} of {measured_ms} ms is not within {band:?}, held {held_ms} ms",
+                    part.name,
+                    q * 100.0
+                );
+            }
+        }
+        Ok(())
+    });
+}
