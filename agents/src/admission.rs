@@ -16,7 +16,7 @@ use std::str::FromStr;
 use engine::load::curve::Curve;
 use engine::load::share::Share;
 use engine::plan::endpoint::Endpoint;
-use engine::plan::{Plan, PlanError, body};
+use engine::plan::{Plan, PlanError};
 use engine::sys::units::{Nanos, Rate, SECOND_NS};
 use ipnet::IpNet;
 

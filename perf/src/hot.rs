@@ -2,13 +2,13 @@
 //! which only `micro` times.
 
 use std::hint::black_box;
-use std::io::Write as _;
 use std::sync::Arc;
 
 use engine::load::curve::Curve;
 use engine::load::schedule::{Schedule, mix};
 use engine::load::share::Share;
 use engine::load::values::Rendering;
+use engine::plan::body::Body;
 use engine::plan::data::{Data, DataFile, Table};
 use engine::plan::template::Compiled;
 use engine::plan::{Arrivals, Plan};

@@ -27,7 +27,7 @@ impl PartName {
         let is_named = !report.config.plan.scenario.is_empty();
         report.whole.parts.iter().map(move |part| {
             let name = is_named.then(|| part.name.clone());
-            (PartName { name, stage: part.stage.map(|stage| stage.number) }, part)
+            (PartName { name, stage: part.stage.as_ref().map(|stage| stage.number) }, part)
         })
     }
 }

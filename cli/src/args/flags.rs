@@ -368,6 +368,7 @@ fn table() -> Vec<Flag> {
             |to, given| put(&mut to.plan.order, choice::<Order>(given)),
         )
         .choices(&["weighted", "round-robin"]),
+        flag(
             list("data", REQUEST)
                 .value_name("NAME=FILE")
                 .help("CSV file for fields such as {{users.id}}; repeatable")

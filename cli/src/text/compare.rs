@@ -97,7 +97,8 @@ fn listed<'a>(parts: impl Iterator<Item = &'a PartName>) -> String {
 
 /// The name of a part, which leaves room for its change.
 fn labelled(part: &PartName) -> String {
-    PartName { name: part.name.as_deref().map(|name| name_in(name, NAME_MAX)), ..part.clone() }.to_string()
+    PartName { name: part.name.as_deref().map(|name| name_in(name, NAME_MAX)), ..part.clone() }
+        .to_string()
 }
 
 /// What the parts of a comparison differ by; there is at least one.

@@ -243,6 +243,7 @@ fn uuid(value: u64, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use plan::Plan;
+    use plan::body::Body;
     use plan::template::Compiled;
 
     use super::*;

@@ -67,7 +67,9 @@ fn of_base64(base64: &str) -> Result<Body, PlanError> {
         PlanError::new("--body", DATA, problem, "encode the bytes with padding, without breaks")
     })?;
     match bytes.len() as u64 {
-        size if COPIED_MAX < size => Err(too_large("of the plan", &size.to_string(), COPIED_MAX)),
+        size if COPIED_MAX < size => {
+            Err(too_large("--body", "of the plan", &size.to_string(), COPIED_MAX))
+        }
         _ => Ok(Body::of_bytes(bytes)),
     }
 }
@@ -202,7 +204,11 @@ impl SharedBody {
     /// These files by name, and no others: nothing is read from disk.
     pub fn of_files(files: impl IntoIterator<Item = (String, Arc<Body>)>) -> SharedBody {
         let known = files.into_iter().map(|(name, file)| (Some(format!("@{name}")), file));
-        SharedBody(Arc::new(Mutex::new(Contents { known: known.collect(), is_all: true })))
+        SharedBody(Arc::new(Mutex::new(Contents {
+            known: known.collect(),
+            is_all: true,
+            ..Contents::default()
+        })))
     }
 
     /// This plan's body, read unless it has been read before.
