@@ -294,7 +294,8 @@ impl Dialogue {
                     return Err(Fault::OutOfTurn(Kind::Wanted));
                 }
                 let part = self.task.attachments.part(wanted)?;
-                self.wanted_from = (wanted.number, wanted.offset + 1);
+                let length = part.bytes.as_slice().len() as u64;
+                self.wanted_from = (wanted.number, wanted.offset + length);
                 self.advanced_ns = now_ns;
                 Ok(Some(Deed::Say(Message::Part(part))))
             }

@@ -13,8 +13,8 @@ use target::{Route, Span, Stall, TargetConfig};
 
 /// The routes, with their weights; the second stalls.
 const ROUTES: [(&str, u32); 3] = [("/", 6), ("/search", 3), ("/orders", 1)];
-const EVERY: Duration = Duration::from_millis(500);
-const HOLD: Duration = Duration::from_millis(100);
+const EVERY_NS: u64 = 500_000_000;
+const HOLD_NS: u64 = 100_000_000;
 
 fn scenario((path, weight): (&str, u32)) -> Scenario {
     let step = Step { url: Some(path.to_owned()), ..Step::default() };
@@ -23,17 +23,17 @@ fn scenario((path, weight): (&str, u32)) -> Scenario {
 
 /// The stalls of the route that have begun.
 fn stalls(observed: &Observed) -> Vec<Span> {
-    let (every_ns, hold_ns) = (500_000_000, 100_000_000);
-    let begins = (1..).map(|k| observed.ledger.started_ns + k * every_ns);
+    let begins = (1..).map(|k| observed.ledger.started_ns + k * EVERY_NS);
     let begun = begins.take_while(|begin_ns| *begin_ns < observed.ledger.taken_ns);
-    begun.map(|begin_ns| Span { begin_ns, end_ns: begin_ns + hold_ns }).collect()
+    begun.map(|begin_ns| Span { begin_ns, end_ns: begin_ns + HOLD_NS }).collect()
 }
 
 #[test]
 fn a_route_that_stalls_has_its_own_percentiles_and_leaves_the_others_theirs() {
     let _cores = alone();
     let plain = sample_target(Duration::from_millis(1));
-    let stall = Some(Stall { every: EVERY, hold: HOLD });
+    let (every, hold) = (Duration::from_nanos(EVERY_NS), Duration::from_nanos(HOLD_NS));
+    let stall = Some(Stall { every, hold });
     let routes = vec![
         Route { stall, ..plain.route("/search") },
         Route { body_size: 1_000, ..plain.route("/orders") },
