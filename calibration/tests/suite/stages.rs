@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{alone, check_runs, plan, sample_target};
 use anyhow::ensure;
-use calibration::observed::Observed;
+use calibration::observed::{Observed, late};
 use engine::load::curve::Curve;
 use engine::plan::stage::Stage;
 use engine::plan::{Arrivals, Plan};
@@ -40,7 +40,7 @@ fn check(arrivals: Arrivals, deviation: fn(f64) -> f64) {
             let expected = curve.expected(second * SECOND_NS, (second + 1) * SECOND_NS);
             // A request on its way at a second's edge may count in the next one; so may one that
             // comes late.
-            let peak = 1.2 * (2.0 + observed.lateness_p99_ms());
+            let peak = 1.2 * (2.0 + late(&observed.report)[0].ms);
             let off = (arrived as f64 - expected).abs();
             ensure!(
                 off <= deviation(expected) + peak,
