@@ -145,8 +145,8 @@ fn table() -> Vec<Flag> {
                     100:30s,100..1000:2m,1000:30s is 100/s for 30s, a ramp to 1,000/s in 2m, then \
                     1,000/s for 30s. steady=1000:30s has a name, for results and --slo. The \
                     window is as long as all stages together, and each has results of its own. \
-                    The warm-up runs at the rate with which the first stage \
-                    begins, and setup opens connections for the highest",
+                    The warm-up runs at the rate with which the first stage begins, and setup \
+                    opens connections for the highest",
                 ),
             |to, given| put(&mut to.plan.stage, text(given).and_then(|given| stages(&given))),
         )
@@ -361,8 +361,8 @@ fn table() -> Vec<Flag> {
                 ))
                 .long_help(with_default(
                     "How the requests of --targets follow each other: each drawn by weight, \
-                independently of the others, or in turn, each as often as it weighs. In a closed \
-                model each user goes through them in turn, starting with another one",
+                    independently of the others, or in turn, each as often as it weighs. In a \
+                    closed model each user goes through them in turn, starting with another one",
                     Plan::default().order,
                 )),
             |to, given| put(&mut to.plan.order, choice::<Order>(given)),

@@ -20,6 +20,7 @@ mod habits;
 mod hostile;
 mod limits;
 mod live;
+mod named_objectives;
 mod outputs;
 mod pauses;
 mod phases;

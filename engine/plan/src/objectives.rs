@@ -126,7 +126,7 @@ mod tests {
                     rate: "5".parse().ok(),
                     ..plan("a: p9<1s")
                 },
-                "name a scenario with --targets",
+                "name scenarios with --targets",
             ),
         ] {
             let error = plan.complete(&[0]).expect_err(problem).to_string();

@@ -9,7 +9,7 @@
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use stats::distribution::{PIECE_DIGITS, VALUE_MAX_NS, histogram_of_digits};
+use stats::distribution::{PIECE_DIGITS, VALUE_MAX_NS, interval_histogram};
 use stats::encoded::{Encoded, NotLike};
 use stats::pieces::Pieces;
 use units::SECOND_NS;
@@ -37,7 +37,7 @@ pub struct PartPiece {
 
 impl PartPiece {
     fn new() -> PartPiece {
-        let latency = histogram_of_digits(PIECE_DIGITS);
+        let latency = interval_histogram(PIECE_DIGITS);
         PartPiece { intended: 0, answered: 0, unexpected_status: 0, latency }
     }
 

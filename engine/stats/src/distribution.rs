@@ -35,11 +35,6 @@ pub fn interval_histogram(digits: u8) -> Histogram<u64> {
     histogram
 }
 
-/// The same, whose pages are touched as they are used: most of a thousand parts use few.
-pub fn histogram_of_digits(digits: u8) -> Histogram<u64> {
-    empty(digits)
-}
-
 /// Decodes the histogram with this many digits from a document's text.
 ///
 /// # Errors

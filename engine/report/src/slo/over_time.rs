@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use record::part_series::PIECES_MAX;
-use stats::distribution::{PIECE_DIGITS, histogram_of_digits, histogram_of_text};
+use stats::distribution::{PIECE_DIGITS, histogram_of_text, interval_histogram};
 use stats::encoded::HistogramError;
 use stats::pieces::Pieces;
 
@@ -25,13 +25,13 @@ pub struct Piece {
 
 impl Piece {
     fn empty() -> Piece {
-        let latency = histogram_of_digits(PIECE_DIGITS);
+        let latency = interval_histogram(PIECE_DIGITS);
         Piece { latency, intended: 0, answered: 0, unexpected_status: 0 }
     }
 
     fn read(piece: &StepPiece) -> Result<Piece, HistogramError> {
         let latency = match piece.histogram.as_str() {
-            "" => histogram_of_digits(PIECE_DIGITS),
+            "" => interval_histogram(PIECE_DIGITS),
             text => histogram_of_text(text, PIECE_DIGITS)?,
         };
         let StepPiece { intended, answered, unexpected_status, .. } = *piece;
