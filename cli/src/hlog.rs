@@ -77,13 +77,15 @@ fn of_parts(
 ) -> Result<Vec<Entry<'static>>, HistogramError> {
     let mut entries = Vec::new();
     for part in parts {
-        let (start, length) = part.stage.map_or((Duration::ZERO, length), |stage| {
+        let (start, length) = part.stage.as_ref().map_or((Duration::ZERO, length), |stage| {
             let start = Duration::from_secs_f64(stage.start);
             // The run may have ended within it.
             (start, length.saturating_sub(start).min(Duration::from_secs_f64(stage.duration)))
         });
         let name = utf8_percent_encode(&part.name, NOT_IN_TAGS);
-        let stage = part.stage.map_or(String::new(), |stage| format!("/{}", stage.number));
+        let stage = part.stage.as_ref().map_or(String::new(), |stage| {
+            format!("/{}", utf8_percent_encode(&stage.label(), NOT_IN_TAGS))
+        });
         for (kind, of) in [("corrected", &part.corrected), ("naive", &part.naive)] {
             entries.push(Entry {
                 tag: format!("{kind}/{name}{stage}"),

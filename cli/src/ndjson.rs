@@ -92,7 +92,7 @@ impl LinePart {
         let StepCounts { unexpected_status, timed_out, failed, abandoned, .. } = part.counts;
         LinePart {
             scenario: part.name.clone(),
-            stage: part.stage.map(|stage| stage.number),
+            stage: part.stage.as_ref().map(|stage| stage.number),
             intended,
             sent,
             unsent,

@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use crate::args::{self, Flag, Given, ResultArgs, RunArgs, Settings, is_named};
-use crate::failure::{Failure, complain, tell};
+use crate::failure::{Failure, tell};
 
 /// The type of a posted body if no header names one, as in curl and wget.
 const BODY_TYPE: &str = "application/x-www-form-urlencoded";

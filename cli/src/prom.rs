@@ -211,7 +211,7 @@ fn of_parts(parts: &[StepPart]) -> Vec<Metric> {
     let of_each = |of: &dyn Fn(&StepPart) -> Vec<Sample>| {
         let of_part = |part: &StepPart| {
             let mut own = vec![("scenario", part.name.clone())];
-            own.extend(part.stage.map(|stage| ("stage", stage.number.to_string())));
+            own.extend(part.stage.as_ref().map(|stage| ("stage", stage.label())));
             let labelled = |(labels, value): Sample| ([own.clone(), labels].concat(), value);
             of(part).into_iter().map(labelled).collect::<Vec<Sample>>()
         };

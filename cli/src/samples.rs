@@ -85,7 +85,7 @@ impl<'a> Line<'a> {
             stamped_by: arrival.map(|arrival| arrival.stamped_by.name()),
             step: sample.step,
             scenario: part.map(|part| part.map_or("", |part| &part.name)),
-            stage: part.flatten().and_then(|part| part.stage).map(|stage| stage.number),
+            stage: part.flatten().and_then(|part| part.stage.as_ref()).map(|stage| stage.number),
         }
     }
 

@@ -115,7 +115,8 @@ fn parts(report: &Report) -> Result<Drawing, HistogramError> {
     parts.sort_by(|one, other| tail(other).unwrap_or(0.0).total_cmp(&tail(one).unwrap_or(0.0)));
     let mut lines = Vec::new();
     for (colour, part) in parts.into_iter().take(COLOURS.len()).enumerate() {
-        let stage = part.stage.map_or(String::new(), |of| format!(", stage {}", of.number));
+        let stage = part.stage.as_ref();
+        let stage = stage.map_or(String::new(), |of| format!(", stage {}", of.label()));
         let name = format!("{}{stage}", name_in(&part.name, NAME_MAX));
         let points = points(&spectrum(&part.corrected)?);
         lines.push(Line { name, colour, points, ..Line::default() });

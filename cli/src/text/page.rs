@@ -1,7 +1,7 @@
 //! The text of a report's page: the same figures as in the summary, as rows of tables.
 
 use engine::report::verdict::Verdict;
-use engine::report::{DistributionPart, Report, StepPart};
+use engine::report::{DistributionPart, Report, StageSpan, StepPart};
 use engine::stats::percentiles::PERCENTILES;
 use serde::Serialize;
 
@@ -144,7 +144,7 @@ pub(crate) fn parts(report: &Report) -> Table {
     head.extend(words(&["requests", "bad"]));
     head.extend(shown.map(|of| of.label.to_owned()).chain(["max".to_owned()]));
     let row = |(part, times): (&StepPart, Vec<String>)| {
-        let number = part.stage.map_or(String::new(), |of| of.number.to_string());
+        let number = part.stage.as_ref().map_or(String::new(), StageSpan::label);
         let counts = [count(part.counts.intended), count(part.bad)];
         let times = times.iter().map(|cell| unbroken(cell));
         [part.name.clone()].into_iter().chain(stage(&number)).chain(counts).chain(times).collect()

@@ -100,12 +100,9 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
             false => "n/a".to_owned(),
         };
         let (sent, answered) = (per_second(sum.sent), per_second(sum.answered));
-        let number = match &stage.name {
-            Some(name) => name_in(name, STAGE_NAME_MAX),
-            None => stage.number.to_string(),
-        };
+        let label = name_in(&stage.label(), STAGE_NAME_MAX);
         let bad = count(sum.bad);
-        text.row(&columns, &[&[number, asked, sent, answered, bad][..], &times].concat());
+        text.row(&columns, &[&[label, asked, sent, answered, bad][..], &times].concat());
     }
     text.add(others(of_stages.len(), rows_max));
     if plan.rate_changes() {

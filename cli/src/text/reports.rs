@@ -11,7 +11,7 @@ use engine::report::steps::planned;
 use engine::report::verdict::Verdict;
 use engine::report::{
     AgentPart, ClientPart, ClientShare, DistributionPart, Generator, LittlesLaw, Microseconds,
-    Part, PerSecond, Rates, Report, ResponseStamps, StepCounts, StepPart,
+    Part, PerSecond, Rates, Report, ResponseStamps, StepCounts, StepPart, StepSeries,
 };
 use engine::stats::distribution::Distribution;
 
@@ -118,6 +118,8 @@ pub(crate) fn two_by_two() -> Report {
             counts: StepCounts::new(&counts),
             naive: times(us / 2, requests),
             corrected: times(us, requests),
+            series: StepSeries { piece_s: 1.0, pieces: Vec::new() },
+            slowest: Vec::new(),
         }
     });
     let whole = part(1_020, 1_020, 3, 2);

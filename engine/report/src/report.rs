@@ -644,6 +644,11 @@ pub struct StageSpan {
 }
 
 impl StageSpan {
+    /// Its name, or its number if the plan gives it none.
+    pub fn label(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.number.to_string())
+    }
+
     /// True if its rate changes.
     pub fn is_ramp(&self) -> bool {
         self.from != self.to
