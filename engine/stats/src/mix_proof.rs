@@ -2,7 +2,7 @@
 //!
 //! The likelihood ratio against the planned shares, `G = 2·Σ O·ln(O/E)`, is nearly χ² with one
 //! degree of freedom fewer than there are steps. Steps are pooled, the rarest first, until each pool
-//! expects [`EXPECTED_MIN`] requests, and G is divided by Williams' correction (*Biometrika* 63,
+//! expects `EXPECTED_MIN` requests, and G is divided by Williams' correction (*Biometrika* 63,
 //! 1976). Pearson's statistic was rejected: far out in its tail, where this test decides, it is much
 //! too large for a rare step, whose count isn't nearly normal there.
 //!

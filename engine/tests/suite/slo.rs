@@ -293,16 +293,23 @@ fn an_objective_for_a_stage_covers_all_its_scenarios_and_one_for_a_scenario_all_
 }
 
 #[test]
-fn the_only_scenario_is_the_whole_run() {
+fn the_only_scenario_or_stage_is_the_whole_run() {
     let step = Step { url: Some("/".to_owned()), ..Step::default() };
     let scenario = vec![Scenario { name: "home".to_owned(), weight: 1, step: [step] }];
     let rate = Some("500".parse().expect("a rate"));
     let duration = Nanos::from_secs(20);
     let plan = Plan { scenario, rate, duration, ..plan_with("p99<20ms,home: p99<20ms") };
     let report = report_by(&plan, |_| false);
-    let [whole, home] = judged(&report).1 else { panic!("two") };
-    assert_eq!(*whole, JudgedObjective { of: None, ..home.clone() });
-    assert_eq!(wrong(report_alone(&report)), []);
+    let stage = vec!["steady=500:20s".parse().expect("a stage")];
+    let slo = plan_with("p99<20ms,steady: p99<20ms").slo;
+    let duration = Plan::default().duration;
+    let staged = Plan { stage, scenario: scenarios(), rate: None, duration, slo, ..plan };
+    for report in [report, report_by(&staged, |_| false)] {
+        let [whole, named] = judged(&report).1 else { panic!("two") };
+        assert_eq!(*whole, JudgedObjective { of: None, ..named.clone() });
+        assert!(whole.figure.is_some(), "{whole:?}");
+        assert_eq!(wrong(report_alone(&report)), []);
+    }
 }
 
 #[test]

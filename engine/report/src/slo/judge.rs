@@ -33,13 +33,12 @@ pub fn judge(
             let stage = part.stage.as_ref().and_then(|stage| stage.name.as_deref());
             part.name == name || stage == Some(name)
         };
-        let figures = match of {
-            // The only scenario, or the only stage, is the whole.
-            Some(name) if !whole.parts.is_empty() => {
-                let parts = whole.parts.iter().filter(|part| is_of(name, part));
-                Figures::of_parts(&parts.collect::<Vec<&StepPart>>(), window_s)?
-            }
-            _ => Figures {
+        let named = |part: &&StepPart| of.as_ref().is_some_and(|name| is_of(name, part));
+        let parts: Vec<&StepPart> = whole.parts.iter().filter(named).collect();
+        // The only scenario, or the only stage, is the whole, and no part has its name.
+        let figures = match parts.is_empty() {
+            false => Figures::of_parts(&parts, window_s)?,
+            true => Figures {
                 counts: whole.counts.clone(),
                 rate: Some(whole.rate.clone()),
                 mean: whole.corrected.mean,
