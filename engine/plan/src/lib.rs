@@ -5,6 +5,7 @@
 //!
 //! This room reads no clock and opens no socket. The only file it reads is a request's body.
 
+pub mod access_log;
 pub mod address;
 pub mod body;
 mod complete;
@@ -29,3 +30,4 @@ pub use complete::{
 };
 pub use error::PlanError;
 pub use plan::*;
+pub use stages::PARTS_MAX;
