@@ -18,6 +18,7 @@ mod forged;
 mod gates;
 mod habits;
 mod hostile;
+mod imports;
 mod limits;
 mod live;
 mod outputs;
