@@ -94,7 +94,9 @@ pub(crate) fn read(line: &str) -> Result<OfCurl, String> {
             "copy the line with plain quotes, or put the body in a file: --data-binary @FILE";
         return Err(format!("$'…' is only for some shells; {cure}"));
     }
-    let words = shlex::split(line).ok_or("a quote isn't closed; put the line in single quotes")?;
+    // The crate makes an empty word of a line's continuation.
+    let line = line.replace("\\\n", " ");
+    let words = shlex::split(&line).ok_or("a quote isn't closed; put the line in single quotes")?;
     if words.first().map(String::as_str) != Some("curl") {
         return Err("doesn't begin with `curl`; give the whole line, in quotes".to_owned());
     }

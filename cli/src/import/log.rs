@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 
 use engine::plan::access_log::{self, Logged, Summary};
-use engine::plan::scenario::{Scenario, Step, WEIGHT_MAX};
+use engine::plan::scenario::{Scenario, Step, weights_of};
 use engine::plan::stage::Stage;
 use engine::plan::{DURATION_MAX, PARTS_MAX};
 use engine::sys::units::Nanos;
@@ -20,8 +20,6 @@ const MINUTE_S: u64 = 60;
 const HEX_ID_MIN: usize = 16;
 /// What stands for an id in a route's name.
 const ID: &str = "{id}";
-/// Methods whose requests usually have a body.
-const WITH_BODY: [&str; 3] = ["POST", "PUT", "PATCH"];
 
 /// The plan of a log, and what it has and lacks.
 #[derive(Debug)]
@@ -77,7 +75,7 @@ struct Route {
 pub(crate) fn read(log: &mut impl BufRead, fold: bool, routes_max: usize) -> Result<OfLog, String> {
     let mut hosts: HashMap<Option<String>, Host> = HashMap::new();
     let lines = access_log::read(log, |request| {
-        let second = request.stamped_ns.saturating_sub(request.took_ns) / Nanos::from_secs(1).0;
+        let second = request.began_ns() / Nanos::from_secs(1).0;
         let Logged { method, host, path, body, .. } = request;
         let host = hosts.entry(host).or_default();
         host.requests += 1;
@@ -98,7 +96,7 @@ pub(crate) fn read(log: &mut impl BufRead, fold: bool, routes_max: usize) -> Res
     let (stages, stage, length) = stages(&host.seconds, routes.len())?;
     let mut without_body: BTreeMap<String, u64> = BTreeMap::new();
     for ((method, _), route) in &routes {
-        if WITH_BODY.contains(&method.as_str()) && route.usual.2.is_none() {
+        if access_log::has_body(method) && route.usual.2.is_none() {
             *without_body.entry(method.clone()).or_default() += route.requests;
         }
     }
@@ -116,11 +114,8 @@ pub(crate) fn read(log: &mut impl BufRead, fold: bool, routes_max: usize) -> Res
 }
 
 fn unreadable(lines: &Summary) -> String {
-    let cure = "give a log in common or combined format, or JSON lines with time, method and path";
-    match lines.problems.as_slice() {
-        [] => format!("has no line; {cure}"),
-        problems => format!("has no readable line ({}); {cure}", problems.join("; ")),
-    }
+    let (problem, cure) = lines.refusal();
+    format!("{problem}; {cure}")
 }
 
 /// A route's method and, if its URLs share one, its name.
@@ -168,21 +163,15 @@ fn is_id(text: &str) -> bool {
 }
 
 fn scenarios(routes: Vec<(Key, Route)>) -> Vec<Scenario> {
-    // The first has most requests. Weights above the limit become smaller together.
-    let most = routes.first().map_or(1, |(_, route)| route.requests);
-    let weight = |requests: u64| match u64::from(WEIGHT_MAX) {
-        max if most <= max => requests,
-        max => (requests * max).div_ceil(most),
-    };
-    let scenario = |((method, name), route): (Key, Route)| {
+    let counts: Vec<u64> = routes.iter().map(|(_, route)| route.requests).collect();
+    let scenario = |(((method, name), route), weight): ((Key, Route), u32)| {
         let (_, url, body) = route.usual;
         // Names are shown, and a query may hold a secret: `run` finds a name without it.
         let name = if name.contains('?') { String::new() } else { format!("{method} {name}") };
         let step = Step { method: Some(method), url: Some(url), body, ..Step::default() };
-        let weight = u32::try_from(weight(route.requests)).expect("at most the limit");
         Scenario { name, weight, step: [step] }
     };
-    routes.into_iter().map(scenario).collect()
+    routes.into_iter().zip(weights_of(&counts)).map(scenario).collect()
 }
 
 /// The rates of these seconds as stages of whole minutes, as short as the results of so many routes
@@ -274,18 +263,6 @@ mod tests {
         let exact = of(&log, false, 9);
         let with_query = exact.plan.scenario.iter().find(|it| it.name.is_empty());
         assert_eq!(with_query.and_then(|it| it.step[0].url.as_deref()), Some("/u/1?a=b"));
-    }
-
-    #[test]
-    fn weights_beyond_the_limit_become_smaller_together() {
-        let route = |name: &str, requests| {
-            let usual = (requests, name.to_owned(), None);
-            (("GET".to_owned(), name.to_owned()), Route { requests, usual })
-        };
-        let max = u64::from(WEIGHT_MAX);
-        let made = scenarios(vec![route("/a", 4 * max), route("/b", max), route("/c", 1)]);
-        let weights: Vec<u32> = made.iter().map(|it| it.weight).collect();
-        assert_eq!(weights, [WEIGHT_MAX, WEIGHT_MAX / 4, 1]);
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod profiles;
 #[cfg(feature = "real-servers")]
 mod real_servers;
 mod refusals;
+mod replays;
 mod runs;
 mod schema;
 mod secrets;

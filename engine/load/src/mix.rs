@@ -3,6 +3,8 @@
 //! So any number of shards and agents sends the same mix, at no cost in memory or messages. A table
 //! with one step is a single request, at the same cost.
 
+use std::sync::Arc;
+
 use plan::Plan;
 
 use super::schedule::mix;
@@ -19,6 +21,8 @@ pub struct Mix {
     seed: u64,
     /// For each step but the last, the share of requests that take it or an earlier one, times 2⁶⁴.
     up_to: Box<[u64]>,
+    /// The step of each request of a replayed log, by its number.
+    of_log: Option<Arc<[u16]>>,
 }
 
 impl Mix {
@@ -38,7 +42,12 @@ impl Mix {
             // The step that takes the rest has nothing above it.
             u64::try_from((u128::from(sum) << 64) / u128::from(total)).unwrap_or(u64::MAX)
         });
-        Mix { seed: mix(seed ^ MIX_SEED), up_to: up_to.collect() }
+        Mix { seed: mix(seed ^ MIX_SEED), up_to: up_to.collect(), of_log: None }
+    }
+
+    /// The mix of a completed plan whose requests take these steps, by their numbers.
+    pub fn of_log(plan: &Plan, steps: Arc<[u16]>) -> Mix {
+        Mix { of_log: Some(steps), ..Mix::of_plan(plan) }
     }
 
     /// The average number of requests for each step, rounded so that the sum is preserved.
@@ -61,6 +70,10 @@ impl Mix {
     pub fn step(&self, number: u64) -> u16 {
         if self.up_to.is_empty() {
             return 0;
+        }
+        if let Some(steps) = &self.of_log {
+            let number = usize::try_from(number).expect("an address has 64 bits");
+            return steps[number];
         }
         let value = mix(number ^ self.seed);
         let step = self.up_to.partition_point(|up_to| *up_to <= value);

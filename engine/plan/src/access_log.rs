@@ -63,6 +63,13 @@ impl fmt::Display for Format {
     }
 }
 
+impl Logged {
+    /// When it began, ns since the Unix epoch.
+    pub fn began_ns(&self) -> u64 {
+        self.stamped_ns.saturating_sub(self.took_ns)
+    }
+}
+
 /// What was found in a log besides its requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -74,6 +81,24 @@ pub struct Summary {
     pub unreadable: u64,
     /// The first few of these, each with its number and what is wrong.
     pub problems: Vec<String>,
+}
+
+/// True if a request with this method usually has a body, which a log lacks.
+pub fn has_body(method: &str) -> bool {
+    ["POST", "PUT", "PATCH"].contains(&method)
+}
+
+impl Summary {
+    /// What is wrong with a log without a readable line, and the cure.
+    pub fn refusal(&self) -> (String, &'static str) {
+        let problem = match self.problems.as_slice() {
+            [] => "has no line".to_owned(),
+            problems => format!("has no readable line ({})", problems.join("; ")),
+        };
+        let cure =
+            "give a log in common or combined format, or JSON lines with time, method and path";
+        (problem, cure)
+    }
 }
 
 /// Reads a log to its end, and hands each request to `each` in the order of the lines.

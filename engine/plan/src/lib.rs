@@ -14,6 +14,7 @@ mod error;
 pub mod flatten;
 mod plan;
 pub mod redact;
+pub mod replay;
 pub mod request;
 pub mod scenario;
 pub mod slo;

@@ -178,6 +178,7 @@ impl Joined {
             corrected_digest: times.corrected.digest(),
             traffic: generator.traffic(),
             generator,
+            replay: facts.replay.clone(),
             arrivals,
             arrivals_line,
             littles_law: LittlesLaw::new(0.0, 0.0, 0.0),

@@ -8,6 +8,7 @@ use host::Unreached;
 use host::check::Check;
 use host::stamping::{self, Stamping};
 use http1::request::Request;
+use load::replay::Replay;
 use load::requests;
 use load::share::Share;
 use plan::address::Address;
@@ -34,6 +35,8 @@ pub struct Prepared {
     pub(super) tls: Option<ClientSetup>,
     /// The share of the plan's load that this process offers.
     pub(super) share: Share,
+    /// The log that it sends again.
+    pub(super) replay: Option<Arc<Replay>>,
     /// Held until the run is over; `None` if the kernel doesn't stamp what arrives.
     pub(super) stamping: Option<Arc<Stamping>>,
     /// Why the plan got the program's stamps without asking for them.
@@ -94,11 +97,17 @@ struct Completed {
     plan: Plan,
     endpoint: Endpoint,
     requests: Vec<Prerendered>,
+    replay: Option<Arc<Replay>>,
 }
 
 fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Completed, PlanError> {
     let endpoint = Endpoint::of(&plan)?;
     let mut plan = plan.complete(allowed)?;
+    let replay = Replay::read(&plan)?.map(Arc::new);
+    if let Some(replay) = &replay {
+        replay.complete(&mut plan);
+        plan = plan.complete(allowed)?;
+    }
     requests::end_window(&mut plan)?;
     let mut requests = Vec::new();
     for (at, request) in plan.requests().iter().enumerate() {
@@ -116,7 +125,7 @@ fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Complete
     if requests.iter().any(|(request, _)| request.closes()) {
         plan.close_each()?;
     }
-    Ok(Completed { plan, endpoint, requests })
+    Ok(Completed { plan, endpoint, requests, replay })
 }
 
 /// The plan as a report may show it.
@@ -147,7 +156,7 @@ pub fn prepare_with(
     let (allowed, topology) = (placement::allowed_cores(), Topology::here());
     let names_cores = plan.cores.is_some();
     let names_stamps = plan.stamps.is_some();
-    let Completed { mut plan, endpoint, requests } =
+    let Completed { mut plan, endpoint, requests, replay } =
         complete(plan, body, &allowed).map_err(PrepareError::Plan)?;
     let tls = plan.is_https().then(|| ClientSetup::new(&plan, &endpoint.name)).transpose();
     let tls = tls.map_err(PrepareError::Plan)?;
@@ -204,6 +213,7 @@ pub fn prepare_with(
         address,
         tls,
         share,
+        replay,
     })
 }
 
