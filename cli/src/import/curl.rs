@@ -38,7 +38,11 @@ struct Curl {
     data_raw: Vec<String>,
     #[arg(long, allow_hyphen_values = true, conflicts_with_all = ["data", "data_raw"])]
     data_binary: Vec<String>,
-    #[arg(long, allow_hyphen_values = true, conflicts_with_all = ["data", "data_raw", "data_binary"])]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        conflicts_with_all = ["data", "data_raw", "data_binary"]
+    )]
     json: Vec<String>,
     #[arg(short, long)]
     user: Option<String>,
@@ -211,7 +215,7 @@ mod tests {
                     --data-raw '{\"a\":\"it'\\''s\"}' --compressed",
                 "target = \"http://h/o\"\nmethod = \"POST\"\nheaders = [\"content-type: \
                     application/json\", \"Accept-Encoding: gzip, deflate, br\"]\n\
-                    body = '''{\"a\":\"it's\"}'''\n",
+                    body = \"\"\"{\"a\":\"it's\"}\"\"\"\n",
             ),
             (
                 "curl -G http://h/?a=b -d c=d -A me -b e=f -I",

@@ -145,7 +145,8 @@ mod tests {
             left_out: [("on another host than the first", 12)].into(),
             secrets: vec!["Authorization".to_owned(), "Cookie".to_owned()],
         };
-        insta::assert_snapshot!(written(&har(Path::new("a.har"), &of), Path::new("plan.toml"), false), @r"
+        let found = har(Path::new("a.har"), &of);
+        insta::assert_snapshot!(written(&found, Path::new("plan.toml"), false), @r"
         HAR file     a.har: 40 requests
         plan         0 different requests to https://h/
         left out     12 requests: on another host than the first
