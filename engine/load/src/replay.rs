@@ -89,7 +89,7 @@ impl Replay {
             return refuse(problem, cure);
         };
         let Summary { requests, unreadable, problems, .. } = summary;
-        let is_whole = |line: &Logged| line.stamped_ns % SECOND_NS == 0;
+        let is_whole = |line: &Logged| line.stamped_ns.is_multiple_of(SECOND_NS);
         let spread = plan.spread() == Spread::Even && lines.iter().all(is_whole);
         if spread {
             spread_seconds(&mut lines, plan.seed);
