@@ -159,6 +159,11 @@ impl Admission {
     /// # Errors
     /// The first flag whose value isn't allowed here, with the cure.
     pub fn check_plan(&self, plan: &Plan, share: &Share) -> Result<(), PlanError> {
+        if let Some(log) = &plan.replay {
+            let problem = "an agent reads no log of its machine";
+            let cure = "use `truetail run` there";
+            return Err(PlanError::new("--replay", log.display(), problem, cure));
+        }
         let demand = Demand::new(plan, share);
         match (self.rate_max, demand.rate_micro) {
             (Some(max), Some(micro)) if max.micro_per_second() < micro => {

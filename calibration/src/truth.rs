@@ -267,7 +267,7 @@ impl Truth {
     /// gets.
     pub fn quantile_band(&self, q: f64, sample: Sample, late: &[Late]) -> Band {
         let reach = match sample.arrivals {
-            Arrivals::Poisson => DEVIATIONS * rank_deviation(q, sample.count),
+            Arrivals::Poisson | Arrivals::Log => DEVIATIONS * rank_deviation(q, sample.count),
             Arrivals::Constant => self.ramps.len() as f64 / sample.count as f64,
         };
         let high_ms = |beyond| self.quantile_ms(q + reach + beyond) * (1.0 + BUCKET);
@@ -281,7 +281,7 @@ impl Truth {
     /// The band for a sample's mean if requests are up to `late_ms` late.
     pub fn mean_band(&self, sample: Sample, late_ms: f64) -> Band {
         let reach_ms = match sample.arrivals {
-            Arrivals::Poisson => DEVIATIONS * self.mean_deviation_ms(sample.count),
+            Arrivals::Poisson | Arrivals::Log => DEVIATIONS * self.mean_deviation_ms(sample.count),
             // One arrival more or less on each ramp.
             Arrivals::Constant => {
                 let heights_ms: f64 = self.ramps.iter().map(|ramp| ramp.height_ms).sum();

@@ -245,6 +245,7 @@ impl AgentGroup {
         });
         let began = clock::wall_time(began_ns);
         let facts = RunFacts {
+            replay: None,
             lost: lost.collect(),
             stopped,
             controller: Some(of_controller()),

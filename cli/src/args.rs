@@ -26,7 +26,8 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use engine::plan::Wait;
+use engine::plan::scenario::SCENARIOS_MAX;
+use engine::plan::{Switch, Wait};
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
 
@@ -44,11 +45,11 @@ use headings::{LATENCY, ROUTES, STALLS};
 pub(crate) use series_flags::{CeilingArgs, SearchArgs, SweepArgs};
 pub(crate) use targets::scenarios;
 pub(crate) use usage::is_bare;
-pub(crate) use values::is_named;
 use values::{
     COUNT_MAX, WAITS, WHOLE_MAX, choice, file, fraction, name_or_stdout, path, profile_name,
-    socket_address, whole_number,
+    socket_address, whole_amount, whole_number,
 };
+pub(crate) use values::{is_named, url};
 
 const CALIBRATE: &str = "\
 Measure the generator's own limits and overhead on this machine, in little more than a minute.
@@ -201,6 +202,12 @@ Without --html and --svg it prints the summary that the run printed.")]
     Verify(VerifyArgs),
     /// Print a run's raw samples as CSV or JSON Lines
     Samples(SamplesArgs),
+    /// Make a plan from an access log, a HAR file or a curl line
+    #[command(override_usage = "\
+truetail import [OPTIONS] <LOG|->
+       truetail import [OPTIONS] --har <FILE>
+       truetail import [OPTIONS] --curl <LINE>")]
+    Import(ImportArgs),
     /// Compare the CPU profiles of two runs, function by function
     Flamediff(FlamediffArgs),
     /// Run a server with known latency, which keeps a ledger
@@ -368,6 +375,65 @@ pub(crate) struct CompareArgs {
     /// Write the comparison as JSON; with -, to standard output, and the text to stderr
     #[arg(long, short = 'o', value_name = "FILE|-", value_parser = path(name_or_stdout))]
     pub(crate) out: Option<PathBuf>,
+}
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The access log, or - for standard input: common or combined format, also with nginx's
+    /// $request_time at the end, or JSON lines with time, method and path
+    #[arg(
+        value_name = "LOG|-",
+        value_parser = path(name_or_stdout),
+        required_unless_present_any = ["har", "curl"],
+        conflicts_with_all = ["har", "curl"]
+    )]
+    pub(crate) log: Option<PathBuf>,
+
+    /// Read the requests that a browser saved as a HAR file, those to the first one's host
+    #[arg(long, value_name = "FILE", value_parser = file(), conflicts_with = "curl")]
+    pub(crate) har: Option<PathBuf>,
+
+    /// Read a curl line, in quotes
+    #[arg(long, value_name = "LINE")]
+    pub(crate) curl: Option<String>,
+
+    /// Whether paths of a log that differ only in numbers, UUIDs or long hexadecimal ids are one
+    /// route, whatever their query [default: on]
+    #[arg(
+        long,
+        value_name = "on|off",
+        value_parser = choice::<Switch>(&["on", "off"]),
+        hide_possible_values = true,
+        conflicts_with_all = ["har", "curl"]
+    )]
+    fold: Option<Switch>,
+
+    /// The most routes of a log's plan, the most frequent ones; fewer allow shorter stages
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole_amount(1..=SCENARIOS_MAX),
+        default_value_t = SCENARIOS_MAX
+    )]
+    pub(crate) routes: usize,
+
+    /// Write the plan to this file; with -, to standard output, and the text to stderr
+    #[arg(
+        long,
+        short = 'o',
+        value_name = "FILE|-",
+        value_parser = path(name_or_stdout),
+        default_value = "-"
+    )]
+    pub(crate) out: PathBuf,
+}
+
+impl ImportArgs {
+    /// True if paths that differ only in ids are one route.
+    pub(crate) fn fold(&self) -> bool {
+        self.fold != Some(Switch::Off)
+    }
 }
 
 /// Arguments of `flamediff`.

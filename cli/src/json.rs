@@ -29,6 +29,15 @@ pub(crate) fn write_line(document: &impl Serialize, mut writer: impl Write) -> i
     writer.write_all(b"\n")
 }
 
+/// Parses a value.
+///
+/// # Errors
+/// It is malformed, or can't be read.
+pub(crate) fn read<T: DeserializeOwned>(reader: impl Read) -> Result<T, serde_json::Error> {
+    let text = io::read_to_string(reader).map_err(serde_json::Error::io)?;
+    serde_json::from_str(&text)
+}
+
 /// Parses a value on one line.
 ///
 /// # Errors

@@ -20,6 +20,7 @@
 //! - **One run:** [`run`] here, [`controller`] on agents, [`demo`] as a demonstration.
 //! - **Many runs from one plan,** which the crate `probe` decides: [`sweep`], [`search`] and
 //!   [`ceiling`] over [`series`], and [`ab`].
+//! - **Plans from other tools' files:** [`import`].
 //! - **A run while it goes on:** [`drive`], [`agent_group`], [`progress`], [`live`], [`recent`],
 //!   [`signals`].
 //! - **Files of results:** [`sink`], [`output`]; one for each format: [`csv`], [`hgrm`], [`hlog`],
@@ -58,6 +59,7 @@ mod generate;
 mod hgrm;
 mod hidden_terminal;
 mod hlog;
+mod import;
 mod json;
 mod junit;
 mod live;
@@ -127,6 +129,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::report(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Flamediff(args) => flamediff::flamediff(&args),
+        Command::Import(args) => import::import(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Target(args) => target_server::serve(args),
         Command::NullTarget(args) => null_target::serve(args),

@@ -45,6 +45,12 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
     flags.lay_over(&mut alone);
     settings.plan.drop_conflicts(&alone.plan);
     flags.lay_over(&mut settings);
+    if settings.plan.replay.is_some() {
+        // The log has its own length, and nothing comes before its first request.
+        let Plan { duration, warmup, .. } = &mut settings.plan;
+        *duration = if is_given("duration") { *duration } else { DURATION_MAX };
+        *warmup = if is_given("warmup") { *warmup } else { Nanos(0) };
+    }
     if flags.has("duration") && !settings.plan.stage.is_empty() {
         let given = settings.plan.duration;
         let problem = "the stages of the plan file set the length of the window";
@@ -284,7 +290,8 @@ mod tests {
         let schema = schemars::schema_for!(Plan);
         let fields = schema.as_value()["properties"].as_object().expect("fields").keys();
         let missing: BTreeSet<_> = fields.filter(|field| !want.contains_key(*field)).collect();
-        assert!(missing.into_iter().eq(["period", "scenario", "stage", "thresholds"]));
+        let others = ["period", "replay", "scenario", "speed", "spread", "stage", "thresholds"];
+        assert!(missing.into_iter().eq(others));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod explain;
 pub(crate) mod extent;
 pub(crate) mod figures;
 pub(crate) mod flamediff;
+pub(crate) mod import;
 pub(crate) mod layout;
 #[cfg(test)]
 #[path = "../../engine/tests/suite/made_up.rs"]

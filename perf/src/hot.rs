@@ -177,6 +177,7 @@ fn schedule(arrivals: Arrivals, rate: &str, shards: usize) -> Hot {
     let process = match arrivals {
         Arrivals::Constant => "constant",
         Arrivals::Poisson => "Poisson",
+        Arrivals::Log => "log",
     };
     let owned = if shards == 1 { String::new() } else { format!(", one of {shards} shards") };
     let name = format!("Schedule::next, {process}, {rate}/s{owned}");

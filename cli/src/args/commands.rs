@@ -10,7 +10,7 @@ pub(super) const LOADING: [&str; 6] = ["run", "controller", "sweep", "search", "
 /// The commands in the order of the program's help: a user's first day, then the rest.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["run", "demo", "doctor", "search", "compare"]),
-    ("More ways to load", &["sweep", "ceiling", "ab", "controller", "agent"]),
+    ("More ways to load", &["sweep", "ceiling", "ab", "controller", "agent", "import"]),
     ("Saved results", &["report", "verify", "samples", "flamediff"]),
     ("Test servers and accuracy", &["target", "null-target", "calibrate", "experiment"]),
     ("Shell", &["man", "completions"]),

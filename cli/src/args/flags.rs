@@ -19,6 +19,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use clap::Arg;
 use engine::plan::body::BODY_MAX;
+use engine::plan::replay::{Speed, Spread};
 use engine::plan::slo::Objectives;
 use engine::plan::status::StatusSet;
 use engine::plan::thresholds::{Bound, Thresholds};
@@ -154,14 +155,46 @@ fn table() -> Vec<Flag> {
         .tables("stage")
         .excludes(&["rate", "period", "requests", "duration"])
         .refused(&MANY_RUNS, "each of its runs has one rate", OR_RUN),
+        file(
+            option("replay", LOAD).value_name("LOG").help(
+                "Open model: send the requests of an access log again, each when it came: common \
+                    or combined format, also with nginx's $request_time at the end, or JSON lines \
+                    with time, method and path. The window is as long as the log; a shorter \
+                    --duration cuts it. There is no warm-up",
+            ),
+            |to| &mut to.plan.replay,
+        )
+        .excludes(&["rate", "stages", "period", "requests", "targets"])
+        .refused(&MANY_RUNS, "each of its runs has one rate", OR_RUN)
+        .refused(&["controller"], "agents don't have the log", OR_RUN_THERE),
+        flag(
+            option("speed", LOAD).value_name("N").help(
+                "How much faster than in the log of --replay requests come, e.g. 2x or 0.5x \
+                    [default: 1x]",
+            ),
+            |to, given| put(&mut to.plan.speed, parsed::<Speed>(given)),
+        )
+        .hidden(&MANY_RUNS)
+        .hidden(&["controller"]),
+        flag(
+            option("spread", LOAD).value_name("HOW").help(
+                "How the requests of one second come if the log of --replay has only whole \
+                    seconds: spread over it (even), or together (none) [default: even]",
+            ),
+            |to, given| put(&mut to.plan.spread, choice::<Spread>(given)),
+        )
+        .choices(&["even", "none"])
+        .hidden(&MANY_RUNS)
+        .hidden(&["controller"]),
         flag(
             option("arrivals", LOAD).help(with_default(
-                "Open model: how arrivals are spaced, at random or evenly",
+                "Open model: how arrivals are spaced, at random, evenly, or as in the log of \
+                    --replay",
                 Plan::default().arrivals,
             )),
             |to, given| put(&mut to.plan.arrivals, choice::<Arrivals>(given)),
         )
-        .choices(&["poisson", "constant"]),
+        .choices(&["poisson", "constant", "log"]),
         flag(
             option("seed", LOAD).value_name("N").help(with_default(
                 "Open model: seed of the schedule; the same seed gives the same arrivals",

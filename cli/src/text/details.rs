@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use engine::load::replay::ReplayedLog;
 use engine::plan::{Model, StampSource, Switch};
 use engine::record::counts::{Counts, CountsBy, Key, SetupCounts, WarmupCounts};
 use engine::record::outcome::Cause;
@@ -389,6 +390,9 @@ impl Lines {
             // Arrivals that were not as planned are among the verdict's reasons.
             report.verdict.found().all(|reason| !reason.evidence.starts_with(&**line))
         };
+        if let Some(log) = &report.replay {
+            self.add("log", replayed(log));
+        }
         if let Some(line) = report.arrivals_line.as_ref().filter(is_shown) {
             self.add("schedule", line);
         }
@@ -416,6 +420,7 @@ impl Lines {
         };
         self.add("Little's law", checked);
         let steady = match &report.stationarity {
+            None if report.replay.is_some() => "not judged: the log's rate changes".to_owned(),
             None if report.config.plan.rate_changes() => {
                 "no stage of one rate is long enough to tell".to_owned()
             }
@@ -462,6 +467,19 @@ fn added(share: &ClientShare, stamps: &ResponseStamps, are_long: bool) -> String
     } else {
         format!("{before}, and an unknown part after responses arrived")
     }
+}
+
+/// What was read of a log that was replayed.
+fn replayed(log: &ReplayedLog) -> String {
+    let mut text = format!("{}, {}", log.format, things(log.requests, "request"));
+    if 0 < log.unreadable {
+        let problems = log.problems.join("; ");
+        text.push_str(&format!(", {} unreadable ({problems})", things(log.unreadable, "line")));
+    }
+    if log.spread {
+        text.push_str("; it has only whole seconds, over which they were spread");
+    }
+    text
 }
 
 fn p50_p99(of: &DistributionPart) -> String {
@@ -538,6 +556,27 @@ mod tests {
     use super::super::made_up;
     use super::super::reports::{part, report, times};
     use super::*;
+
+    #[test]
+    fn a_replayed_log_is_shown_with_its_unreadable_lines() {
+        let mut log = ReplayedLog {
+            format: "JSON lines".to_owned(),
+            requests: 1,
+            unreadable: 0,
+            problems: Vec::new(),
+            spread: false,
+            sha256: String::new(),
+        };
+        assert_eq!(replayed(&log), "JSON lines, 1 request");
+        log.unreadable = 7;
+        log.problems = vec!["line 3: not JSON".to_owned(), "line 5: not JSON".to_owned()];
+        log.spread = true;
+        assert_eq!(
+            replayed(&log),
+            "JSON lines, 1 request, 7 lines unreadable (line 3: not JSON; line 5: not JSON); it has \
+             only whole seconds, over which they were spread"
+        );
+    }
 
     #[test]
     fn network_losses_are_shown() {

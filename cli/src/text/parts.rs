@@ -107,6 +107,7 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
     text.add(others(of_stages.len(), rows_max));
     if plan.rate_changes() {
         text.wrapped(match of_stages.iter().any(|(stage, _)| stage.is_ramp()) {
+            _ if plan.replay.is_some() => "Percentiles of the whole run mix the log's rates.",
             true => "Percentiles of a ramp mix its rates, and those of the whole run all of them.",
             false => "Percentiles of the whole run mix the rates of its stages.",
         });

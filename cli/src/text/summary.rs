@@ -123,10 +123,18 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
     let load = match (plan.model(), plan.period) {
         (Model::Open, _) => {
             let arrivals = match plan.arrivals {
-                Arrivals::Poisson => "Poisson",
-                Arrivals::Constant => "constant",
+                Arrivals::Poisson => "Poisson arrivals".to_owned(),
+                Arrivals::Constant => "constant arrivals".to_owned(),
+                Arrivals::Log => {
+                    let unreadable = report.replay.as_ref().map_or(0, |log| log.unreadable);
+                    let left_out = match unreadable {
+                        0 => String::new(),
+                        lines => format!(", {} unreadable", things(lines, "line")),
+                    };
+                    format!("arrivals of a log at {}{left_out}", plan.speed())
+                }
             };
-            format!("{arrivals} arrivals, seed {}", plan.seed)
+            format!("{arrivals}, seed {}", plan.seed)
         }
         (Model::Closed, None) => {
             let in_flight = match plan.pipeline {

@@ -18,6 +18,7 @@ mod forged;
 mod gates;
 mod habits;
 mod hostile;
+mod imports;
 mod limits;
 mod live;
 mod named_objectives;
@@ -28,6 +29,7 @@ mod profiles;
 #[cfg(feature = "real-servers")]
 mod real_servers;
 mod refusals;
+mod replays;
 mod routes;
 mod runs;
 mod schema;

@@ -92,6 +92,9 @@ impl Curve {
         if plan.model == Some(Model::Closed) {
             return None;
         }
+        if plan.replay.is_some() {
+            return Curve::of_log(plan.requests?, plan.duration);
+        }
         let Some(first) = plan.stage.first() else { return plan.rate.map(Curve::constant) };
         let warmup = Segment { from: first.from, to: first.from, length: plan.warmup };
         let of_stage =
@@ -99,6 +102,12 @@ impl Curve {
         let segments = std::iter::once(warmup).chain(plan.stage.iter().map(of_stage));
         let segments = segments.filter(|segment| 0 < segment.length.0);
         Some(Curve::new(&segments.collect::<Vec<Segment>>()))
+    }
+
+    /// The mean rate of a replayed log, whose schedule has its own times; `None` if it has none.
+    fn of_log(requests: u64, length: Nanos) -> Option<Curve> {
+        let per_second = requests as f64 / length.as_secs_f64();
+        format!("{per_second:.6}").parse().ok().map(Curve::constant)
     }
 
     /// The mean rate, per second, of a plan's window if it ends here, ns since the epoch.

@@ -28,6 +28,7 @@ mod due;
 mod load;
 pub mod mix;
 mod paced;
+pub mod replay;
 pub mod requests;
 pub mod rescaling;
 pub mod schedule;

@@ -9,6 +9,8 @@
 //! through the rounds by itself, user u from the u-th place on; if all shared one turn, each of two
 //! users would stay with one of two steps, and the faster step would be taken more often.
 
+use std::sync::Arc;
+
 use plan::{Model, Order, Plan};
 
 use super::schedule::mix;
@@ -34,6 +36,8 @@ enum Place {
     Drawn { seed: u64 },
     /// Among those of one round, one for each unit of weight.
     InTurn { users: u64, round: u64 },
+    /// None: a replayed log has the step of each request, by its number.
+    Listed(Arc<[u16]>),
 }
 
 impl Mix {
@@ -65,10 +69,15 @@ impl Mix {
         Mix { place, up_to: ends(weights).collect() }
     }
 
+    /// The mix of a completed plan whose requests take these steps, by their numbers.
+    pub fn of_log(plan: &Plan, steps: Arc<[u16]>) -> Mix {
+        Mix { place: Place::Listed(steps), ..Mix::of_plan(plan) }
+    }
+
     /// The average number of requests for each step, rounded so that the sum is preserved.
     pub fn shares(&self, requests: u64) -> impl Iterator<Item = (u16, u64)> {
         let places = match self.place {
-            Place::Drawn { .. } => 1 << 64,
+            Place::Drawn { .. } | Place::Listed(_) => 1 << 64,
             Place::InTurn { round, .. } => u128::from(round),
         };
         let up_to = move |bound: &u64| {
@@ -90,9 +99,12 @@ impl Mix {
         if self.up_to.is_empty() {
             return 0;
         }
-        let place = match self.place {
+        let place = match &self.place {
             Place::Drawn { seed } => mix(number ^ seed),
             Place::InTurn { users, round } => (number / users + number % users) % round,
+            Place::Listed(steps) => {
+                return steps[usize::try_from(number).expect("an address has 64 bits")];
+            }
         };
         let step = self.up_to.partition_point(|up_to| *up_to <= place);
         u16::try_from(step).expect("there are at most 2^16")

@@ -1,5 +1,5 @@
-//! The arrival schedule, constant or Poisson: a pure function of plan and seed, never of a clock or
-//! a completion.
+//! The arrival schedule, constant, Poisson or a log's: a pure function of plan, seed and log, never
+//! of a clock or a completion.
 //!
 //! Constant arrivals: request k is due when k are expected, at a constant rate at `k·10⁹/rate`, in
 //! integers wide enough never to drift; shard s of S takes k ≡ s (mod S). With several agents, each
@@ -19,6 +19,9 @@
 //! A shard draws the next block before it waits, after its queue has been sent, so that no drawing
 //! comes between noticing an arrival and sending it.
 //!
+//! A replayed log's arrivals are its requests (`replay.rs`), numbered by time and dealt out like
+//! constant ones.
+//!
 //! The schedule has a version, [`VERSION`], which is in the report beside the schedule's digest.
 //! Changing any arrival of any plan requires a new version, and `verify` refuses a report with
 //! another one. The digest is a sum of hashes, so the shards' digests add up to the digest of the
@@ -26,6 +29,7 @@
 
 use std::mem;
 use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
 
 use plan::Arrivals;
 use rand_distr::Poisson;
@@ -63,10 +67,14 @@ pub struct Schedule {
 enum Process {
     Constant(Constant),
     Poisson(Blocks),
+    Log(OfLog),
 }
 
 impl Schedule {
     /// A share's arrivals before `until_ns`. All memory is allocated here.
+    ///
+    /// # Panics
+    /// If they are a log's, which [`Schedule::of_log`] takes.
     pub fn new(
         curve: Curve,
         arrivals: Arrivals,
@@ -77,14 +85,21 @@ impl Schedule {
         let source = match arrivals {
             Arrivals::Constant => Process::Constant(Constant::new(curve, share.numbers())),
             Arrivals::Poisson => Process::Poisson(Blocks::new(curve, seed, until_ns, &share)),
+            Arrivals::Log => panic!("a log has times of its own"),
         };
+        Schedule { source, until_ns, share }
+    }
+
+    /// A share's arrivals before `until_ns` out of a log's, which are due at these times, in order.
+    pub fn of_log(due_ns: Arc<[u64]>, until_ns: u64, share: Share) -> Schedule {
+        let source = Process::Log(OfLog { due_ns, numbers: share.numbers() });
         Schedule { source, until_ns, share }
     }
 
     /// True if the next arrivals still have to be drawn, which [`Schedule::next`] would then do.
     pub fn wants_refill(&self) -> bool {
         match &self.source {
-            Process::Constant(_) => false,
+            Process::Constant(_) | Process::Log(_) => false,
             Process::Poisson(blocks) => blocks.want_refill(),
         }
     }
@@ -101,14 +116,21 @@ impl Schedule {
         }
     }
 
-    /// The expected number of this share's arrivals between two times.
+    /// The expected number of this share's arrivals between two times; a log's are known.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "saturates, and a rate is above zero"
     )]
     pub fn expected_between(&self, from_ns: u64, to_ns: u64) -> u64 {
-        (self.curve().expected(from_ns, to_ns) * self.share.fraction()).round() as u64
+        match self.source.curve_or_log() {
+            Ok(curve) => (curve.expected(from_ns, to_ns) * self.share.fraction()).round() as u64,
+            Err(log) => {
+                let [before, until] =
+                    [from_ns, to_ns].map(|at_ns| self.share.count(log.before(at_ns)));
+                (until - before) as u64
+            }
+        }
     }
 }
 
@@ -116,15 +138,12 @@ impl Schedule {
     /// The midpoints of this many stretches between two times, with equal expected arrivals in
     /// each.
     pub fn middles(&self, within_ns: Range<u64>, stretches: u64) -> Vec<u64> {
-        let middle = |at| self.curve().reaches(within_ns.clone(), 2 * at + 1, 2 * stretches);
+        let source = self.source.curve_or_log();
+        let middle = |at| match source {
+            Ok(curve) => curve.reaches(within_ns.clone(), 2 * at + 1, 2 * stretches),
+            Err(log) => log.reaches(within_ns.clone(), 2 * at + 1, 2 * stretches),
+        };
         (0..stretches).map(middle).collect()
-    }
-
-    fn curve(&self) -> &Curve {
-        match &self.source {
-            Process::Constant(arrivals) => &arrivals.curve,
-            Process::Poisson(blocks) => &blocks.counts.curve,
-        }
     }
 
     /// When the arrivals are due, ns since the epoch of the run.
@@ -155,6 +174,7 @@ impl Schedule {
                 let with_next = curve.due_ns(nth.checked_add(1)?) == due_ns;
                 (due_ns < until_ns).then_some(Due { due_ns, with_next })
             }
+            Process::Log(_) => None,
             Process::Poisson(blocks) => {
                 let before = blocks.skip_to(from_ns, number);
                 let due_ns = self.nth(usize::try_from(before).ok()?)?.due_ns;
@@ -173,7 +193,53 @@ impl Iterator for Schedule {
         match &mut self.source {
             Process::Constant(arrivals) => arrivals.next(self.until_ns),
             Process::Poisson(blocks) => blocks.next(),
+            Process::Log(arrivals) => arrivals.next(self.until_ns),
         }
+    }
+}
+
+impl Process {
+    /// The rate over time, or the log that has times instead.
+    fn curve_or_log(&self) -> Result<&Curve, &OfLog> {
+        match self {
+            Process::Constant(arrivals) => Ok(&arrivals.curve),
+            Process::Poisson(blocks) => Ok(&blocks.counts.curve),
+            Process::Log(log) => Err(log),
+        }
+    }
+}
+
+/// A share's arrivals out of a log's.
+#[derive(Clone, Debug)]
+struct OfLog {
+    /// When each request of the whole log is due, in order.
+    due_ns: Arc<[u64]>,
+    numbers: Numbers,
+}
+
+impl OfLog {
+    #[inline]
+    fn next(&mut self, until_ns: u64) -> Option<Arrival> {
+        let number = self.numbers.peek();
+        let due_ns = *self.due_ns.get(usize::try_from(number).ok()?)?;
+        if until_ns <= due_ns {
+            return None;
+        }
+        self.numbers.advance();
+        Some(Arrival { due_ns, number })
+    }
+
+    /// The number of the whole log's requests before this time.
+    fn before(&self, at_ns: u64) -> usize {
+        self.due_ns.partition_point(|due_ns| *due_ns < at_ns)
+    }
+
+    /// When `of` of `parts` equal parts of the requests between two times have come.
+    fn reaches(&self, within_ns: Range<u64>, of: u64, parts: u64) -> u64 {
+        let (first, end) = (self.before(within_ns.start), self.before(within_ns.end));
+        let part = u128::from(of) * (end - first) as u128 / u128::from(parts);
+        let at = first + usize::try_from(part).expect("a part of a log");
+        self.due_ns.get(at).copied().unwrap_or(within_ns.end).min(within_ns.end)
     }
 }
 
@@ -719,7 +785,7 @@ mod tests {
     fn undrawn(schedule: &Schedule) -> u64 {
         match &schedule.source {
             Process::Poisson(blocks) => blocks.undrawn,
-            Process::Constant(_) => panic!("it draws nothing"),
+            Process::Constant(_) | Process::Log(_) => panic!("it draws nothing"),
         }
     }
 
@@ -732,7 +798,7 @@ mod tests {
                     let (one, other) = (current.drawn.capacity(), ready.drawn.capacity());
                     (one.min(other), one.max(other))
                 }
-                Process::Constant(_) => panic!("it has no memory"),
+                Process::Constant(_) | Process::Log(_) => panic!("it has no memory"),
             };
             let before = capacities(&schedule);
             assert!(0 < schedule.by_ref().count());

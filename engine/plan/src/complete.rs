@@ -51,7 +51,7 @@ impl Plan {
     pub fn drop_conflicts(&mut self, flags: &Plan) {
         let Plan { model, rate, stage, requests, duration, period, .. } = self;
         let Plan { overload, queue_max, prewarm, spare, .. } = self;
-        let is_open = flags.rate.is_some() || !flags.stage.is_empty();
+        let is_open = flags.rate.is_some() || !flags.stage.is_empty() || flags.replay.is_some();
         match (flags.model, is_open, flags.period) {
             (Some(Model::Open), _, _) | (None, true, None) => {
                 (*model, *period) = (None, None);
@@ -60,11 +60,17 @@ impl Plan {
                 (*model, *rate, *overload) = (None, None, Overload::Queue);
                 (*queue_max, *prewarm, *spare) = (None, None, None);
                 stage.clear();
+                (self.replay, self.speed, self.spread) = (None, None, None);
             }
             (None, ..) => {}
         }
-        if flags.rate.is_some() {
+        if flags.rate.is_some() || flags.replay.is_some() {
             stage.clear();
+        }
+        if flags.replay.is_some() {
+            (*rate, *requests) = (None, None);
+        } else if is_open {
+            (self.replay, self.speed, self.spread) = (None, None, None);
         }
         if !flags.stage.is_empty() {
             (*rate, *requests, *duration) = (None, None, Plan::default().duration);
@@ -96,8 +102,9 @@ impl Plan {
     /// # Errors
     /// The first value that can't be run, with its flag and the cure.
     pub fn complete(mut self, allowed_cores: &[usize]) -> Result<Plan, PlanError> {
+        self.complete_replay()?;
         self.complete_stages()?;
-        let has_rate = self.rate.is_some() || !self.stage.is_empty();
+        let has_rate = self.rate.is_some() || !self.stage.is_empty() || self.replay.is_some();
         let model = *self.model.get_or_insert(if has_rate { Model::Open } else { Model::Closed });
         match (model, self.rate) {
             (Model::Open, None) if !has_rate => {

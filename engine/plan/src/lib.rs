@@ -6,6 +6,7 @@
 //! This room reads no clock and opens no socket. The only files it reads are those that requests
 //! are made of: bodies and data.
 
+pub mod access_log;
 pub mod address;
 pub mod body;
 mod complete;
@@ -16,6 +17,7 @@ pub mod flatten;
 mod objectives;
 mod plan;
 pub mod redact;
+pub mod replay;
 pub mod request;
 pub mod scenario;
 pub mod slo;
@@ -33,3 +35,4 @@ pub use complete::{
 };
 pub use error::PlanError;
 pub use plan::*;
+pub use stages::PARTS_MAX;

@@ -14,6 +14,7 @@ use units::{CoreList, Nanos, OneIn, Rate};
 
 use crate::complete::SLOWEST_DEFAULT;
 use crate::data::DataFile;
+use crate::replay::{Speed, Spread};
 use crate::scenario::Scenario;
 use crate::slo::Objectives;
 use crate::stage::Stage;
@@ -37,6 +38,17 @@ pub struct Plan {
     /// stages together; the warm-up runs at the initial rate of the first stage.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stage: Vec<Stage>,
+    /// Open model: an access log whose requests are sent again when they came. It decides the
+    /// window's length, which `duration` may shorten, and the number of `requests`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<PathBuf>,
+    /// How much faster than in the log requests come. Default: not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed: Option<Speed>,
+    /// How the requests of one second are spread, in a log that has only whole seconds. Default:
+    /// evenly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
     /// Open model: how arrivals are spaced.
     pub arrivals: Arrivals,
     /// The seed of the schedule.
@@ -214,6 +226,8 @@ pub enum Arrivals {
     Poisson,
     /// Equal gaps.
     Constant,
+    /// As in the log that is replayed.
+    Log,
 }
 
 /// How long before an arrival [`Wait::Hybrid`] starts polling, ns: kernel wake-ups are 5 to 30 µs
@@ -293,6 +307,9 @@ impl Default for Plan {
             model: None,
             rate: None,
             stage: Vec::new(),
+            replay: None,
+            speed: None,
+            spread: None,
             arrivals: Arrivals::Poisson,
             seed: 1,
             conns: None,
@@ -371,6 +388,7 @@ impl Plan {
         self.requests.is_some()
             && self.rate.is_none()
             && self.stage.is_empty()
+            && self.replay.is_none()
             && self.period.is_none()
     }
 

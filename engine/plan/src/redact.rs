@@ -109,7 +109,8 @@ fn redacted_header(line: &str) -> String {
     }
 }
 
-fn is_shown(name: &str) -> bool {
+/// True if the values of headers of this name are shown, since they can't hold a secret.
+pub fn is_shown(name: &str) -> bool {
     SHOWN.iter().any(|shown| shown.eq_ignore_ascii_case(name.trim()))
 }
 

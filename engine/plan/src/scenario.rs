@@ -55,6 +55,16 @@ pub struct Step {
     pub slo: Option<Objectives>,
 }
 
+/// Weights in the proportions of these counts; counts above the limit become smaller together.
+pub fn weights_of(counts: &[u64]) -> Vec<u32> {
+    let most = counts.iter().copied().max().unwrap_or(0);
+    let weight = |count: &u64| match u64::from(WEIGHT_MAX) {
+        max if most <= max => *count,
+        max => (count * max).div_ceil(most),
+    };
+    counts.iter().map(|count| u32::try_from(weight(count)).expect("at most the limit")).collect()
+}
+
 impl Scenario {
     fn weight_default() -> u32 {
         1
@@ -68,4 +78,16 @@ fn only_step<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[Step; 1], D:
         let number = steps.len();
         D::Error::custom(format!("{number} steps; write one `[[scenario]]` for each request"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_beyond_the_limit_become_smaller_together() {
+        let max = u64::from(WEIGHT_MAX);
+        assert_eq!(weights_of(&[7, 0, max]), [7, 0, WEIGHT_MAX]);
+        assert_eq!(weights_of(&[4 * max, max, 1, 0]), [WEIGHT_MAX, WEIGHT_MAX / 4, 1, 0]);
+    }
 }

@@ -27,7 +27,8 @@ impl Plan {
     /// True if the rate changes within the window, so that its percentiles mix rates.
     pub fn rate_changes(&self) -> bool {
         let first = self.stage.first().map(|stage| stage.from);
-        self.stage.iter().any(|stage| [stage.from, stage.to].map(Some) != [first; 2])
+        self.replay.is_some()
+            || self.stage.iter().any(|stage| [stage.from, stage.to].map(Some) != [first; 2])
     }
 
     /// The stages in the notation of `--stages`.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use load::replay::ReplayedLog;
 use load::schedule::Digest;
 use load::share::Share;
 use plan::address::Address;
@@ -151,6 +152,8 @@ pub struct RunFacts {
     pub controller: Option<Environment>,
     /// The folder of the agents' raw samples.
     pub raw: Option<PathBuf>,
+    /// The log that was replayed.
+    pub replay: Option<ReplayedLog>,
     /// When the load began; `None` for a made-up run, which began in 1970.
     pub began: Option<SystemTime>,
 }

@@ -85,6 +85,7 @@ impl Report {
             corrected_digest: String::new(),
             traffic: agent.generator.traffic(),
             generator: agent.generator.clone(),
+            replay: self.replay.clone(),
             arrivals: agent.arrivals.clone(),
             arrivals_line: agent.arrivals_line.clone(),
             mix: None,

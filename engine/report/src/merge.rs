@@ -179,6 +179,7 @@ impl Joined {
             corrected_digest: times.corrected.digest(),
             traffic: generator.traffic(),
             generator,
+            replay: facts.replay.clone(),
             arrivals,
             arrivals_line,
             mix: None,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use hdrhistogram::Histogram;
+use load::replay::ReplayedLog;
 use load::share::Share;
 use plan::{Plan, StampSource, TlsSession};
 use record::counts::{Counts, CountsBy, IntervalCounts};
@@ -83,6 +84,9 @@ pub struct Report {
     pub generator: Generator,
     /// Bytes over all connections, in the window.
     pub traffic: Traffic,
+    /// The log that was replayed; `None` for any other load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayedLog>,
     /// The arrivals of an open model compared with the planned ones.
     pub arrivals: Option<ArrivalProof>,
     /// The same as one line.

@@ -8,6 +8,7 @@ use host::Unreached;
 use host::check::Check;
 use host::stamping::{self, Stamping};
 use http1::request::Request;
+use load::replay::Replay;
 use load::requests;
 use load::share::Share;
 use load::values::Rendering;
@@ -37,6 +38,8 @@ pub struct Prepared {
     pub(super) tls: Option<ClientSetup>,
     /// The share of the plan's load that this process offers.
     pub(super) share: Share,
+    /// The log that it sends again.
+    pub(super) replay: Option<Arc<Replay>>,
     /// Held until the run is over; `None` if the kernel doesn't stamp what arrives.
     pub(super) stamping: Option<Arc<Stamping>>,
     /// Why the plan got the program's stamps without asking for them.
@@ -97,11 +100,17 @@ struct Completed {
     endpoint: Endpoint,
     data: Vec<Data>,
     requests: Vec<Prerendered>,
+    replay: Option<Arc<Replay>>,
 }
 
 fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Completed, PlanError> {
     let endpoint = Endpoint::of(&plan)?;
     let mut plan = plan.complete(allowed)?;
+    let replay = Replay::read(&plan)?.map(Arc::new);
+    if let Some(replay) = &replay {
+        replay.complete(&mut plan);
+        plan = plan.complete(allowed)?;
+    }
     let data = body.tables(&plan)?;
     requests::end_with_rows(&mut plan, &data)?;
     requests::end_window(&mut plan)?;
@@ -116,7 +125,7 @@ fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Complete
     if requests.iter().any(|of| of.request.closes()) {
         plan.close_each()?;
     }
-    Ok(Completed { plan, endpoint, data, requests })
+    Ok(Completed { plan, endpoint, data, requests, replay })
 }
 
 /// Renders the head of a plan that makes one request, and reads its body.
@@ -176,7 +185,7 @@ pub fn prepare_with(
     let (allowed, topology) = (placement::allowed_cores(), Topology::here());
     let names_cores = plan.cores.is_some();
     let names_stamps = plan.stamps.is_some();
-    let Completed { mut plan, endpoint, data, requests } =
+    let Completed { mut plan, endpoint, data, requests, replay } =
         complete(plan, body, &allowed).map_err(PrepareError::Plan)?;
     let tls = plan.is_https().then(|| ClientSetup::new(&plan, &endpoint.name)).transpose();
     let tls = tls.map_err(PrepareError::Plan)?;
@@ -238,6 +247,7 @@ pub fn prepare_with(
         address,
         tls,
         share,
+        replay,
     })
 }
 

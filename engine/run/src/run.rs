@@ -306,10 +306,12 @@ impl Run {
     /// Waits for all shards and makes the report from their results.
     pub fn wait(self) -> Finished {
         let share = self.prepared.share.clone();
+        let replay = self.prepared.replay.as_ref().map(|replay| replay.log.clone());
         let collected = self.collect();
         let epoch_ns = collected.head.epoch_ns;
         let agent = AgentRun::of(LOCAL, share, collected);
-        let facts = RunFacts { began: Some(clock::wall_time(epoch_ns)), ..RunFacts::default() };
+        let began = Some(clock::wall_time(epoch_ns));
+        let facts = RunFacts { began, replay, ..RunFacts::default() };
         let (report, measured) = merge::report([agent], &facts);
         Finished { report, measured, epoch_ns }
     }

@@ -1,6 +1,7 @@
 //! A shard's part of a prepared plan.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use load::curve::Curve;
 use load::mix::Mix;
@@ -17,10 +18,13 @@ impl Prepared {
     pub(super) fn shard_plan(&self, shard: usize, samples: Option<Lane>) -> ShardPlan {
         let plan = &self.plan;
         let shards = plan.cores().len();
-        let drive = match (Curve::of_plan(plan), plan.period) {
-            (Some(curve), _) => Drive::Open { curve, arrivals: plan.arrivals, seed: plan.seed },
-            (None, None) => Drive::Closed,
-            (None, Some(period)) => Drive::Paced { period_ns: period.0 },
+        let drive = match (&self.replay, Curve::of_plan(plan), plan.period) {
+            (Some(replay), ..) => Drive::Log { due_ns: Arc::clone(&replay.due_ns) },
+            (None, Some(curve), _) => {
+                Drive::Open { curve, arrivals: plan.arrivals, seed: plan.seed }
+            }
+            (None, None, None) => Drive::Closed,
+            (None, None, Some(period)) => Drive::Paced { period_ns: period.0 },
         };
         let share = self.share.of_shard(shard, shards);
         let length_ns = |length: Option<Nanos>| length.map_or(u64::MAX, |length| length.0);
@@ -58,7 +62,10 @@ impl Prepared {
             flush: plan.flush(),
             steps: self.steps.clone(),
             seed: plan.seed,
-            mix: Mix::of_plan(plan),
+            mix: match &self.replay {
+                Some(replay) => Mix::of_log(plan, Arc::clone(&replay.taken)),
+                None => Mix::of_plan(plan),
+            },
             address: self.address.for_kernel().expect("it was connected to"),
             tls: self.tls.clone(),
             sources: plan

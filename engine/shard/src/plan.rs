@@ -99,6 +99,10 @@ impl ShardPlan {
                 let schedule = Schedule::new(curve, *arrivals, *seed, self.end_ns, share);
                 Load::Open(OpenLoad::new(schedule))
             }
+            Drive::Log { due_ns } => {
+                let (due_ns, share) = (Arc::clone(due_ns), self.share.clone());
+                Load::Open(OpenLoad::new(Schedule::of_log(due_ns, self.end_ns, share)))
+            }
             Drive::Closed => Load::Closed(ClosedLoad::new(&self.share)),
             Drive::Paced { period_ns } => {
                 Load::Paced(PacedLoad::new(*period_ns, self.conns_total, &self.share))
@@ -131,6 +135,11 @@ pub enum Drive {
         arrivals: Arrivals,
         /// Seed of the schedule.
         seed: u64,
+    },
+    /// Arrivals at a log's times.
+    Log {
+        /// When each request of the whole run is due, ns since the epoch, in order.
+        due_ns: Arc<[u64]>,
     },
     /// Each connection sends again as soon as its response has arrived.
     Closed,

@@ -110,7 +110,8 @@ impl ArrivalStats {
         let dispersion = WINDOWS_MS.map(|window_ms| {
             let found = self.dispersion(window_ms, offer.until_ns, expected);
             let Dispersed { windows, due, sent } = found;
-            let is_shown = offer.arrivals == plan::Arrivals::Poisson || window_ms == EVEN_WINDOW_MS;
+            let is_shown =
+                offer.arrivals != plan::Arrivals::Constant || window_ms == EVEN_WINDOW_MS;
             let judged = judged && is_shown && WINDOWS_MIN <= windows;
             let sent = Figure { value: sent, within: judged.then_some([0.0, 0.0]) };
             DispersionProof { window_ms, windows, due, sent }
@@ -170,6 +171,7 @@ impl ArrivalProof {
         let process = match self.arrivals {
             plan::Arrivals::Poisson => format!("Poisson({}/s)", self.rate),
             plan::Arrivals::Constant => format!("constant({}/s)", self.rate),
+            plan::Arrivals::Log => format!("those of the log ({}/s)", self.rate),
         };
         if self.too_few() {
             return format!(
@@ -187,7 +189,10 @@ impl ArrivalProof {
             }
         };
         for dispersion in &self.dispersion {
-            add(&format!("dispersion at {} ms", dispersion.window_ms), dispersion.sent);
+            // By its own, a log's figure tells nothing: any is possible.
+            let due = dispersion.due.filter(|_| self.arrivals == plan::Arrivals::Log);
+            let beside = due.map_or(String::new(), |due| format!(" (of the log {})", short(due)));
+            add(&format!("dispersion at {} ms{beside}", dispersion.window_ms), dispersion.sent);
         }
         add("sent/intended", self.sent_over_intended);
         line
@@ -203,10 +208,11 @@ impl ArrivalProof {
                 // Lateness carries a share q of the arrivals into the next of m windows. However
                 // many arrivals each window has, that moves the index with a deviation of
                 // 2·√(2q/m).
-                plan::Arrivals::Poisson => {
+                plan::Arrivals::Poisson | plan::Arrivals::Log => {
                     let moved = (quantum_ms / *window_ms as f64).min(1.0);
                     let deviation = 2.0 * (2.0 * moved / (*windows).max(1) as f64).sqrt();
-                    let off = SENDS_EFFECT + SENDS_DEVIATIONS * deviation;
+                    // A log's bursts are moved as wholes, and shift a large index by more.
+                    let off = (SENDS_EFFECT + SENDS_DEVIATIONS * deviation) * due.max(1.0);
                     [(due - off).max(0.0), due + off]
                 }
                 plan::Arrivals::Constant => [0.0, due + SENDS_EFFECT],

@@ -20,7 +20,7 @@ use super::compare::compare;
 use super::distribution::of_document;
 use super::finding::{Finding, summed_up};
 use super::part::{littles_law, part, per_second, requests, samples, taken, until};
-use super::planned::Planned;
+use super::planned::{Planned, log};
 use super::sound::{DecodedSeries, sound};
 
 /// The most arrivals of a schedule to redraw before a report is used: a fraction of a second.
@@ -78,7 +78,12 @@ fn schedule(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
         return Vec::new();
     }
     let planned = Planned::new(report, decoded);
-    let mut findings = taken(report, planned.as_ref());
+    let mut findings = log(report);
+    if planned.is_none() && report.config.plan.replay.is_some() {
+        // Only the log has its schedule.
+        return findings;
+    }
+    findings.extend(taken(report, planned.as_ref()));
     if let Some(planned) = &planned {
         let due = |at: usize| planned.per_interval.get(at).copied().unwrap_or(0);
         let intervals = report.series.intervals.iter().enumerate();

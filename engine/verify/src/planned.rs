@@ -5,8 +5,10 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::iter;
+use std::sync::Arc;
 
 use load::mix::Mix;
+use load::replay::Replay;
 use load::schedule::{Arrival, Digest, Schedule};
 use load::share::Share;
 use plan::thresholds::Thresholds;
@@ -16,6 +18,7 @@ use stats::arrival_proof::ArrivalProof;
 use stats::arrivals::ArrivalStats;
 use units::seconds_to_ns;
 
+use super::compare::compare;
 use super::finding::Finding;
 use super::rescaled::Rescaled;
 use super::slowest::listed;
@@ -43,14 +46,22 @@ pub(super) struct Planned {
 
 impl Planned {
     /// The arrivals of a sound report's agents, counted in its intervals; `None` without a
-    /// schedule. Counting stops once there are more than the report has.
+    /// schedule, or without the log that was replayed. Counting stops once there are more than the report has.
     pub(super) fn new(report: &Report, decoded: &DecodedSeries) -> Option<Planned> {
         let plan = &report.config.plan;
         let offer = offer(&report.config.plan, &report.whole, &report.per_agent)?;
         let most = most_arrivals(report);
         let window_ns = plan.warmup.0..plan.end_ns();
         let (mut whole, mut window) = (Digest::default(), Digest::default());
-        let (mix, mut steps) = (Mix::of_plan(plan), StepsTaken::new(plan));
+        let replay = match plan.replay {
+            Some(_) => Some(replayed(report)?),
+            None => None,
+        };
+        let mix = match &replay {
+            Some(replay) => Mix::of_log(plan, Arc::clone(&replay.taken)),
+            None => Mix::of_plan(plan),
+        };
+        let mut steps = StepsTaken::new(plan);
         let mut listed: BTreeMap<u64, Option<u64>> =
             listed(&report.whole).map(|slow| (slow.number, None)).collect();
         let mut per_interval = Vec::new();
@@ -58,10 +69,13 @@ impl Planned {
         let schedules = report.per_agent.iter().flat_map(|agent| {
             let until_ns = seconds_to_ns(agent.config.schedule_until).min(plan.end_ns());
             let (shards, share) = (agent.generator.shards.len(), &agent.config.share);
-            let curve = &offer.curve;
+            let (curve, replay) = (&offer.curve, &replay);
             (0..shards).map(move |shard| {
                 let share = share.of_shard(shard, shards);
-                Schedule::new(curve.clone(), plan.arrivals, plan.seed, until_ns, share)
+                match replay {
+                    Some(replay) => Schedule::of_log(Arc::clone(&replay.due_ns), until_ns, share),
+                    None => Schedule::new(curve.clone(), plan.arrivals, plan.seed, until_ns, share),
+                }
             })
         });
         for Arrival { due_ns, number } in in_order(schedules.collect()).take(most) {
@@ -101,6 +115,20 @@ impl Planned {
         }
         proof.judge(bounds);
         proof
+    }
+}
+
+/// The log that a report replayed, if it is still where it was, and the same.
+fn replayed(report: &Report) -> Option<Replay> {
+    let replay = Replay::read(&report.config.plan).ok().flatten()?;
+    report.replay.as_ref().is_some_and(|log| *log == replay.log).then_some(replay)
+}
+
+/// The log of a report as it is now against what was replayed; none if it isn't there.
+pub(super) fn log(report: &Report) -> Vec<Finding> {
+    match Replay::read(&report.config.plan) {
+        Ok(Some(now)) => compare("replay.", &Some(now.log), &report.replay),
+        _ => Vec::new(),
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Rescaled {
 }
 
 enum Test {
+    /// A log's times follow no curve.
+    None,
     Constant(Constant),
     Poisson(Stretches),
 }
@@ -58,6 +60,7 @@ impl Rescaled {
     pub(super) fn new(offer: &Offer, from_ns: u64) -> Rescaled {
         let curve = offer.curve.clone();
         let test = match offer.arrivals {
+            Arrivals::Log => Test::None,
             Arrivals::Constant => Test::Constant(Constant { curve, last: None, off: 0 }),
             Arrivals::Poisson => {
                 let mut rescaling = Rescaling::new(curve);
@@ -75,6 +78,7 @@ impl Rescaled {
             return;
         }
         match &mut self.test {
+            Test::None => {}
             Test::Constant(constant) => constant.add(due_ns),
             Test::Poisson(stretches) => stretches.add(due_ns),
         }
@@ -83,6 +87,7 @@ impl Rescaled {
     /// The findings, named after `what`; none if there are too few arrivals.
     pub(super) fn findings(self, what: &str) -> Vec<Finding> {
         match self.test {
+            Test::None => Vec::new(),
             Test::Constant(Constant { off, .. }) => {
                 vec![Finding::equal(format!("{what}: arrivals off the rate"), 0, off)]
             }

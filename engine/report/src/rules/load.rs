@@ -115,7 +115,7 @@ pub(super) fn off_the_rate(report: &Report) -> Option<Found> {
     let few = intended.max(1) as f64;
     let chance = match plan.arrivals {
         Arrivals::Poisson => 4.0 / few.sqrt(),
-        Arrivals::Constant => 1.0 / few,
+        Arrivals::Constant | Arrivals::Log => 1.0 / few,
     };
     let threshold = OFFERED_OFF_MAX.max(chance);
     let is_off = threshold < off && !report.interrupted && !is_nothing_sent(report);

@@ -85,6 +85,46 @@ fn the_line_names_the_failures() {
 }
 
 #[test]
+fn a_logs_bursts_are_held_against_the_log() {
+    // 100 bursts of 50 requests within 5 ms, one every 100 ms.
+    let until_ns = 10 * SECOND_NS;
+    let due = (0..100).flat_map(|burst| (0..50).map(move |at| burst * 100_000_000 + at * 100_000));
+    let proof = |sent_ns: fn(u64) -> u64| {
+        let mut whole = ArrivalStats::new(0..until_ns);
+        due.clone().for_each(|due_ns| whole.record(due_ns, sent_ns(due_ns)));
+        let offer = Offer {
+            curve: Curve::constant("500".parse().expect("a rate")),
+            from_ns: 0,
+            until_ns,
+            arrivals: plan::Arrivals::Log,
+            fraction: 1.0,
+            intended: 5_000,
+            sent_in_window: 5_000,
+            unconnected: 0,
+            at_the_edge: 2.0,
+        };
+        whole.summary(&offer, &Thresholds::default())
+    };
+    assert_eq!(
+        proof(|due_ns| due_ns + 20_000).line(),
+        "arrivals were those of the log (500/s) as planned: n = 5000, dispersion at 1 ms (of the \
+         log 9.501) 9.501, dispersion at 10 ms (of the log 45.05) 45.05, dispersion at 100 ms (of \
+         the log 0) 0, sent/intended 1"
+    );
+    // A generator that spreads a burst over 50 ms, and one that sends it at once.
+    for sent_ns in [
+        |due_ns| due_ns / 100_000_000 * 100_000_000 + due_ns % 5_000_000 * 10,
+        |due_ns: u64| due_ns / 100_000_000 * 100_000_000,
+    ] {
+        let line = proof(sent_ns).line();
+        assert!(
+            line.starts_with("arrivals were not those of the log (500/s) as planned"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
 fn an_interrupted_run_counts_what_its_report_counts() {
     // Everything is sent 100 ms late, and the run stops after 10 s: later sends are before the
     // plan's end, but not in the window.
@@ -317,6 +357,7 @@ fn passes_p4_p5_p7(proof: &ArrivalProof, lateness: &Distribution) -> [bool; 3] {
     let dispersed = proof.dispersion.iter().all(|dispersion| {
         let index = dispersion.sent.value.expect("sends");
         match proof.arrivals {
+            plan::Arrivals::Log => panic!("no schedule has a log's arrivals"),
             plan::Arrivals::Poisson => {
                 assert!(600 <= dispersion.windows);
                 // Up to a fifth more if the rate changes.

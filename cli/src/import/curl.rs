@@ -1,0 +1,266 @@
+//! The plan of a curl line. Its words are split as a shell would, and its flags mean what they mean
+//! to curl; those that concern only curl's output are skipped.
+
+use clap::error::ContextKind;
+use clap::{ArgAction, Parser};
+use engine::plan::endpoint::Endpoint;
+use engine::sys::units::Nanos;
+
+use super::PlanFile;
+use crate::args::{is_named, url};
+
+/// The type of a body that no header names, as in curl.
+const BODY_TYPE: &str = "Content-Type: application/x-www-form-urlencoded";
+
+/// The plan of a curl line, and what it doesn't do that curl does.
+#[derive(Debug)]
+pub(crate) struct OfCurl {
+    /// The plan.
+    pub(crate) plan: PlanFile,
+    /// What differs from curl.
+    pub(crate) notes: Vec<&'static str>,
+}
+
+/// A curl line.
+#[derive(Debug, Parser)]
+#[command(disable_help_flag = true, disable_version_flag = true, args_override_self = true)]
+struct Curl {
+    urls: Vec<String>,
+    #[arg(long)]
+    url: Vec<String>,
+    #[arg(short = 'X', long)]
+    request: Option<String>,
+    #[arg(short = 'H', long = "header", allow_hyphen_values = true)]
+    headers: Vec<String>,
+    #[arg(short, long, visible_alias = "data-ascii", allow_hyphen_values = true)]
+    data: Vec<String>,
+    #[arg(long, allow_hyphen_values = true, conflicts_with = "data")]
+    data_raw: Vec<String>,
+    #[arg(long, allow_hyphen_values = true, conflicts_with_all = ["data", "data_raw"])]
+    data_binary: Vec<String>,
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        conflicts_with_all = ["data", "data_raw", "data_binary"]
+    )]
+    json: Vec<String>,
+    #[arg(short, long)]
+    user: Option<String>,
+    #[arg(short = 'k', long)]
+    insecure: bool,
+    #[arg(short = 'G', long)]
+    get: bool,
+    #[arg(short = 'I', long)]
+    head: bool,
+    #[arg(short = 'A', long)]
+    user_agent: Option<String>,
+    #[arg(short = 'e', long)]
+    referer: Option<String>,
+    #[arg(short = 'b', long)]
+    cookie: Option<String>,
+    #[arg(long)]
+    compressed: bool,
+    #[arg(short = 'm', long)]
+    max_time: Option<Nanos>,
+    #[arg(short = 'L', long)]
+    location: bool,
+    /// Flags without effect on the request.
+    #[command(flatten)]
+    _output: Output,
+}
+
+/// Flags that concern only what curl prints.
+#[derive(Debug, clap::Args)]
+struct Output {
+    #[arg(short, long, action = ArgAction::Count)]
+    silent: u8,
+    #[arg(short = 'S', long, action = ArgAction::Count)]
+    show_error: u8,
+    #[arg(short, long, action = ArgAction::Count)]
+    verbose: u8,
+    #[arg(short, long, action = ArgAction::Count)]
+    include: u8,
+    #[arg(short, long, action = ArgAction::Count)]
+    fail: u8,
+    #[arg(short, long)]
+    output: Option<String>,
+    #[arg(short, long)]
+    write_out: Option<String>,
+}
+
+/// The plan of a line.
+///
+/// # Errors
+/// The problem and its cure, without the line's values, which may be secrets.
+pub(crate) fn read(line: &str) -> Result<OfCurl, String> {
+    if line.contains("$'") {
+        let cure =
+            "copy the line with plain quotes, or put the body in a file: --data-binary @FILE";
+        return Err(format!("$'…' is only for some shells; {cure}"));
+    }
+    // The crate makes an empty word of a line's continuation.
+    let line = line.replace("\\\n", " ");
+    let words = shlex::split(&line).ok_or("a quote isn't closed; put the line in single quotes")?;
+    if words.first().map(String::as_str) != Some("curl") {
+        return Err("doesn't begin with `curl`; give the whole line, in quotes".to_owned());
+    }
+    let curl = Curl::try_parse_from(&words).map_err(|error| {
+        let name = |kind| error.get(kind).map(ToString::to_string);
+        let flag = name(ContextKind::InvalidArg).filter(|flag| flag.starts_with('-'));
+        let flag = flag.unwrap_or_else(|| "a word".to_owned());
+        let flag = flag.split([' ', '=']).next().unwrap_or_default();
+        format!("{flag} isn't known here, lacks its value, or has another beside it; leave it out")
+    })?;
+    of_flags(curl)
+}
+
+fn of_flags(curl: Curl) -> Result<OfCurl, String> {
+    let urls: Vec<String> = curl.urls.into_iter().chain(curl.url).collect();
+    let [target] = urls.as_slice() else {
+        return Err(format!("has {} URLs; give a line with one", urls.len()));
+    };
+    let mut notes = Vec::new();
+    let mut target = url(target);
+    let mut headers = curl.headers;
+    let add = |headers: &mut Vec<String>, line: String| {
+        let name = line.split(':').next().unwrap_or_default().to_owned();
+        if !headers.iter().any(|given| is_named(given, &name)) {
+            headers.push(line);
+        }
+    };
+    let values = [
+        ("User-Agent", curl.user_agent),
+        ("Referer", curl.referer),
+        ("Cookie", curl.cookie),
+        ("Accept-Encoding", curl.compressed.then(|| "gzip, deflate, br".to_owned())),
+    ];
+    for (name, value) in values {
+        value.into_iter().for_each(|value| add(&mut headers, format!("{name}: {value}")));
+    }
+    let raw = !curl.data_raw.is_empty();
+    let json = !curl.json.is_empty();
+    let pieces = [curl.data, curl.data_raw, curl.data_binary, curl.json].concat();
+    let names_file = pieces.iter().any(|piece| piece.starts_with('@'));
+    if names_file && (raw || curl.get || 1 < pieces.len()) {
+        return Err("a body of several parts, a query or --data-raw begins with @, which names a \
+            file here; put the whole body in one file: --data-binary @FILE"
+            .to_owned());
+    }
+    let mut body = (!pieces.is_empty()).then(|| pieces.join(if json { "" } else { "&" }));
+    if curl.get
+        && let Some(query) = body.take()
+    {
+        target.push(if target.contains('?') { '&' } else { '?' });
+        target.push_str(&query);
+    }
+    if json {
+        add(&mut headers, "Content-Type: application/json".to_owned());
+        add(&mut headers, "Accept: application/json".to_owned());
+    } else if body.is_some() {
+        add(&mut headers, BODY_TYPE.to_owned());
+    }
+    if names_file {
+        notes.push("curl -d leaves out a file's line breaks; here the file is sent as it is");
+    }
+    if curl.location {
+        notes.push("redirects aren't followed (-L): give the URL that they lead to");
+    }
+    Endpoint::parse(&target).map_err(|error| error.to_string())?;
+    let default = if curl.head {
+        "HEAD"
+    } else if body.is_some() {
+        "POST"
+    } else {
+        "GET"
+    };
+    let plan = PlanFile {
+        target: Some(target),
+        method: Some(curl.request.unwrap_or_else(|| default.to_owned())),
+        headers,
+        user: curl.user,
+        body,
+        timeout: curl.max_time.map(|time| time.to_string()),
+        insecure: curl.insecure,
+        ..PlanFile::default()
+    };
+    Ok(OfCurl { plan, notes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(line: &str) -> String {
+        let of = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        toml::to_string(&of.plan).expect("TOML")
+    }
+
+    #[test]
+    fn the_usual_flags_mean_what_they_mean_to_curl() {
+        for (line, want) in [
+            ("curl localhost:8080", "target = \"http://localhost:8080\"\nmethod = \"GET\"\n"),
+            ("curl -sS -X PUT 'http://h/a b' -o /dev/null", ""),
+            (
+                r#"curl -sS -X DELETE --url http://h/a -H 'A: b' -H "C: d" -u me:pa55 -k -m 2.5 -w x"#,
+                "target = \"http://h/a\"\nmethod = \"DELETE\"\nheaders = [\"A: b\", \"C: d\"]\n\
+                    user = \"me:pa55\"\ntimeout = \"2.5s\"\ninsecure = true\n",
+            ),
+            (
+                "curl -d a=b -d c=d http://h/",
+                "target = \"http://h/\"\nmethod = \"POST\"\nheaders = \
+                    [\"Content-Type: application/x-www-form-urlencoded\"]\nbody = \"a=b&c=d\"\n",
+            ),
+            (
+                "curl 'http://h/o' \\\n  -H 'content-type: application/json' \\\n  \
+                    --data-raw '{\"a\":\"it'\\''s\"}' --compressed",
+                "target = \"http://h/o\"\nmethod = \"POST\"\nheaders = [\"content-type: \
+                    application/json\", \"Accept-Encoding: gzip, deflate, br\"]\n\
+                    body = \"\"\"{\"a\":\"it's\"}\"\"\"\n",
+            ),
+            (
+                "curl -G http://h/?a=b -d c=d -A me -b e=f -I",
+                "target = \"http://h/?a=b&c=d\"\nmethod = \"HEAD\"\nheaders = [\"User-Agent: me\", \
+                    \"Cookie: e=f\"]\n",
+            ),
+            (
+                "curl -X PUT --data-binary @f.json http://h/",
+                "target = \"http://h/\"\nmethod = \"PUT\"\nheaders = \
+                    [\"Content-Type: application/x-www-form-urlencoded\"]\nbody = \"@f.json\"\n",
+            ),
+            (
+                "curl --json '{}' http://h/",
+                "target = \"http://h/\"\nmethod = \"POST\"\nheaders = [\"Content-Type: \
+                    application/json\", \"Accept: application/json\"]\nbody = \"{}\"\n",
+            ),
+        ] {
+            if want.is_empty() {
+                assert!(read(line).is_err(), "{line}");
+            } else {
+                assert_eq!(plan(line), want, "{line}");
+            }
+        }
+        let notes = read("curl -L -d @f http://h/").expect("a plan").notes;
+        assert!(notes[0].contains("line breaks") && notes[1].contains("redirects"), "{notes:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_a_plan_is_refused_without_its_values() {
+        for (line, problem) in [
+            ("wget http://h/", "doesn't begin with `curl`"),
+            ("curl 'http://h/", "a quote isn't closed"),
+            ("curl", "has 0 URLs"),
+            ("curl http://h/ http://g/?pa55", "has 2 URLs"),
+            ("curl -F a=pa55 http://h/", "-F isn't known here"),
+            ("curl --form a=pa55 http://h/", "--form isn't known here"),
+            ("curl -d a=pa55 --data-raw c http://h/", "--data"),
+            ("curl --data-raw @pa55 http://h/", "begins with @"),
+            ("curl -d @a -d @b http://h/", "begins with @"),
+            ("curl http://h/ --data-raw $'pa55\\n'", "$'…' is only for some shells"),
+            ("curl ftp://h/?pa55", "neither http nor https"),
+            ("curl http://h/ -m pa55", "-m"),
+        ] {
+            let error = read(line).expect_err(line);
+            assert!(error.contains(problem) && !error.contains("pa55"), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The plan of an access log: its routes with their shares as weights, and its rates as stages.
+//!
+//! A log has no URL's scheme and usually no host, so the plan has no target: it is for `run` to
+//! name, which also keeps a plan from loading what was logged by accident.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::BufRead;
+
+use engine::plan::access_log::{self, Logged, Summary};
+use engine::plan::scenario::{Scenario, Step, weights_of};
+use engine::plan::stage::Stage;
+use engine::plan::{DURATION_MAX, PARTS_MAX};
+use engine::sys::units::Nanos;
+
+use super::PlanFile;
+
+/// Seconds of the shortest stage.
+const MINUTE_S: u64 = 60;
+/// The shortest text of hexadecimal digits that is taken for an id.
+const HEX_ID_MIN: usize = 16;
+/// What stands for an id in a route's name.
+const ID: &str = "{id}";
+
+/// The plan of a log, and what it has and lacks.
+#[derive(Debug)]
+pub(crate) struct OfLog {
+    /// The plan.
+    pub(crate) plan: PlanFile,
+    /// The log's lines.
+    pub(crate) lines: Summary,
+    /// The host whose requests the plan has, if the log names one.
+    pub(crate) host: Option<String>,
+    /// The requests of the plan's routes.
+    pub(crate) requests: u64,
+    /// The log's length.
+    pub(crate) length: Nanos,
+    /// The length of each stage but the last.
+    pub(crate) stage: Nanos,
+    /// Routes that the plan leaves out, and their requests.
+    pub(crate) left_out: (u64, u64),
+    /// Hosts that the plan leaves out, and their requests.
+    pub(crate) other_hosts: (u64, u64),
+    /// The plan's requests that had a body which it lacks, by method.
+    pub(crate) without_body: BTreeMap<String, u64>,
+}
+
+/// What a log has of one host.
+#[derive(Default)]
+struct Host {
+    requests: u64,
+    /// Requests by the second in which they began.
+    seconds: BTreeMap<u64, u64>,
+    /// By method and URL.
+    urls: HashMap<(String, String), Url>,
+}
+
+#[derive(Default)]
+struct Url {
+    requests: u64,
+    body: Option<String>,
+}
+
+/// The URLs that are one route.
+#[derive(Default)]
+struct Route {
+    requests: u64,
+    /// The most frequent one, which stands for all: its requests, itself and its body.
+    usual: (u64, String, Option<String>),
+}
+
+/// The plan of the host that the log has most requests of, with at most `routes_max` routes.
+///
+/// # Errors
+/// The problem and its cure: it can't be read, or no plan follows from it.
+pub(crate) fn read(log: &mut impl BufRead, fold: bool, routes_max: usize) -> Result<OfLog, String> {
+    let mut hosts: HashMap<Option<String>, Host> = HashMap::new();
+    let lines = access_log::read(log, |request| {
+        let second = request.began_ns() / Nanos::from_secs(1).0;
+        let Logged { method, host, path, body, .. } = request;
+        let host = hosts.entry(host).or_default();
+        host.requests += 1;
+        *host.seconds.entry(second).or_default() += 1;
+        let url = host.urls.entry((method, path)).or_default();
+        url.requests += 1;
+        // A body in a plan that begins with @ names a file.
+        url.body = url.body.take().or(body.filter(|body| !body.starts_with('@')));
+    });
+    let lines = lines.map_err(|error| format!("can't be read ({error}); name a file"))?;
+    let all: u64 = hosts.values().map(|host| host.requests).sum();
+    let other_hosts = hosts.len().saturating_sub(1) as u64;
+    let largest = hosts
+        .into_iter()
+        .max_by(|(one, a), (other, b)| a.requests.cmp(&b.requests).then_with(|| other.cmp(one)));
+    let Some((name, host)) = largest else { return Err(unreadable(&lines)) };
+    let (routes, left_out) = routes(host.urls, fold, routes_max);
+    let (stages, stage, length) = stages(&host.seconds, routes.len())?;
+    let mut without_body: BTreeMap<String, u64> = BTreeMap::new();
+    for ((method, _), route) in &routes {
+        if access_log::has_body(method) && route.usual.2.is_none() {
+            *without_body.entry(method.clone()).or_default() += route.requests;
+        }
+    }
+    Ok(OfLog {
+        requests: routes.iter().map(|(_, route)| route.requests).sum(),
+        plan: PlanFile { stage: stages, scenario: scenarios(routes), ..PlanFile::default() },
+        lines,
+        host: name,
+        length,
+        stage,
+        left_out,
+        other_hosts: (other_hosts, all - host.requests),
+        without_body,
+    })
+}
+
+fn unreadable(lines: &Summary) -> String {
+    let (problem, cure) = lines.refusal();
+    format!("{problem}; {cure}")
+}
+
+/// A route's method and, if its URLs share one, its name.
+type Key = (String, String);
+
+/// The most frequent routes, and how many others there are, with their requests.
+fn routes(
+    urls: HashMap<Key, Url>,
+    fold: bool,
+    routes_max: usize,
+) -> (Vec<(Key, Route)>, (u64, u64)) {
+    let mut routes: HashMap<Key, Route> = HashMap::new();
+    for ((method, url), Url { requests, body }) in urls {
+        let name = if fold { folded(&url) } else { url.clone() };
+        let route = routes.entry((method, name)).or_default();
+        route.requests += requests;
+        // Of two as frequent ones the first by name, so that the plan is always the same.
+        let (most, usual, _) = &route.usual;
+        if *most < requests || *most == requests && url < *usual {
+            route.usual = (requests, url, body);
+        }
+    }
+    let mut routes: Vec<(Key, Route)> = routes.into_iter().collect();
+    routes.sort_by(|(one, a), (other, b)| b.requests.cmp(&a.requests).then_with(|| one.cmp(other)));
+    let rest = routes.split_off(routes_max.min(routes.len()));
+    (routes, (rest.len() as u64, rest.iter().map(|(_, route)| route.requests).sum()))
+}
+
+/// A path without its query, and with its ids as `{id}`.
+fn folded(url: &str) -> String {
+    let path = url.split('?').next().unwrap_or_default();
+    let segment = |segment: &str| {
+        let (stem, ending) = segment.split_at(segment.find('.').unwrap_or(segment.len()));
+        if is_id(stem) { format!("{ID}{ending}") } else { segment.to_owned() }
+    };
+    path.split('/').map(segment).collect::<Vec<String>>().join("/")
+}
+
+/// True for a number, a UUID or a long hexadecimal number.
+fn is_id(text: &str) -> bool {
+    let is_hex = |byte: u8| byte == b'-' || byte.is_ascii_hexdigit();
+    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    has_digit && (is_number || HEX_ID_MIN <= text.len() && text.bytes().all(is_hex))
+}
+
+fn scenarios(routes: Vec<(Key, Route)>) -> Vec<Scenario> {
+    let counts: Vec<u64> = routes.iter().map(|(_, route)| route.requests).collect();
+    let scenario = |(((method, name), route), weight): ((Key, Route), u32)| {
+        let (_, url, body) = route.usual;
+        // Names are shown, and a query may hold a secret: `run` finds a name without it.
+        let name = if name.contains('?') { String::new() } else { format!("{method} {name}") };
+        let step = Step { method: Some(method), url: Some(url), body, ..Step::default() };
+        Scenario { name, weight, step: [step] }
+    };
+    routes.into_iter().zip(weights_of(&counts)).map(scenario).collect()
+}
+
+/// The rates of these seconds as stages of whole minutes, as short as the results of so many routes
+/// allow; also the length of a stage, and of all.
+fn stages(
+    seconds: &BTreeMap<u64, u64>,
+    routes: usize,
+) -> Result<(Vec<Stage>, Nanos, Nanos), String> {
+    let (first, last) = (seconds.keys().next(), seconds.keys().next_back());
+    let (first, last) = first.zip(last).expect("there is a request");
+    let whole_s = last - first + 1;
+    let length = Nanos(whole_s.saturating_mul(Nanos::from_secs(1).0));
+    if DURATION_MAX < length {
+        return Err(format!(
+            "its requests span {length}, and a run takes at most {DURATION_MAX}; give a part of it"
+        ));
+    }
+    let stages_max = (PARTS_MAX / routes) as u64;
+    let stage_s = whole_s.div_ceil(MINUTE_S).div_ceil(stages_max) * MINUTE_S;
+    let stage = |from: u64| {
+        let length_s = stage_s.min(last + 1 - from);
+        let requests: u64 = seconds.range(from..from + length_s).map(|(_, count)| count).sum();
+        let rate = requests as f64 / length_s as f64;
+        format!("{rate:.6}:{length_s}s").parse().expect("a rate and a length")
+    };
+    let starts = (*first..=*last).step_by(usize::try_from(stage_s).expect("at most a week"));
+    Ok((starts.map(stage).collect(), Nanos::from_secs(stage_s), length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line at this second of an hour.
+    fn line(second: u64, request: &str) -> String {
+        let (minute, second) = (second / 60, second % 60);
+        format!(
+            "- - - [10/Oct/2000:13:{minute:02}:{second:02} +0000] \"{request} HTTP/1.1\" 200 1\n"
+        )
+    }
+
+    fn of(log: &str, fold: bool, routes_max: usize) -> OfLog {
+        read(&mut log.as_bytes(), fold, routes_max).expect("a plan")
+    }
+
+    fn texts(plan: &PlanFile) -> Vec<(&str, u32, &str)> {
+        let mut texts = Vec::new();
+        for Scenario { name, weight, step: [step] } in &plan.scenario {
+            texts.push((name.as_str(), *weight, step.url.as_deref().expect("a URL")));
+        }
+        texts
+    }
+
+    #[test]
+    fn ids_are_folded() {
+        for (path, route) in [
+            ("/", "/"),
+            ("/users/17/orders/9?x=1", "/users/{id}/orders/{id}"),
+            ("/a/3f2504e0-4f89-11d3-9a0c-0305e82c3301", "/a/{id}"),
+            ("/a/507f1f77bcf86cd799439011.json", "/a/{id}.json"),
+            ("/img/42.tar.gz", "/img/{id}.tar.gz"),
+            ("/v1/feedbeef/deadbeefdeadbeef/cafe1", "/v1/feedbeef/deadbeefdeadbeef/cafe1"),
+            ("/2024-01-15/x", "/2024-01-15/x"),
+        ] {
+            assert_eq!(folded(path), route);
+        }
+    }
+
+    #[test]
+    fn routes_have_their_requests_as_weights_and_the_usual_url() {
+        let lines =
+            [(1, "GET /u/1?a=b"), (3, "GET /u/2"), (2, "GET /"), (2, "POST /u/9"), (1, "PUT /x")];
+        let log: String =
+            lines.iter().map(|(times, request)| line(0, request).repeat(*times)).collect();
+        let all = of(&log, true, 1_000);
+        let want = [
+            ("GET /u/{id}", 4, "/u/2"),
+            ("GET /", 2, "/"),
+            ("POST /u/{id}", 2, "/u/9"),
+            ("PUT /x", 1, "/x"),
+        ];
+        assert_eq!(texts(&all.plan), want);
+        assert_eq!((all.requests, all.left_out), (9, (0, 0)));
+        let bodies: Vec<_> = all.without_body.into_iter().collect();
+        assert_eq!(bodies, [("POST".to_owned(), 2), ("PUT".to_owned(), 1)]);
+        let few = of(&log, false, 2);
+        assert_eq!(texts(&few.plan), [("GET /u/2", 3, "/u/2"), ("GET /", 2, "/")]);
+        assert_eq!((few.requests, few.left_out), (5, (3, 4)));
+        let exact = of(&log, false, 9);
+        let with_query = exact.plan.scenario.iter().find(|it| it.name.is_empty());
+        assert_eq!(with_query.and_then(|it| it.step[0].url.as_deref()), Some("/u/1?a=b"));
+    }
+
+    #[test]
+    fn rates_are_those_of_each_minute_from_the_first_request_on() {
+        let counts = [(7, 60), (66, 60), (67, 30), (200, 1), (206, 1)];
+        let log: String =
+            counts.iter().map(|(second, times)| line(*second, "GET /").repeat(*times)).collect();
+        let all = of(&log, true, 1_000);
+        let rates: Vec<String> = all.plan.stage.iter().map(ToString::to_string).collect();
+        assert_eq!(rates, ["2:1m", "0.5:1m", "0:1m", "0.1:20s"]);
+        assert_eq!((all.stage, all.length), (Nanos::from_secs(60), Nanos::from_secs(200)));
+        // With 400 routes a run has results for two stages.
+        let routes: String = (0..400).map(|at| line(at, &format!("GET /r{at}"))).collect();
+        let many = of(&routes, true, 1_000);
+        assert_eq!((many.plan.stage.len(), many.stage), (2, Nanos::from_secs(240)));
+    }
+
+    #[test]
+    fn a_request_belongs_to_the_second_in_which_it_began() {
+        let long = "- - - [10/Oct/2000:13:00:10 +0000] \"GET / HTTP/1.1\" 200 1 9.500\n";
+        let short = "- - - [10/Oct/2000:13:00:10 +0000] \"GET / HTTP/1.1\" 200 1 0.000\n";
+        assert_eq!(of(&format!("{short}{long}"), true, 9).length, Nanos::from_secs(11));
+    }
+
+    #[test]
+    fn the_host_with_most_requests_is_kept() {
+        let line = |host: &str| {
+            format!(
+                "{{\"time\":9,\"method\":\"POST\",\"path\":\"/\",\"host\":\"{host}\",\"body\":\"x\"}}\n"
+            )
+        };
+        let all = of(&[line("a"), line("b"), line("b"), line("c")].concat(), true, 9);
+        assert_eq!((all.host.as_deref(), all.requests, all.other_hosts), (Some("b"), 2, (2, 2)));
+        assert!(all.without_body.is_empty());
+        assert_eq!(all.plan.scenario[0].step[0].body.as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn a_log_without_a_plan_is_refused() {
+        let week = line(0, "GET /").replace("2000", "2001");
+        for (log, problem) in [
+            ("", "has no line; give a log"),
+            ("x\ny\n", "has no readable line (line 1: no time in brackets; line 2: no time"),
+            (&[line(0, "GET /"), week].concat(), "span 8760h"),
+        ] {
+            let error = read(&mut log.as_bytes(), true, 9).expect_err(problem);
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+}
