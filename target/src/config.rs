@@ -39,7 +39,8 @@ pub struct TargetConfig {
     /// Serve one request at a time, in the order they were read; one core only.
     pub serial: bool,
     /// Decides which requests are in the tail: executor `i` draws one number per request from
-    /// xoshiro256++, seeded with this and jumped `i` times.
+    /// xoshiro256++, seeded with this and jumped `i` times; for the route of number `r`, from 1,
+    /// also long-jumped `r` times.
     pub seed: u64,
     /// Response body size, bytes.
     pub body_size: usize,

@@ -203,6 +203,8 @@ impl Incoming {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     const MIB: u64 = 1 << 20;
@@ -241,9 +243,9 @@ mod tests {
         assert_eq!(run(&mut kept, &[one.clone(), two.clone(), same], 1_200), [0, 1]);
         assert!(run(&mut kept, &[two.clone(), one.clone()], 1_000).is_empty());
         // The first was needed last, by the run before; the limit leaves room for two.
-        assert_eq!(run(&mut kept, &[three.clone()], 1_000), [0]);
-        assert!(run(&mut kept, &[two.clone()], 1_000).is_empty());
-        assert_eq!(run(&mut kept, &[one.clone()], 1_000), [0]);
+        assert_eq!(run(&mut kept, from_ref(&three), 1_000), [0]);
+        assert!(run(&mut kept, from_ref(&two), 1_000).is_empty());
+        assert_eq!(run(&mut kept, from_ref(&one), 1_000), [0]);
         // The same digest with another length is another file.
         let mut longer = one.clone();
         longer.0.length += 1;
