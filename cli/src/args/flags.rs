@@ -432,8 +432,7 @@ fn table() -> Vec<Flag> {
                     the report; the same N gives the same ids [default: none]",
                 ),
             |to, given| put(&mut to.plan.trace, trace(as_text(last(given))?)),
-        )
-        .usual(),
+        ),
         flag(
             option("cores", MACHINE)
                 .value_name("LIST")
