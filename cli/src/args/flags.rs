@@ -394,8 +394,7 @@ fn table() -> Vec<Flag> {
                 ))
                 .long_help(with_default(
                     "How the requests of --targets follow each other: each drawn by weight, \
-                    independently of the others, or in turn, each as often as it weighs. In a \
-                    closed model each user goes through them in turn, starting with another one",
+                    independently of the others, or in turn, each as often as it weighs",
                     Plan::default().order,
                 )),
             |to, given| put(&mut to.plan.order, choice::<Order>(given)),

@@ -5,9 +5,10 @@
 //!
 //! By weight, each request's step is drawn, independently of all others, by its number and the
 //! seed. In turn, each round takes every step as often as it weighs, in the plan's order and without
-//! interleaving: with weights 2, 1 the steps are 0, 0, 1, 0, 0, 1. In a closed model each user goes
-//! through the rounds by itself, user u from the u-th place on; if all shared one turn, each of two
-//! users would stay with one of two steps, and the faster step would be taken more often.
+//! interleaving: with weights 2, 1 the steps are 0, 0, 1, 0, 0, 1. In a closed model the turn moves on
+//! by one more place after as many requests as there are users. Otherwise each of two shards, which
+//! take turns at the numbers, would stay with one of two steps, and so would each of two paced users;
+//! the faster step would be taken more often.
 
 use std::sync::Arc;
 

@@ -77,7 +77,6 @@ fn routes_in_turn_come_exactly_as_they_weigh() {
     let open = run(in_turn(Plan { requests: Some(300), ..open(plan(address), "1k") })).report;
     assert_eq!(part(&open, "/a").counts.intended, 200);
     assert_eq!(part(&open, "/b").counts.intended, 100);
-    // Each user takes them in turn by itself, however many users there are.
     let closed = run(in_turn(Plan { conns: Some(6), ..plan(address) })).report;
     let [a, b] = ["/a", "/b"].map(|name| part(&closed, name).counts.intended);
     assert!(a.abs_diff(2 * b) <= 3 * 6, "{a} and {b}");
