@@ -206,7 +206,7 @@ fn each_stranger_is_refused_for_its_own_reason_and_the_next_controller_is_served
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), None),
         (vec![0xFF; 100_000], None),
         (header(0, u32::MAX), Some("protocol: open of 4294967295 bytes, at most 1013 are allowed")),
-        (header(14, u32::MAX), Some("protocol: report before authentication")),
+        (header(16, u32::MAX), Some("protocol: report before authentication")),
         (header(99, 1), Some("protocol: no message has type 99")),
         (
             [&header(0, u32::MAX)[..], &[7; 100_000]].concat(),
