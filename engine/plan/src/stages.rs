@@ -10,7 +10,7 @@ use super::plan::{Model, Plan};
 use super::stage::Stage;
 
 /// The most parts of a plan: steps in stages, each with its own results, for which a shard keeps up
-/// to 1.1 MB.
+/// to 0.8 MB.
 pub const PARTS_MAX: usize = 1_000;
 
 impl Plan {

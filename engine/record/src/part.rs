@@ -2,7 +2,7 @@
 //!
 //! Parts are recorded beside the whole, and only if there are several, so one request on one route
 //! at one rate pays nothing for them. Every report checks the sum of the parts against the whole. A
-//! part takes up to 1.1 MB per shard, so a plan has at most 1,000.
+//! part takes up to 0.8 MB per shard, so a plan has at most 1,000.
 
 use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};

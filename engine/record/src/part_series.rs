@@ -2,8 +2,9 @@
 //!
 //! A part's intervals and objectives come from the spread between pieces, as the run's do, and a
 //! stall may concern one route alone. So each part has pieces of its own. They are fewer than the
-//! run's intervals, 40 to 80 from a stage of 5 s on, and have latencies to one digit, since a plan
-//! may have 1,000 parts: what differs between pieces by less than 6 % doesn't widen an interval.
+//! run's intervals, 20 to 40 from a stage of 2.5 s on, and have latencies to one digit, counted in 32
+//! bits, since a plan may have 1,000 parts: what differs between pieces by less than 6 % doesn't
+//! widen an interval.
 //! Requests belong to the piece in which they were due. If the end of the window isn't known in
 //! advance, pieces double as the run's intervals do, which is exact.
 
@@ -18,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::series::INTERVAL_FIRST_NS;
 
 /// The most pieces of a part.
-pub const PIECES_MAX: usize = 80;
+pub const PIECES_MAX: usize = 40;
 /// The largest factor by which a piece may grow.
 const DOUBLINGS_MAX: u64 = 1 << 24;
 
@@ -32,13 +33,37 @@ pub struct PartPiece {
     /// Of these, with a status that isn't a success.
     pub unexpected_status: u64,
     /// The corrected latencies of those that have one.
-    pub latency: Histogram<u64>,
+    latency: Histogram<u32>,
 }
 
 impl PartPiece {
     fn new() -> PartPiece {
-        let latency = interval_histogram(PIECE_DIGITS);
+        let mut latency = Histogram::new_from(&interval_histogram(PIECE_DIGITS));
+        // Touches every page now, since memory mustn't grow during the run.
+        latency.reset();
         PartPiece { intended: 0, answered: 0, unexpected_status: 0, latency }
+    }
+
+    /// The corrected latencies of those that have one.
+    pub fn latency(&self) -> Histogram<u64> {
+        let mut all = interval_histogram(PIECE_DIGITS);
+        for one in self.latency.iter_recorded() {
+            let count = u64::from(one.count_at_value());
+            all.record_n(one.value_iterated_to(), count).expect("both have the same bounds");
+        }
+        all
+    }
+
+    fn take_latency(&mut self, latency: &Histogram<u64>) {
+        for one in latency.iter_recorded() {
+            self.record(one.value_iterated_to(), one.count_at_value());
+        }
+    }
+
+    /// Records `count` latencies. The part's own distributions count values beyond the range.
+    fn record(&mut self, latency_ns: u64, count: u64) {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let _ = self.latency.record_n(latency_ns.min(VALUE_MAX_NS), count);
     }
 
     fn add(&mut self, other: &PartPiece) {
@@ -85,8 +110,8 @@ enum NotAPart {
 impl From<PartSeries> for State {
     fn from(series: PartSeries) -> State {
         let state = |piece: &PartPiece| {
-            let PartPiece { intended, answered, unexpected_status, latency } = piece;
-            (*intended, *answered, *unexpected_status, Encoded::new(latency))
+            let PartPiece { intended, answered, unexpected_status, .. } = piece;
+            (*intended, *answered, *unexpected_status, Encoded::new(&piece.latency()))
         };
         State { piece_ns: series.piece_ns, pieces: series.pieces().iter().map(state).collect() }
     }
@@ -104,8 +129,9 @@ impl TryFrom<State> for PartSeries {
         let mut series = PartSeries::with_pieces(piece_ns);
         for (piece, state) in series.pieces.iter_mut().zip(pieces) {
             let (intended, answered, unexpected_status, latency) = state;
-            let latency = latency.decode(&piece.latency)?;
-            *piece = PartPiece { intended, answered, unexpected_status, latency };
+            piece.take_latency(&latency.decode(&interval_histogram(PIECE_DIGITS))?);
+            (piece.intended, piece.answered) = (intended, answered);
+            piece.unexpected_status = unexpected_status;
         }
         Ok(series)
     }
@@ -138,7 +164,7 @@ impl PartSeries {
         let all = usize::try_from(stage_ns.div_ceil(self.piece_ns)).unwrap_or(PIECES_MAX);
         // An unpaced user may run slightly past the end of the window.
         let pieces = &self.pieces[..all.max(self.pieces().len()).min(PIECES_MAX)];
-        let latencies = pieces.iter().map(|piece| piece.latency.clone());
+        let latencies = pieces.iter().map(PartPiece::latency);
         Pieces::new(latencies.collect(), seconds(self.piece_ns)).lasting(seconds(stage_ns))
     }
 
@@ -158,8 +184,7 @@ impl PartSeries {
             piece.unexpected_status += u64::from(!is_success);
         }
         if outcome.has_latency() {
-            // The part's own distributions count values beyond the range.
-            let _ = piece.latency.record(latency_ns.min(VALUE_MAX_NS));
+            piece.record(latency_ns, 1);
         }
     }
 
@@ -169,8 +194,7 @@ impl PartSeries {
         let piece = self.piece(at_ns);
         piece.intended += count;
         if let Some(latency_ns) = latency_ns {
-            // The part's own distributions count values beyond the range.
-            let _ = piece.latency.record_n(latency_ns.min(VALUE_MAX_NS), count);
+            piece.record(latency_ns, count);
         }
     }
 
@@ -219,8 +243,8 @@ mod tests {
     const LENGTH_NS: u64 = INTERVAL_FIRST_NS;
 
     #[test]
-    fn a_stage_has_enough_pieces_to_compare_from_5_s_on() {
-        for (stage_ms, pieces) in [(5_000, 40), (9_999, 80), (10_000, 80), (10_001, 41)] {
+    fn a_stage_has_enough_pieces_to_compare_from_2500_ms_on() {
+        for (stage_ms, pieces) in [(2_500, 40), (2_501, 21), (9_999, 40), (10_001, 21)] {
             let stage_ns: u64 = stage_ms * 1_000_000;
             assert_eq!(stage_ns.div_ceil(piece_ns_of(stage_ns)), pieces, "{stage_ms} ms");
         }
@@ -239,10 +263,10 @@ mod tests {
             series
         };
         let (mut one, other) = (fill(1), fill(2));
-        assert_eq!((one.piece_ns(), one.pieces().len()), (4 * LENGTH_NS, 75));
+        assert_eq!((one.piece_ns(), one.pieces().len()), (8 * LENGTH_NS, 38));
         let first = &one.pieces()[0];
-        assert_eq!((first.intended, first.answered, first.unexpected_status), (10, 4, 2));
-        assert_eq!(first.latency.len(), 9);
+        assert_eq!((first.intended, first.answered, first.unexpected_status), (14, 8, 5));
+        assert_eq!(first.latency().len(), 13);
         let mut short = PartSeries::new(0);
         short.ended(5 * LENGTH_NS, 3, Outcome::Answered(200), true);
         let mut sum = short.clone();
@@ -252,7 +276,7 @@ mod tests {
         again += other;
         again += short;
         assert_eq!(one, again);
-        assert_eq!(one.pieces()[1].intended, 4 + 2 + 1);
+        assert_eq!(one.pieces()[0].intended, 14 + 4 + 6 + 1);
     }
 
     #[test]

@@ -141,14 +141,14 @@ pub fn with_intervals(
 
 impl StepSeries {
     fn new(series: &PartSeries) -> StepSeries {
-        let piece = |piece: &PartPiece| StepPiece {
-            intended: piece.intended,
-            answered: piece.answered,
-            unexpected_status: piece.unexpected_status,
-            histogram: match piece.latency.is_empty() {
-                true => String::new(),
-                false => to_text(&piece.latency),
-            },
+        let piece = |piece: &PartPiece| {
+            let latency = piece.latency();
+            StepPiece {
+                intended: piece.intended,
+                answered: piece.answered,
+                unexpected_status: piece.unexpected_status,
+                histogram: if latency.is_empty() { String::new() } else { to_text(&latency) },
+            }
         };
         StepSeries {
             piece_s: series.piece_ns() as f64 / SECOND_NS as f64,
