@@ -12,6 +12,8 @@ use super::scale::Scale;
 
 /// The most lines.
 const ROWS_MAX: usize = 20;
+/// The width of the first column if requests have no names.
+const UNNAMED: usize = 12;
 
 /// A line for each of a part's slowest requests, with the name of its scenario if there are
 /// several; empty without one.
@@ -33,7 +35,8 @@ pub(super) fn slowest(of: &Part) -> String {
         all.iter().flat_map(|(_, slow)| slow.naive_us.into_iter().chain([slow.corrected_us]));
     let scale = Scale::of(times);
     let mut text = Text::new();
-    let columns = [Left(NAME_MAX), Right(13), Right(9), Right(9), Right(11), Right(11)];
+    let first = if of.parts.is_empty() { UNNAMED } else { NAME_MAX };
+    let columns = [Left(first), Right(13), Right(9), Right(9), Right(11), Right(11)];
     let title = format!("slowest, {}", scale.unit);
     text.row(&columns, &[&*title, "number", "due, s", "naive", "corrected", "status"]);
     for (name, slow) in all {
@@ -96,9 +99,9 @@ mod tests {
         };
         whole.slowest = vec![unsent, traced];
         insta::assert_snapshot!(slowest(&whole), @r"
-        slowest, ms                    number   due, s    naive  corrected     status
-                                    1,234,567 1234.567      n/a     10,000     unsent
-                                            7    0.007     26.1       52.3        200
+        slowest, ms        number   due, s    naive  corrected     status
+                        1,234,567 1234.567      n/a     10,000     unsent
+                                7    0.007     26.1       52.3        200
           trace 0af7651916cd43dd8448eb211c80319c
         ");
         whole.slowest = (0..23).map(|number| slow(number, 1e3)).collect();

@@ -115,8 +115,8 @@ impl Rendering {
                 Piece::Seq => decimal(number, out),
                 Piece::Rand { low, count } => {
                     let above = (u128::from(value()) * count) >> 64;
-                    let above = i128::try_from(above).expect("a number of 64 bits");
-                    write!(out, "{}", i128::from(*low) + above).expect("memory");
+                    let above = u64::try_from(above).expect("below the count");
+                    write!(out, "{}", low.wrapping_add_unsigned(above)).expect("memory");
                 }
                 Piece::Zipf { ranks, most } => decimal(rank(ranks, value(), (*most).into()), out),
                 Piece::Uuid => uuid(value(), out),
@@ -227,7 +227,7 @@ fn digits(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[hex(byte >> 4), hex(byte)]);
 }
 
-/// Writes a UUID of version 4 (RFC 9562).
+/// Writes a UUID of version 4 (RFC 9562): another one for each value.
 fn uuid(value: u64, out: &mut Vec<u8>) {
     let mut bytes = (u128::from(value) << 64 | u128::from(mix(value))).to_be_bytes();
     bytes[6] = 0x40 | bytes[6] & 0x0f;

@@ -191,6 +191,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn fields_stand_in_the_path_and_the_query_as_they_are_written() {
+        for (url, path) in [
+            ("http://h/{{rand 1 5}}/{{seq}}?q={{users.first name}}#x", None),
+            ("http://h:1?{{ seq }}", Some("/?{{ seq }}")),
+            ("http://h/a?b", Some("/a?b")),
+        ] {
+            let endpoint = Endpoint::parse(url).expect(url);
+            let path = path.unwrap_or("/{{rand 1 5}}/{{seq}}?q={{users.first name}}");
+            assert_eq!((endpoint.host.as_str(), endpoint.path.as_str()), ("h", path));
+        }
+        for url in ["http://{{users.host}}/", "http://h{{seq}}:1?a", "http://h:{{seq}}/"] {
+            assert!(Endpoint::parse(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
     fn urls_are_split_into_their_parts() {
         for (url, authority, host, port, path) in [
             ("http://127.0.0.1:8080/", "127.0.0.1:8080", "127.0.0.1", 8080, "/"),

@@ -139,7 +139,7 @@ pub(super) fn has_fields(text: &str) -> bool {
 
 /// A request with stand-ins for its fields.
 pub struct Compiled {
-    /// The request, without the body if that has fields.
+    /// The request, with its body as it was given.
     pub plan: Plan,
     /// The body with stand-ins, if it has fields.
     body: Option<String>,
@@ -154,7 +154,9 @@ impl Compiled {
     pub fn new(plan: &Plan, data: &[Data]) -> Result<Option<Compiled>, PlanError> {
         let mut fields = Fields { data, traced: plan.trace.is_some(), all: Vec::new() };
         let mut request = plan.clone();
-        request.target = fields.stand_in(&plan.target, Place::Url(&plan.target))?;
+        // A fragment is never sent.
+        let sent = plan.target.split('#').next().unwrap_or_default();
+        request.target = fields.stand_in(sent, Place::Url(&plan.target))?;
         if plan.trace.is_some() {
             let name = |line: &String| line.split(':').next().unwrap_or("").trim().to_lowercase();
             if let Some(at) = plan.headers.iter().position(|line| name(line) == TRACE_HEADER) {
@@ -201,9 +203,8 @@ impl Compiled {
         let (head, rest) = match &self.body {
             None => (head, &b""[..]),
             Some(_) => {
-                let (name, text) =
-                    (&b"\r\nContent-Length: "[..], find(head, b"\r\nContent-Length: "));
-                let from = text.expect("a body has a length") + name.len();
+                let name = b"\r\nContent-Length: ";
+                let from = find(head, name).expect("a body has a length") + name.len();
                 let digits = head[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
                 (&head[..from], &head[from + digits..])
             }
@@ -354,15 +355,11 @@ impl Fields<'_> {
             }
             ["trace_id"] => Value::TraceId,
             ["parent_id"] => Value::ParentId,
-            ["rand", ..] => match words[1..]
-                .iter()
-                .map(|word| word.parse())
-                .collect::<Result<Vec<i64>, _>>()
-                .as_deref()
-            {
-                Ok(&[low, high]) if low <= high => Value::Rand { low, high },
+            ["rand", low, high] => match (low.parse(), high.parse()) {
+                (Ok(low), Ok(high)) if low <= high => Value::Rand { low, high },
                 _ => return example("rand LOW HIGH", "rand 1 100"),
             },
+            ["rand", ..] => return example("rand LOW HIGH", "rand 1 100"),
             ["zipf", exponent, most] => match (parsed(exponent), most.parse()) {
                 (Ok(exponent), Ok(most @ 1..)) => Value::Zipf { exponent, most },
                 _ => return example("zipf EXPONENT HIGH", "zipf 1.1 1000"),
@@ -570,7 +567,7 @@ mod tests {
     #[test]
     fn a_request_without_fields_is_left_alone() {
         for body in [None, Some("@{{seq}}"), Some("{\"a\":{\"b\":{}}}"), Some("{{ no end")] {
-            let compiled = Compiled::new(&plan("/", &["A: b"], body), &users());
+            let compiled = Compiled::new(&plan("/#{{seq}}", &["A: b"], body), &users());
             assert!(compiled.expect("nothing is wrong").is_none(), "{body:?}");
         }
     }
