@@ -153,7 +153,8 @@ fn step(request: Request, target: &mut Option<String>) -> Result<Step, &'static 
         .filter(|header| !is_dropped(&header.name.to_ascii_lowercase()))
         .map(|header| format!("{}: {}", header.name, header.value));
     let (method, url) = (Some(method), Some(path));
-    Ok(Step { method, url, headers: headers.collect(), body, ..Step::default() })
+    let without_body = Step { method, url, headers: headers.collect(), ..Step::default() };
+    Ok(Step { body, ..without_body })
 }
 
 /// Takes the headers that all requests share out of them.

@@ -141,7 +141,8 @@ fn a_target_gets_the_logs_requests_at_the_logs_times() {
         format!("{method} {url} HTTP/1.1")
     };
     let mut want: Vec<String> = (0..times_ms.len()).map(line).collect();
-    (paths.sort_unstable(), want.sort_unstable());
+    paths.sort_unstable();
+    want.sort_unstable();
     assert_eq!(paths, want);
 
     let began = got[0].0;
