@@ -138,9 +138,9 @@ pub struct Chart<'a> {
 }
 
 impl Chart<'_> {
-    /// True if there is nothing to draw: no line has a point within both axes.
+    /// True if there is nothing to draw: no line has a point that both axes can show.
     pub fn is_empty(&self) -> bool {
-        !self.drawn().any(|(x, y)| self.x.scale.has(x) && self.y.scale.has(y))
+        self.spans().is_none()
     }
 
     /// The least and the greatest value along each axis; `None` if there are none.
@@ -173,23 +173,21 @@ impl Chart<'_> {
         Ok(text.replacen(&size, "width=\"100%\"", 1))
     }
 
-    /// The two axes around the points.
-    fn spans(&self) -> Result<(Span, Span), NotDrawn> {
-        let nothing = || NotDrawn(format!("`{}` has nothing to draw", self.title));
-        if self.is_empty() {
-            return Err(nothing());
-        }
+    /// The two axes around the points; `None` without any that they can show.
+    fn spans(&self) -> Option<(Span, Span)> {
         let of_bounds = self.bounds.iter().map(|bound| bound.at);
-        let across = self.x.around(self.drawn().map(|point| point.0));
-        let up = self.y.around(self.drawn().map(|point| point.1).chain(of_bounds));
-        across.zip(up).ok_or_else(nothing)
+        let across = self.x.around(self.drawn().map(|point| point.0))?;
+        let up = self.y.around(self.drawn().map(|point| point.1).chain(of_bounds))?;
+        let is_shown = |(x, y): (f64, f64)| self.x.scale.has(x) && self.y.scale.has(y);
+        self.drawn().any(is_shown).then_some((across, up))
     }
 
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), NotDrawn>
     where
         B::ErrorType: 'static,
     {
-        let (across, up) = self.spans()?;
+        let nothing = || NotDrawn(format!("`{}` has nothing to draw", self.title));
+        let (across, up) = self.spans().ok_or_else(nothing)?;
         let width = i32::try_from(SIZE.0).expect("the width is a constant");
         let rows = u32::try_from(self.lines.len().div_ceil(self.columns)).expect("few lines");
         let head = if self.title.is_empty() && self.zone.is_none() { HEAD / 4 } else { HEAD };
@@ -457,8 +455,11 @@ mod tests {
     #[test]
     fn a_chart_without_points_is_not_drawn() {
         assert!(chart(Vec::new()).svg().is_err());
-        let zero = chart(vec![line("zero", &[(1.0, 0.0)])]);
-        assert!(zero.is_empty() && zero.svg().is_err());
+        let zero = || chart(vec![line("zero", &[(1.0, 0.0)])]);
+        let rates = Chart { y: Axis { scale: Scale::Linear, ..zero().y }, ..zero() };
+        for none in [zero(), rates] {
+            assert!(none.is_empty() && none.svg().is_err());
+        }
         let bound = vec![Bound { name: "p99 < 1 ms".to_owned(), at: 1.0 }];
         assert!(Chart { bounds: bound, ..chart(Vec::new()) }.svg().is_err());
     }
