@@ -117,14 +117,11 @@ impl Sink for Parts {
 /// Those of the writer.
 fn write_parts(mut writer: impl Write, parts: &[StepPart]) -> io::Result<()> {
     for (at, part) in parts.iter().enumerate() {
-        let cells = cells(part);
-        let line = |of: &dyn Fn(&(Cow<'static, str>, String)) -> String| {
-            cells.iter().map(of).collect::<Vec<String>>().join(",")
-        };
+        let (names, cells): (Vec<Cow<'static, str>>, Vec<String>) = cells(part).into_iter().unzip();
         if at == 0 {
-            writeln!(writer, "{}", line(&|(name, _)| name.to_string()))?;
+            writeln!(writer, "{}", names.join(","))?;
         }
-        writeln!(writer, "{}", line(&|(_, cell)| cell.clone()))?;
+        writeln!(writer, "{}", cells.join(","))?;
     }
     Ok(())
 }

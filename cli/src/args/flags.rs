@@ -351,7 +351,6 @@ fn table() -> Vec<Flag> {
                 ),
             |to, given| authorize(&mut to.plan, as_text(last(given))?),
         )
-        .usual()
         .free_text(),
         flag(
             option("body", REQUEST)
@@ -403,7 +402,7 @@ fn table() -> Vec<Flag> {
         flag(
             list("data", REQUEST)
                 .value_name("NAME=FILE")
-                .help("CSV file for fields such as {{users.id}}; repeatable")
+                .help("CSV file for fields such as {{users.id}}")
                 .long_help(
                     "A CSV file with a header line, whose values URLs, headers and bodies take: \
                     with users=users.csv, {{users.id}} is the value of the column `id`, and \
