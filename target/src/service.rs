@@ -318,7 +318,13 @@ mod tests {
         };
         let slow = Duration::from_millis(30);
         config.routes = vec![
-            Route { base_latency: slow, stall: None, tail_fraction: 0.0, ..config.route("/slow") },
+            Route {
+                base_latency: slow,
+                stall: None,
+                tail_fraction: 0.0,
+                serial: true,
+                ..config.route("/slow")
+            },
             config.route("/alike"),
         ];
         let mut services = Service::all(&config, 0, START_NS);
