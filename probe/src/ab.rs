@@ -26,9 +26,8 @@ use engine::stats::percentiles::{PERCENTILES, Quantile};
 use engine::stats::pieces::RUNS_MIN;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{
-    Change, Changes, Comparison, ErrorsChange, PercentileChange, Side, apart, errors,
-};
+use crate::change::errors;
+use crate::compare::{Change, Changes, Comparison, ErrorsChange, PercentileChange, Side, apart};
 use crate::parts::{PartChange, PartName, errors_of_each};
 use crate::step::{Latency, Trust};
 

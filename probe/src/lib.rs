@@ -26,6 +26,7 @@ pub mod backlog;
 pub mod blame;
 pub mod bound;
 pub mod ceiling;
+pub mod change;
 pub mod chart;
 pub mod compare;
 pub mod csv;

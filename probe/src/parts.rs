@@ -10,7 +10,7 @@ use engine::report::{Report, StepPart};
 use engine::stats::percentiles::PERCENTILES;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{CONFIDENCE, Change, ErrorsChange, PercentileChange};
+use crate::change::{CONFIDENCE, Change, ErrorsChange, PercentileChange};
 
 /// What a part is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
