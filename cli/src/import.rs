@@ -3,9 +3,9 @@
 //! Each source has a file of its own, which decides what the plan gets and counts what it can't
 //! have. Nothing is loaded.
 
-mod curl;
-mod har;
-mod log;
+pub(crate) mod curl;
+pub(crate) mod har;
+pub(crate) mod log;
 
 use std::fs::File;
 use std::io::{BufReader, Write as _};
@@ -21,9 +21,6 @@ use crate::failure::Failure;
 use crate::output::{OutputFile, STDOUT, require_distinct, say};
 use crate::signals::StopRequest;
 use crate::text;
-pub(crate) use curl::OfCurl;
-pub(crate) use har::OfHar;
-pub(crate) use log::OfLog;
 
 /// What an import writes: the keys of a plan file that a source can give.
 #[derive(Debug, Default, PartialEq, Serialize)]

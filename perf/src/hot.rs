@@ -8,7 +8,6 @@ use engine::load::curve::Curve;
 use engine::load::schedule::{Schedule, mix};
 use engine::load::share::Share;
 use engine::load::values::Rendering;
-use engine::plan::body::Body;
 use engine::plan::data::{Data, DataFile, Table};
 use engine::plan::template::Compiled;
 use engine::plan::{Arrivals, Plan};
@@ -70,7 +69,7 @@ pub(crate) fn functions() -> Vec<Hot> {
 pub(crate) fn fields() -> Vec<Hot> {
     let rows: String = (0..1_000).map(|row| format!("{row:012}\n")).collect();
     let of: DataFile = "rows.csv".parse().expect("a data file");
-    let table = Table::read("rows", &Body::of_bytes(format!("id\n{rows}").into()));
+    let table = Table::read("rows", format!("id\n{rows}").as_bytes());
     let table = Arc::new(table.expect("a table"));
     let data = vec![Data { name: "rows".to_owned(), of, table }];
     let all = ["seq", "rand 1 1000000", "zipf 1.1 1000", "uuid", "rows.id", "json:rows.id"];

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::import::{OfCurl, OfHar, OfLog};
+use crate::import::curl::OfCurl;
+use crate::import::har::OfHar;
+use crate::import::log::OfLog;
 
 use super::figures::{count, things};
 use super::layout::Text;

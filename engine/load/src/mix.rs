@@ -4,11 +4,11 @@
 //! with one step is a single request, at the same cost.
 //!
 //! By weight, each request's step is drawn, independently of all others, by its number and the
-//! seed. In turn, each round takes every step as often as it weighs, in the plan's order and without
-//! interleaving: with weights 2, 1 the steps are 0, 0, 1, 0, 0, 1. In a closed model the turn moves on
-//! by one more place after as many requests as there are users. Otherwise each of two shards, which
-//! take turns at the numbers, would stay with one of two steps, and so would each of two paced users;
-//! the faster step would be taken more often.
+//! seed. In turn, each round takes every step as often as it weighs, in the plan's order and
+//! without interleaving: with weights 2, 1 the steps are 0, 0, 1, 0, 0, 1. In a closed model the
+//! turn moves on by one more place after as many requests as there are users. Otherwise each of two
+//! shards, which take turns at the numbers, would stay with one of two steps, and so would each of
+//! two paced users; the faster step would be taken more often.
 
 use std::sync::Arc;
 

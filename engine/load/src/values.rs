@@ -243,7 +243,6 @@ fn uuid(value: u64, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use plan::Plan;
-    use plan::body::Body;
     use plan::template::Compiled;
 
     use super::*;
@@ -270,7 +269,7 @@ mod tests {
 
     fn table(text: &str, options: &str) -> Data {
         let of = format!("t.csv{options}").parse().expect("a data file");
-        let table = Table::read("t", &Body::of_bytes(text.into())).expect("a table").into();
+        let table = Table::read("t", text.as_bytes()).expect("a table").into();
         Data { name: "t".to_owned(), of, table }
     }
 

@@ -235,7 +235,7 @@ impl SharedBody {
                 Some(table) => table,
                 None => {
                     let contents = self.file("--data", &of.file.to_string_lossy())?;
-                    let table = Arc::new(Table::read(name, &contents)?);
+                    let table = Arc::new(Table::read(name, contents.reader())?);
                     self.contents().tables.insert(of.file.clone(), table.clone());
                     table
                 }

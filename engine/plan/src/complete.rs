@@ -169,6 +169,11 @@ impl Plan {
         Ok(self)
     }
 
+    /// How many of the slowest requests of each part are listed.
+    pub fn slowest(&self) -> usize {
+        self.slowest.unwrap_or(SLOWEST_DEFAULT)
+    }
+
     /// True if some of its rows are taken once: then there is no load before the window, which
     /// would take them unrecorded.
     pub fn takes_rows_once(&self) -> bool {

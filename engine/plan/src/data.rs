@@ -5,6 +5,7 @@
 //! It takes the bytes of all values, and four more for each.
 
 use std::fmt;
+use std::io::Read;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -13,7 +14,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::body::Body;
 use super::error::PlanError;
 
 /// A data file, and which of its rows a request takes. As text `FILE`, followed by those of
@@ -168,7 +168,7 @@ impl Table {
     ///
     /// # Errors
     /// It can't be read, isn't CSV with a header line, or has no row.
-    pub fn read(name: &str, contents: &Body) -> Result<Table, PlanError> {
+    pub fn read(name: &str, contents: impl Read) -> Result<Table, PlanError> {
         let refuse = |problem: String, cure: &str| PlanError::new("--data", name, problem, cure);
         let not_csv = |error: csv::Error| {
             // The crate's own text may show a value.
@@ -185,7 +185,7 @@ impl Table {
             };
             refuse(format!("{line}{problem}"), "correct that line")
         };
-        let mut reader = csv::Reader::from_reader(contents.reader());
+        let mut reader = csv::Reader::from_reader(contents);
         let columns: Vec<String> =
             reader.headers().map_err(not_csv)?.iter().map(str::to_owned).collect();
         if let Some(twice) = columns
@@ -235,7 +235,7 @@ impl Table {
 
     #[cfg(test)]
     pub(super) fn of_text(text: &str) -> Result<Table, PlanError> {
-        Table::read("users", &Body::of_bytes(text.into()))
+        Table::read("users", text.as_bytes())
     }
 }
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use http::Uri;
 use http::uri::Authority;
 
-use crate::template::{has_fields, masked};
+use crate::braces::{has_fields, masked};
 use crate::{Plan, PlanError};
 
 /// The parts of the plan's URL.

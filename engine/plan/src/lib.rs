@@ -9,6 +9,7 @@
 pub mod access_log;
 pub mod address;
 pub mod body;
+mod braces;
 mod complete;
 pub mod data;
 pub mod endpoint;
@@ -18,6 +19,7 @@ mod objectives;
 mod plan;
 pub mod redact;
 pub mod replay;
+mod replayed;
 pub mod request;
 pub mod scenario;
 pub mod slo;

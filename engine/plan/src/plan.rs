@@ -12,7 +12,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{CoreList, Nanos, OneIn, Rate};
 
-use crate::complete::SLOWEST_DEFAULT;
 use crate::data::DataFile;
 use crate::replay::{Speed, Spread};
 use crate::scenario::Scenario;
@@ -82,8 +81,8 @@ pub struct Plan {
     /// The request's body: literal text, `@FILE`, or `@data:;base64,` and bytes as base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// Scenarios; each request picks one, as `order` says. Default: the single request described by the
-    /// fields above.
+    /// Scenarios; each request picks one, as `order` says. Default: the single request described by
+    /// the fields above.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scenario: Vec<Scenario>,
     /// How the scenarios follow each other.
@@ -390,11 +389,6 @@ impl Plan {
             && self.stage.is_empty()
             && self.replay.is_none()
             && self.period.is_none()
-    }
-
-    /// How many of the slowest requests of each part are listed.
-    pub fn slowest(&self) -> usize {
-        self.slowest.unwrap_or(SLOWEST_DEFAULT)
     }
 
     /// The cores of a completed plan.

@@ -6,9 +6,9 @@
 //! rendered like any other: the field's position in double braces, which no other text of the
 //! request can contain, since what isn't a field is refused.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
+use super::braces::{Piece, has_fields, pieces};
 use super::data::{Data, parsed};
 use super::error::PlanError;
 use super::plan::Plan;
@@ -89,52 +89,6 @@ pub struct Escape {
     pub json: bool,
     /// Percent-encoded.
     pub url: bool,
-}
-
-/// A text with fields, cut up.
-enum Piece<'a> {
-    Text(&'a str),
-    /// What is between the braces.
-    Field(&'a str),
-}
-
-fn pieces(mut text: &str) -> impl Iterator<Item = Piece<'_>> {
-    std::iter::from_fn(move || {
-        let field = text.find("{{").and_then(|from| {
-            let inner = from + 2;
-            Some((from, inner..inner + text[inner..].find("}}")?))
-        });
-        match field {
-            Some((0, inner)) => {
-                let piece = Piece::Field(&text[inner.clone()]);
-                text = &text[inner.end + 2..];
-                Some(piece)
-            }
-            _ => {
-                let (piece, rest) = text.split_at(field.map_or(text.len(), |(from, _)| from));
-                text = rest;
-                (!piece.is_empty()).then_some(Piece::Text(piece))
-            }
-        }
-    })
-}
-
-/// The text with as many `x` in place of each field, so that what it may contain elsewhere can be
-/// checked.
-pub(super) fn masked(text: &str) -> Cow<'_, str> {
-    if !has_fields(text) {
-        return text.into();
-    }
-    let masked = pieces(text).map(|piece| match piece {
-        Piece::Text(text) => text.to_owned(),
-        Piece::Field(inner) => "x".repeat(inner.len() + 4),
-    });
-    masked.collect::<String>().into()
-}
-
-/// True if a text has a field, known or unknown.
-pub(super) fn has_fields(text: &str) -> bool {
-    pieces(text).any(|piece| matches!(piece, Piece::Field(_)))
 }
 
 /// A request with stand-ins for its fields.
