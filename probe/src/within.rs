@@ -64,14 +64,16 @@ impl Within {
 const REST_MAX_S: f64 = 20.0;
 
 /// How long the target may still work on requests that the last of these runs gave up, if it serves
-/// them at all: by its highest answer rate. Otherwise the next run would measure that.
+/// them at all: by its highest answer rate, or as long as that run took if no run had an answer.
+/// Otherwise the next run would measure that.
 pub(crate) fn rest(made: &[&Step]) -> Nanos {
     let given_up = |step: &&Step| step.figures.failures.get(&Cause::TimedOut.name()).copied();
-    let Some(given_up) = made.last().and_then(given_up).filter(|given_up| 0 < *given_up) else {
+    let Some((last, given_up)) = made.last().and_then(|last| Some((last, given_up(last)?))) else {
         return Nanos(0);
     };
-    let answered = made.iter().map(|step| step.answered_per_s).fold(f64::MIN_POSITIVE, f64::max);
-    Nanos(nanos((given_up as f64 / answered).min(REST_MAX_S)))
+    let answered = made.iter().map(|step| step.answered_per_s).fold(0.0, f64::max);
+    let served_s = if answered == 0.0 { last.took_s } else { given_up as f64 / answered };
+    Nanos(nanos(served_s.min(REST_MAX_S)))
 }
 
 /// This many windows of this length in one, at least one.
@@ -90,6 +92,27 @@ fn nanos(seconds: f64) -> u64 {
 mod tests {
     use super::*;
     use crate::queues::{Queue, asked};
+
+    #[test]
+    fn the_rest_is_what_the_target_needs_for_the_requests_given_up() {
+        let step = Queue::serial_ms().run(&asked("100", 2));
+        let run = |answered_per_s, given_up: Option<u64>| {
+            let mut run = Step { answered_per_s, took_s: 4.0, ..step.clone() };
+            run.figures.failures = given_up.map(|n| (Cause::TimedOut.name(), n)).into_iter().collect();
+            run
+        };
+        let all_answered = run(100.0, None);
+        for (last, rest_s) in [
+            (run(50.0, None), 0),
+            (run(50.0, Some(300)), 3),
+            (run(0.0, Some(300)), 3),
+            (run(50.0, Some(9_000)), 20),
+        ] {
+            assert_eq!(rest(&[&all_answered, &last]), Nanos::from_secs(rest_s));
+        }
+        assert_eq!(rest(&[&run(0.0, Some(300))]), Nanos::from_secs(4), "no run had an answer");
+        assert_eq!(rest(&[]), Nanos(0));
+    }
 
     #[test]
     fn a_run_fits_if_it_leaves_time_for_what_it_takes_around_its_window() {
