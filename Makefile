@@ -54,8 +54,9 @@ deb: package
 	cargo deb --package cli --no-build --no-strip --output build/package
 
 # FEATURES adds features, such as cli/real-servers. The whole workspace is always built, because
-# parts of it have other features, and would be compiled anew. There are no documentation tests.
-TESTS = cargo test --workspace --locked --tests $(if $(FEATURES),--features "$(FEATURES)")
+# parts of it have other features, and would be compiled anew. There are no documentation tests. Two
+# tests a core: most of them wait for a target or a window's end.
+TESTS = RUST_TEST_THREADS=$$((2 * $$(nproc))) cargo test --workspace --locked --tests $(if $(FEATURES),--features "$(FEATURES)")
 test:
 	$(TESTS)
 
