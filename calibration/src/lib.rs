@@ -7,15 +7,15 @@
 //!   on this machine, mostly at the [`null_target`]: `truetail calibrate`.
 //! - [`experiments`] are questions with runs, figures and limits. [`lab`] performs them, and
 //!   [`findings`] writes the page from their results: `truetail experiment`.
-//! - [`coverage`] simulates how often the intervals of reports contain the true value: `make
-//!   coverage`.
+//!
+//! How often the intervals of reports contain the true value is simulated in `examples/coverage`:
+//! `make coverage`.
 //!
 //! Nothing here is part of a run. The command line passes a calibration's results to the engine,
 //! which knows no calibration files.
 #![forbid(unsafe_code)]
 
 pub mod cases;
-pub mod coverage;
 pub mod experiments;
 pub mod findings;
 pub mod floor;

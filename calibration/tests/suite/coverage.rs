@@ -1,14 +1,28 @@
 //! Coverage of intervals for a few services and lengths of the window; `make coverage` has all of
 //! them.
 
-use calibration::coverage::{FIGURES, PROCESSES, Process, TIMES_MIN, cell};
+#[path = "../../examples/coverage/process.rs"]
+mod process;
+#[path = "../../examples/coverage/study.rs"]
+mod study;
+
+use process::Process;
+use study::{Cell, FIGURES, PROCESSES, TIMES_MIN, truth};
 
 use crate::support::alone;
+
+/// Length of the runs that give a service's true figures, s: exact enough for windows of up to a
+/// minute.
+const TRUTH_S: u64 = 6_000;
 
 /// The number of missed intervals may not exceed what chance makes of 5 % once in 1,000 times.
 const RUNS: u64 = 60;
 const WRONG_RUNS_MAX: u64 = 9;
 const WRONG_MAX: f64 = WRONG_RUNS_MAX as f64 / RUNS as f64;
+
+fn cell(process: Process, window_s: u64, runs: u64) -> Cell {
+    study::cell(process, window_s, runs, truth(process, TRUTH_S))
+}
 
 #[test]
 fn intervals_of_independent_requests_hold_and_are_stated() {
