@@ -1,21 +1,16 @@
-//! The experiments: each is a definition, a section of the findings and a README beside its result,
-//! and code for figures that no path into a document can express.
+//! The experiments: each is a definition, a section of the findings and a README beside its result.
 //!
 //! An experiment is three files in `calibration/src/experiments`: its definition (TOML: servers,
 //! agents and runs as flags, seeds, figures, plots and judgements), and two templates over its
 //! result, one for the section, at most a screen, and one for the experiment's own part of the
-//! README. A fourth has the code, such as the waits of a queue's users, or a comparison of raw
-//! samples with a ledger.
+//! README. Two have code as well: one runs other programs, and one makes another kind of summary of
+//! the same samples.
 //!
-//! To add one: these files, and a row in [`ALL`].
+//! To add one: these files, and a row in [`ALL`]. A figure that takes more than arithmetic on
+//! documents is a function of expressions: `lab/functions.rs`.
 
-mod coordinated_omission;
-mod open_vs_closed;
-mod pacing;
 mod peers;
-mod queue;
 mod sketches;
-mod warm_up;
 
 use crate::lab::result::ExperimentResult;
 use crate::lab::{self, Compute, Definition, LabError, Setup};
@@ -34,78 +29,31 @@ pub struct Experiment {
     compute: Option<Compute>,
 }
 
+/// An experiment: its name, that of its files, and its code.
+macro_rules! experiment {
+    ($name:literal, $files:literal, $compute:expr) => {
+        Experiment {
+            name: $name,
+            definition: include_str!(concat!("experiments/", $files, ".toml")),
+            section: include_str!(concat!("experiments/", $files, ".md")),
+            readme: include_str!(concat!("experiments/", $files, "_readme.md")),
+            compute: $compute,
+        }
+    };
+}
+
 /// All experiments, in the order of the findings.
 pub const ALL: [Experiment; 10] = [
-    Experiment {
-        name: "open-vs-closed",
-        definition: include_str!("experiments/open_vs_closed.toml"),
-        section: include_str!("experiments/open_vs_closed.md"),
-        readme: include_str!("experiments/open_vs_closed_readme.md"),
-        compute: Some(open_vs_closed::compute),
-    },
-    Experiment {
-        name: "coordinated-omission",
-        definition: include_str!("experiments/coordinated_omission.toml"),
-        section: include_str!("experiments/coordinated_omission.md"),
-        readme: include_str!("experiments/coordinated_omission_readme.md"),
-        compute: Some(coordinated_omission::compute),
-    },
-    Experiment {
-        name: "ceiling",
-        definition: include_str!("experiments/ceiling.toml"),
-        section: include_str!("experiments/ceiling.md"),
-        readme: include_str!("experiments/ceiling_readme.md"),
-        compute: None,
-    },
-    Experiment {
-        name: "scale-out",
-        definition: include_str!("experiments/scale_out.toml"),
-        section: include_str!("experiments/scale_out.md"),
-        readme: include_str!("experiments/scale_out_readme.md"),
-        compute: None,
-    },
-    Experiment {
-        name: "keep-alive",
-        definition: include_str!("experiments/keep_alive.toml"),
-        section: include_str!("experiments/keep_alive.md"),
-        readme: include_str!("experiments/keep_alive_readme.md"),
-        compute: None,
-    },
-    Experiment {
-        name: "merge",
-        definition: include_str!("experiments/merge.toml"),
-        section: include_str!("experiments/merge.md"),
-        readme: include_str!("experiments/merge_readme.md"),
-        compute: None,
-    },
-    Experiment {
-        name: "warm-up",
-        definition: include_str!("experiments/warm_up.toml"),
-        section: include_str!("experiments/warm_up.md"),
-        readme: include_str!("experiments/warm_up_readme.md"),
-        compute: Some(warm_up::compute),
-    },
-    Experiment {
-        name: "pacing",
-        definition: include_str!("experiments/pacing.toml"),
-        section: include_str!("experiments/pacing.md"),
-        readme: include_str!("experiments/pacing_readme.md"),
-        compute: Some(pacing::compute),
-    },
-    Experiment {
-        name: "peers",
-        definition: include_str!("experiments/peers.toml"),
-        section: include_str!("experiments/peers.md"),
-        readme: include_str!("experiments/peers_readme.md"),
-        compute: Some(peers::compute),
-    },
-    Experiment {
-        name: "sketches",
-        definition: include_str!("experiments/sketches.toml"),
-        section: include_str!("experiments/sketches.md"),
-        readme: include_str!("experiments/sketches_readme.md"),
-        compute: Some(sketches::compute),
-    },
+    experiment!("open-vs-closed", "open_vs_closed", None),
+    experiment!("coordinated-omission", "coordinated_omission", None),
+    experiment!("ceiling", "ceiling", None),
+    experiment!("scale-out", "scale_out", None),
+    experiment!("keep-alive", "keep_alive", None),
+    experiment!("merge", "merge", None),
+    experiment!("warm-up", "warm_up", None),
+    experiment!("pacing", "pacing", None),
+    experiment!("peers", "peers", Some(peers::compute)),
+    experiment!("sketches", "sketches", Some(sketches::compute)),
 ];
 
 impl Experiment {
@@ -134,11 +82,35 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::functions::is_known;
 
     #[test]
     fn every_definition_is_valid() {
         for experiment in ALL {
             experiment.definition().unwrap_or_else(|error| panic!("{}: {error}", experiment.name));
         }
+    }
+
+    /// Figures are found after all runs: a function that isn't there would cost these.
+    #[test]
+    fn every_function_that_a_definition_calls_is_there() {
+        for experiment in ALL {
+            for line in experiment.definition.lines().filter(|line| line.contains(['"', '\''])) {
+                for (at, _) in line.match_indices('(') {
+                    let before = &line[..at];
+                    let is_of_a_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+                    let from = before.rfind(|letter| !is_of_a_word(letter)).map_or(0, |at| at + 1);
+                    let is_filter = before[..from].trim_end().ends_with('|');
+                    let name = &before[from..];
+                    let is_call = name.starts_with(|letter: char| letter.is_ascii_lowercase());
+                    assert!(
+                        !is_call || is_filter || is_known(name),
+                        "{}: {name} in {line}",
+                        experiment.name
+                    );
+                }
+            }
+        }
+        assert!(!is_known("nothing"));
     }
 }

@@ -7,7 +7,7 @@
 //!   the commands are in `result.json`, and each run leaves a report that `verify` recomputes. Only
 //!   documents are compared.
 //! - **A figure is an expression over the documents of its runs,** as `"kept.p99_us" =
-//!   "runs.kept.corrected.p99"`, in the language of the templates (`expressions.rs` lists the
+//!   "runs.kept.corrected.p99"`, in the language of the templates (`functions.rs` has the
 //!   functions). A path that leads nowhere ends the experiment, so a renamed key of the report is
 //!   noticed; one that leads to `null` is a figure that wasn't measured, and isn't judged. Flags
 //!   may have expressions too: the open loop's rate is the one that the closed loop achieved. So
@@ -25,10 +25,13 @@ pub mod definition;
 mod error;
 mod expressions;
 pub(crate) mod files;
+mod flow;
+pub(crate) mod functions;
 pub mod latencies;
 pub mod network;
 pub mod plot;
 mod process;
+mod queue;
 pub mod result;
 
 use std::collections::BTreeMap;
@@ -100,11 +103,6 @@ impl Computed {
     pub fn new(figures: &impl Serialize, plots: Vec<Plot>) -> Computed {
         let figures = serde_json::to_value(figures).expect("figures have a JSON form");
         Computed { figures, plots }
-    }
-
-    /// Only these plots.
-    pub fn plots(plots: Vec<Plot>) -> Computed {
-        Computed { figures: Value::Object(Map::new()), plots }
     }
 }
 
@@ -200,11 +198,6 @@ impl<'a> Lab<'a> {
         self.folder.join(name)
     }
 
-    /// True if a run was made.
-    pub fn has_made(&self, run: &str) -> bool {
-        self.runs.iter().any(|made| made.name == run)
-    }
-
     /// The document of a run that was made.
     ///
     /// # Errors
@@ -296,10 +289,12 @@ impl<'a> Lab<'a> {
         for name in self.definition.runs_in_order() {
             let run = self.definition.runs[&name].clone();
             match network.as_ref().filter(|_| run.between_machines) {
-                _ if run.full_only && self.setup.quick => {}
-                None => self.make(&name, &run, None)?,
-                Some(Ok(network)) => self.make(&name, &run, Some(network))?,
+                _ if run.full_only && self.setup.quick => {
+                    self.expressions.learn("runs", &name, &())
+                }
                 Some(Err(_)) => self.expressions.learn("runs", &name, &()),
+                Some(Ok(network)) => self.make(&name, &run, Some(network))?,
+                None => self.make(&name, &run, None)?,
             }
         }
         Ok(())
@@ -510,8 +505,8 @@ pub fn perform(
     let (began, started) = (SystemTime::now(), Instant::now());
     let mut lab = Lab::new(setup, definition)?;
     lab.make_runs()?;
-    let nothing = || Ok(Computed::plots(Vec::new()));
-    let computed = compute.map_or_else(nothing, |compute| compute(&mut lab))?;
+    let nothing = Computed { figures: Value::Object(Map::new()), plots: Vec::new() };
+    let computed = compute.map_or(Ok(nothing), |compute| compute(&mut lab))?;
     let figures = declared::figures(&lab.definition, &mut lab.expressions, computed.figures)?;
     let mut plots = declared::plots(&lab.definition, &lab.expressions, &lab.folder)?;
     plots.extend(computed.plots);

@@ -10,11 +10,12 @@ use engine::run::{self, Finished, PrepareError, Run, RunError};
 use engine::stats::distribution::Distribution;
 use engine::sys::placement;
 use engine::sys::units::CoreList;
+use hdrhistogram::Histogram;
 use serde::Serialize;
 use target::{Ledger, LedgerError, Span, TargetConfig, TargetError};
 use thiserror::Error;
 
-use crate::truth::{Late, Sample, Truth, highest_ms};
+use crate::truth::{Band, Late, Sample, Truth, highest_ms};
 
 /// Time for a request and its response to cross the loopback and wake both ends: 14 µs on a quiet
 /// machine, several times that if a virtual machine's core has to be woken.
@@ -143,13 +144,31 @@ fn late_mean_ms(report: &Report) -> f64 {
     (mean_us(&whole.pacer_lateness) + mean_us(&whole.connection_wait)) / 1e3 + PATH_MS
 }
 
+fn sample(report: &Report) -> Sample {
+    Sample { count: report.whole.counts.intended, arrivals: report.config.plan.arrivals }
+}
+
+/// The band of a percentile of corrected latency that agrees with its prediction: it may be longer
+/// by an amount that chance, one histogram bucket, late sends and the path explain. If the target
+/// held its requests for longer than configured, as the backlog after a stall, its ledger raises
+/// the upper end.
+pub fn band(truth: &Truth, report: &Report, held: &Histogram<u64>, q: f64) -> Band {
+    let late = late(report);
+    let band = truth.quantile_band(q, sample(report), &late);
+    let held_ms = |beyond| high_ms(held, q + beyond);
+    Band { high_ms: band.high_ms.max(highest_ms(&late, held_ms)), ..band }
+}
+
+/// The upper end of the bucket of a quantile, ms.
+fn high_ms(held: &Histogram<u64>, q: f64) -> f64 {
+    held.highest_equivalent(held.value_at_quantile(q.min(1.0))) as f64 / 1e6
+}
+
 impl Observed {
     /// Compares the corrected latency with its prediction, at these quantiles and in the mean.
     ///
-    /// A figure may exceed its prediction by an amount that chance, one histogram bucket, late
-    /// sends and the path explain. It may not be below the ledger's, because no response came
-    /// earlier; and if the target held its requests for longer than configured, the ledger raises
-    /// the upper limit.
+    /// A percentile must lie in its [`band`], and not below the ledger's, because no response came
+    /// earlier.
     ///
     /// # Errors
     /// If the ledger's histogram can't be read.
@@ -158,29 +177,21 @@ impl Observed {
         truth: &Truth,
         quantiles: &[f64],
     ) -> Result<Vec<Comparison>, LedgerError> {
-        let sample = Sample {
-            count: self.report.whole.counts.intended,
-            arrivals: self.report.config.plan.arrivals,
-        };
-        let late = late(&self.report);
         let held = self.ledger.held.decode()?;
         let mut comparisons = Vec::new();
         for q in quantiles {
-            let band = truth.quantile_band(*q, sample, &late);
-            let held_ns = |q: f64| held.value_at_quantile(q.min(1.0));
-            let held_low_ms = held.lowest_equivalent(held_ns(*q)) as f64 / 1e6;
-            let held_high_ms = |q: f64| held.highest_equivalent(held_ns(q)) as f64 / 1e6;
-            let highest_ms = highest_ms(&late, |beyond| held_high_ms(q + beyond));
+            let band = band(truth, &self.report, &held, *q);
+            let held_low_ns = held.lowest_equivalent(held.value_at_quantile(*q));
             comparisons.push(Comparison {
                 name: format!("p{}", (q * 1e4).round() / 1e2),
                 predicted_ms: band.expected_ms,
                 measured_ms: self.corrected.quantile_ns(*q).map_or(f64::NAN, |ns| ns as f64 / 1e6),
-                held_ms: held_high_ms(*q),
-                band_ms: (band.low_ms.max(held_low_ms), band.high_ms.max(highest_ms)),
+                held_ms: high_ms(&held, *q),
+                band_ms: (band.low_ms.max(held_low_ns as f64 / 1e6), band.high_ms),
             });
         }
         let late_ms = late_mean_ms(&self.report);
-        let band = truth.mean_band(sample, late_ms);
+        let band = truth.mean_band(sample(&self.report), late_ms);
         let held_ms = self.ledger.held.mean.unwrap_or(f64::NAN) / 1e3;
         comparisons.push(Comparison {
             name: "mean".to_owned(),

@@ -14,6 +14,7 @@
 use std::time::Duration;
 
 use engine::plan::Arrivals;
+use serde::Serialize;
 use target::Span;
 
 const MS_NS: f64 = 1e6;
@@ -104,7 +105,7 @@ pub fn highest_ms(late: &[Late], at: impl Fn(f64) -> f64) -> f64 {
 }
 
 /// The range in which an estimate agrees with the truth, ms.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Band {
     /// The lowest estimate.
     pub low_ms: f64,

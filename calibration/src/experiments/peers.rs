@@ -12,7 +12,7 @@ use target::Ledger;
 
 use self::output::Printed;
 use crate::lab::latencies::Requests;
-use crate::lab::plot::{LATENCY, Line, by_percentile};
+use crate::lab::plot::{Axis, LATENCY, Line, lines};
 use crate::lab::{Computed, Lab, LabError, Observed, Plot};
 use crate::truth::Truth;
 
@@ -94,22 +94,10 @@ fn oha(load: &Load) -> String {
 
 #[derive(Debug, Serialize)]
 struct Figures {
-    users: Users,
     closed: Held,
     stalling: Vec<Row>,
     null: Vec<Row>,
     missing: Vec<String>,
-}
-
-/// The users' waits at the target that stalls, and how truetail's open run compares.
-#[derive(Debug, Serialize)]
-struct Users {
-    p50_ms: f64,
-    p99_ms: f64,
-    p99_min_ms: f64,
-    p99_max_ms: f64,
-    measured_p99_ms: f64,
-    count_difference: u64,
 }
 
 /// How long the target that stalls held the requests of closed-loop programs, at p99: the least and
@@ -146,7 +134,8 @@ pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
     let missing = missing.iter().map(|peer| peer.name.to_owned()).collect();
     let Observed { report, ledger } = lab.observed("stalling-open")?;
     let mut stalling = vec![Row::of("truetail, by arrival rate", &report, Some(&ledger))];
-    let users = users(lab, report, ledger)?;
+    let window = Requests::read(&lab.file("stalling-open.raw"))?.window;
+    let users = Truth::hold(lab.setting("base_ms")?, &ledger.stalls, window);
     let Observed { report, ledger } = lab.observed("stalling-closed")?;
     stalling.push(Row::of("truetail, closed loop", &report, Some(&ledger)));
     let (rate, conns) = (lab.setting("rate")?, lab.setting("conns")?);
@@ -176,26 +165,28 @@ pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
     // The first is truetail's open run, which waits for nothing.
     let closed = Held::of(stalling[1..].iter().filter_map(|row| row.ledger_p99_ms));
     let plots = vec![plot(&users, &stalling)?];
-    let figures = Figures { users, closed, stalling, null, missing };
+    let figures = Figures { closed, stalling, null, missing };
     Ok(Computed::new(&figures, plots))
 }
 
 /// The percentiles that each program prints for the target that stalls, and those of the users.
-fn plot(users: &Users, rows: &[Row]) -> Result<Plot, LabError> {
-    let line = |name, dashed: bool, percentiles: [(f64, Option<f64>); 3]| {
+fn plot(users: &Truth, rows: &[Row]) -> Result<Plot, LabError> {
+    let line = |name: &str, dashed: bool, percentiles: [(f64, Option<f64>); 3]| {
         // Each by the number of requests per request beyond it.
         let points = percentiles.into_iter().filter_map(|(beyond, ms)| Some((beyond, ms?)));
-        Line { name, points: points.collect(), dashed }
+        Line { name: name.to_owned(), points: points.collect(), dashed, ..Line::default() }
     };
-    let of_users = [(2.0, Some(users.p50_ms)), (10.0, None), (100.0, Some(users.p99_ms))];
-    let mut of_lines = vec![line("users, by arithmetic", true, of_users)];
+    let [p50, p99] = [0.5, 0.99].map(|q| Some(users.quantile_ms(q)));
+    let mut of_lines =
+        vec![line("users, by arithmetic", true, [(2.0, p50), (10.0, None), (100.0, p99)])];
     of_lines.extend(rows.iter().map(|row| {
         let Printed { p50_ms, p90_ms, p99_ms, .. } = row.printed;
-        line(row.program.as_str(), false, [(2.0, p50_ms), (10.0, p90_ms), (100.0, p99_ms)])
+        line(&row.program, false, [(2.0, p50_ms), (10.0, p90_ms), (100.0, p99_ms)])
     }));
     of_lines.retain(|line| !line.points.is_empty());
     let title = "one target that stalls, as each program reports it";
-    by_percentile("stalling.svg", title, LATENCY, &of_lines)
+    let (x, y) = (Axis::percentiles("percentile"), Axis::log(LATENCY));
+    lines("stalling.svg", title, x, y, of_lines)
 }
 
 /// Runs a program on the last core, where truetail's shard would be; returns its output, or why
@@ -218,26 +209,6 @@ fn ran(
         Err(format!("no figures: {why}"))
     } else {
         Ok(printed)
-    })
-}
-
-/// The users' waits by arithmetic, and the open run's figures.
-fn users(lab: &Lab, report: Report, ledger: Ledger) -> Result<Users, LabError> {
-    let samples = Requests::read(&lab.file("stalling-open.raw"))?;
-    let truth = Truth::hold(lab.setting("base_ms")?, &ledger.stalls, samples.window);
-    let count_difference = ledger.answered.abs_diff(report.whole.counts.answered);
-    let observed = samples.observed(report, ledger);
-    let compared = observed.compare(&truth, &[0.5, 0.99]).map_err(LabError::figures)?;
-    let [p50, p99, ..] = compared.as_slice() else {
-        return Err(LabError::figures("nothing was compared"));
-    };
-    Ok(Users {
-        p50_ms: p50.predicted_ms,
-        p99_ms: p99.predicted_ms,
-        p99_min_ms: p99.band_ms.0,
-        p99_max_ms: p99.band_ms.1,
-        measured_p99_ms: p99.measured_ms,
-        count_difference,
     })
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tdigest::TDigest;
 
 use crate::lab::latencies::{Requests, quantile};
-use crate::lab::plot::{Axis, Line, Scale, lines};
+use crate::lab::plot::{Axis, Line, lines};
 use crate::lab::{Computed, Lab, LabError, Plot};
 
 /// The percentiles that are compared.
@@ -198,19 +198,18 @@ fn differ(one: &Distribution, other: &Distribution) -> u64 {
 }
 
 fn plot(rows: &[Row]) -> Result<Plot, LabError> {
-    let line = |name, dashed, off: fn(&Row) -> f64| {
+    let line = |name: &str, dashed, off: fn(&Row) -> f64| {
         let points = rows.iter().map(|row| (1.0 / (1.0 - row.q), off(row).abs()));
-        Line { name, points: points.collect(), dashed }
+        Line { name: name.to_owned(), points: points.collect(), dashed, ..Line::default() }
     };
-    let of_lines = [
+    let of_lines = vec![
         line("HdrHistogram", false, |row| row.hdr_off_percent),
         line("t-digest", false, |row| row.digest_off_percent),
         line("t-digest, merged", true, |row| row.digest_merged_off_percent),
     ];
-    let x = Axis { name: "percentile", scale: Scale::Percentiles };
-    let y = Axis { name: "off from the exact percentile, %", scale: Scale::Linear };
-    let title = "error of two sketches";
-    lines("error.svg", title, x, y, &of_lines)
+    let (x, y) =
+        (Axis::percentiles("percentile"), Axis::linear("off from the exact percentile, %"));
+    lines("error.svg", "error of two sketches", x, y, of_lines)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::definition::{Definition, LineDefinition, PlotDefinition, as_text};
 use super::error::LabError;
 use super::expressions::{Expressions, set};
 use super::latencies::percentiles;
-use super::plot::{Axis, Line, Plot, Scale, by_percentile, lines};
+use super::plot::{Axis, Line, Plot, lines};
 
 /// The figures, added to the computed ones: those of tables first, since others derive from them.
 ///
@@ -63,22 +63,17 @@ pub(super) fn plots(
 }
 
 fn drawn(plot: &PlotDefinition, expressions: &Expressions) -> Result<Plot, LabError> {
-    let points = |line: &LineDefinition| {
+    let line = |line: &LineDefinition| {
         let value = expressions.value(&line.of)?;
-        match &plot.x {
-            Some(_) => serde_json::from_value(value).map_err(LabError::figures),
-            None => percentiles(&serde_json::from_value(value).map_err(LabError::figures)?),
-        }
+        let points = if value.is_array() {
+            serde_json::from_value(value).map_err(LabError::figures)?
+        } else {
+            percentiles(&serde_json::from_value(value).map_err(LabError::figures)?)?
+        };
+        Ok(Line { name: line.name.clone(), points, dashed: line.dashed, ..Line::default() })
     };
-    let of_lines = plot
-        .lines
-        .iter()
-        .map(|line| Ok(Line { name: &line.name, points: points(line)?, dashed: line.dashed }));
-    let of_lines = of_lines.collect::<Result<Vec<_>, LabError>>()?;
-    let PlotDefinition { file, title, x, y, .. } = plot;
-    let Some(x) = x else {
-        return by_percentile(file, title, y, &of_lines);
-    };
-    let axis = |name| Axis { name, scale: Scale::Linear };
-    lines(file, title, axis(x), axis(y), &of_lines)
+    let of_lines = plot.lines.iter().map(line).collect::<Result<Vec<_>, LabError>>()?;
+    let x = plot.x.as_deref().map_or(Axis::percentiles("percentile"), Axis::linear);
+    let y = if plot.log.unwrap_or(plot.x.is_none()) { Axis::log } else { Axis::linear };
+    lines(&plot.file, &plot.title, x, y(&plot.y), of_lines)
 }

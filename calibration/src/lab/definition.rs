@@ -126,6 +126,8 @@ pub struct PlotDefinition {
     /// The vertical axis, with the unit.
     #[serde(default = "latency")]
     pub y: String,
+    /// True if that is logarithmic, which it is by default for percentiles only.
+    pub log: Option<bool>,
     /// Its lines. One without any is a drawing that a run writes, or doesn't.
     #[serde(default)]
     pub lines: Vec<LineDefinition>,
@@ -140,7 +142,7 @@ pub struct LineDefinition {
     /// True if it is dashed.
     #[serde(default)]
     pub dashed: bool,
-    /// An expression: a distribution, or with a horizontal axis points as pairs.
+    /// An expression: a distribution, or points as pairs.
     pub of: String,
 }
 

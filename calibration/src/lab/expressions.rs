@@ -4,29 +4,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use engine::report::{ClientPart, DistributionPart, Report};
-use engine::sys::placement;
 use minijinja::value::Serde;
-use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value, context};
-use probe::bound::lacks_core;
-use probe::ceiling::{Answer, NotJudged};
-use probe::document::CeilingDocument;
+use minijinja::{Environment, UndefinedBehavior, Value};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
-use target::Ledger;
 
 use super::error::LabError;
-use super::latencies::{Exact, Latencies, read_all};
-use crate::floor::CpuPerRequest;
-use crate::observed::PATH_MS;
-use crate::truth::DEVIATIONS;
+use super::functions;
 
 /// The values that expressions can name, and their evaluation.
 ///
 /// A name is a path into a document: `runs.kept.corrected.p99`, where a dash in the name of a run
 /// is written as `_`. A path that leads nowhere is an error; one that leads to `null` is a figure
-/// that wasn't measured. Functions of figures pass that `null` through.
+/// that wasn't measured. `functions.rs` has the functions.
 #[derive(Debug)]
 pub(super) struct Expressions {
     environment: Environment<'static>,
@@ -37,56 +27,9 @@ pub(super) struct Expressions {
 impl Expressions {
     /// The expressions of an experiment whose files lie in this folder.
     pub(super) fn new(folder: &Path) -> Expressions {
-        let folder = folder.to_owned();
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.add_global("path_ms", PATH_MS);
-        environment.add_global("deviations", DEVIATIONS);
-        environment.add_function("ms", |us: Value| Ok(number(&us)?.map(|us| us / 1e3)));
-        environment.add_function("ratio", ratio);
-        environment.add_function("percent", |part: Value, whole: Value| {
-            Ok(ratio(part, whole)?.map(|ratio| ratio * 100.0))
-        });
-        environment.add_function("beyond_percent", |part: Value, whole: Value| {
-            Ok(ratio(part, whole)?.map(|ratio| (1.0 - ratio) * 100.0))
-        });
-        environment.add_function("off_percent", |measured: Value, expected: Value| {
-            Ok(ratio(measured, expected)?.map(|ratio| (ratio - 1.0) * 100.0))
-        });
-        environment.add_function("client_percent", |part: Value| {
-            let part = (!part.is_none()).then(|| typed::<ClientPart>(&part)).transpose()?;
-            Ok(part.map(|part| part.share() * 100.0))
-        });
-        environment.add_function("cpu_us", |run: Value| {
-            Ok(CpuPerRequest::new(&typed::<Report>(&run)?).total_us())
-        });
-        environment
-            .add_function("window_s", |run: Value| Ok(typed::<Report>(&run)?.config.window_s()));
-        environment.add_function("latencies", |part: Value| {
-            let latencies = Latencies::of(&typed::<DistributionPart>(&part)?);
-            latencies.map(|of| Value::from(Serde(of))).map_err(failed)
-        });
-        environment.add_function("held_ms", |ledger: Value, q: f64| {
-            let held = typed::<Ledger>(&ledger)?.held.decode().map_err(failed)?;
-            Ok(held.value_at_quantile(q) as f64 / 1e6)
-        });
-        environment.add_function("each", each);
-        environment.add_function("not_judged", |ceiling: Value| {
-            let not_judged = typed::<CeilingDocument>(&ceiling)?.answer.not_judged;
-            Ok(not_judged.as_ref().map(NotJudged::words))
-        });
-        environment.add_function("lacks_core", |ceiling: Value| {
-            let Answer { not_judged, bound, proof, .. } =
-                typed::<CeilingDocument>(&ceiling)?.answer;
-            Ok(not_judged.is_none() && lacks_core(&bound, &proof))
-        });
-        environment.add_function("exact", move |run: Value, after: Option<f64>| {
-            let requests = read_all(&folder, &typed(&run)?).map_err(failed)?;
-            let exact = Exact::of(&requests, after.unwrap_or(0.0));
-            exact.map(|of| Value::from(Serde(of))).map_err(failed)
-        });
-        environment
-            .add_function("core", |agent: usize| core_of_agent(&placement::allowed_cores(), agent));
+        functions::add_to(&mut environment, folder);
         Expressions { environment, known: BTreeMap::new() }
     }
 
@@ -190,54 +133,6 @@ fn taken(path: &str) -> LabError {
     LabError::Definition(format!("`{path}`: no figure can be there"))
 }
 
-/// A number, or `None` for one that wasn't measured.
-fn number(value: &Value) -> Result<Option<f64>, Error> {
-    if value.is_undefined() {
-        return Err(Error::new(ErrorKind::UndefinedError, "a path leads nowhere"));
-    }
-    (!value.is_none()).then(|| f64::try_from(value.clone())).transpose()
-}
-
-/// A row for each item of a list: named values of expressions in which `it` is the item.
-fn each(state: &State, list: Value, fields: Value) -> Result<Value, Error> {
-    let row = |it: Value| {
-        let field = |name: Value| {
-            let expression = fields.get_item(&name)?.to_string();
-            let compiled = state.env().compile_expression(&expression)?;
-            let value = compiled.eval(context! { it => it.clone() })?;
-            if value.is_undefined() {
-                return Err(Error::new(ErrorKind::UndefinedError, "a path leads nowhere"));
-            }
-            Ok((name, value))
-        };
-        let row: Result<Vec<(Value, Value)>, Error> = fields.try_iter()?.map(field).collect();
-        Ok(Value::from_pairs(row?))
-    };
-    list.try_iter()?.map(row).collect()
-}
-
-/// One number divided by another; `None` if either wasn't measured, or the second is zero.
-fn ratio(part: Value, whole: Value) -> Result<Option<f64>, Error> {
-    let (part, whole) = (number(&part)?, number(&whole)?);
-    Ok(part.zip(whole).filter(|(_, whole)| *whole != 0.0).map(|(part, whole)| part / whole))
-}
-
-/// Converts a value to a document of this type.
-fn typed<T: DeserializeOwned>(of: &Value) -> Result<T, Error> {
-    let json = serde_json::to_value(of).map_err(failed)?;
-    serde_json::from_value(json).map_err(failed)
-}
-
-fn failed(problem: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::InvalidOperation, problem.to_string())
-}
-
-/// The core of an agent: the allowed cores in turn, except the first, which is the target's.
-fn core_of_agent(allowed: &[usize], agent: usize) -> usize {
-    let cores = if allowed.len() < 2 { allowed } else { &allowed[1..] };
-    cores[agent % cores.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -311,13 +206,5 @@ mod tests {
         let text = expressions().text("{{ runs.open_loop.rate.sent | int }}/s");
         assert_eq!(text.expect("a text"), "500/s");
         assert_eq!(expressions().text("2k").expect("a text"), "2k");
-    }
-
-    #[test]
-    fn agents_share_the_cores_that_the_target_leaves() {
-        let cores = |allowed: &[usize]| [0, 1, 2, 3].map(|agent| core_of_agent(allowed, agent));
-        assert_eq!(cores(&[0, 1]), [1, 1, 1, 1]);
-        assert_eq!(cores(&[0, 1, 2, 3]), [1, 2, 3, 1]);
-        assert_eq!(cores(&[7]), [7, 7, 7, 7]);
     }
 }

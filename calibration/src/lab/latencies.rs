@@ -5,13 +5,14 @@ use std::path::Path;
 
 use engine::report::{DistributionPart, Report};
 use engine::samples::{SampleKind, SampleReader};
-use engine::stats::distribution::Distribution;
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use target::{Ledger, Span};
+use target::Span;
 
 use super::error::LabError;
-use crate::observed;
+
+/// The lengths of [`Requests::p99_by_length`].
+const LENGTHS: usize = 60;
 
 /// One distribution of latencies, ms.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -70,7 +71,6 @@ impl Latencies {
 /// It is exact only for a paced closed loop that leaves out late requests, and a stall that holds
 /// up every connection. For anything else it adds too many, or counts twice. A value stands for its
 /// bucket, except for the largest, `max_ns`, which is exact.
-/// bucket, and the largest, `max_ns`, for itself.
 pub fn backfilled(naive: &Histogram<u64>, max_ns: u64, interval_ns: u64) -> Histogram<u64> {
     let mut filled = Histogram::new_from(naive);
     for bucket in naive.iter_recorded() {
@@ -261,16 +261,22 @@ impl Requests {
         spans.iter().filter(is_whole).copied().collect()
     }
 
-    /// The run as an observed one, for a comparison with the truth.
-    pub fn observed(&self, report: Report, ledger: Ledger) -> observed::Observed {
-        let (mut corrected, mut naive) = (Distribution::new(), Distribution::new());
-        for request in &self.requests {
-            corrected.record(request.corrected_ns());
-            if let Some(naive_ns) = request.naive_ns() {
-                naive.record(naive_ns);
-            }
-        }
-        observed::Observed { report, corrected, naive, ledger, window: self.window }
+    /// The p99 of windows of growing length that begin after this share of the whole: the end of
+    /// each, s, and its p99, ms.
+    pub fn p99_by_length(&self, after: f64) -> Vec<(f64, f64)> {
+        let length_ns = (self.window.end_ns - self.window.begin_ns) as f64;
+        let point = |point: usize| {
+            let end_ns = length_ns * point as f64 / LENGTHS as f64;
+            let within = |one: &&Request| {
+                let due_ns = (one.intended_ns - self.window.begin_ns) as f64;
+                (length_ns * after..end_ns).contains(&due_ns)
+            };
+            let due = self.requests.iter().filter(within);
+            let mut ms: Vec<f64> = due.map(|one| one.corrected_ns() as f64 / 1e6).collect();
+            ms.sort_by(f64::total_cmp);
+            (!ms.is_empty()).then(|| (end_ns / 1e9, quantile(&ms, 0.99)))
+        };
+        (1..=LENGTHS).filter_map(point).collect()
     }
 }
 
@@ -305,6 +311,25 @@ mod tests {
         let spans = [Span { begin_ns: 10, end_ns: 20 }, Span { begin_ns: 40, end_ns: 60 }];
         assert_eq!((requests.due_in(&spans), requests.sent_in(&spans)), (2, 1));
         assert_eq!(requests.whole(&spans), spans[..1]);
+    }
+
+    #[test]
+    fn a_longer_window_dilutes_its_first_requests() {
+        // A hundred a second for 60 s; the first 30 take 205 ms, the others 5 ms.
+        let request = |k: u64| {
+            let takes_ns = if k < 30 { 205_000_000 } else { 5_000_000 };
+            let intended_ns = k * 10_000_000;
+            Request { intended_ns, sent_ns: None, ended_ns: intended_ns + takes_ns }
+        };
+        let window = Span { begin_ns: 0, end_ns: 60_000_000_000 };
+        let of = Requests { requests: (0..6_000).map(request).collect(), window };
+        let cold = of.p99_by_length(0.0);
+        assert_eq!(
+            (cold.len(), cold[0], cold[28], cold[29]),
+            (60, (1.0, 205.0), (29.0, 205.0), (30.0, 5.0))
+        );
+        let warm = of.p99_by_length(0.2);
+        assert_eq!((warm.len(), warm[0]), (48, (13.0, 5.0)));
     }
 
     #[test]

@@ -1,29 +1,19 @@
-//! Pacing: arrivals at a target that stalls, by its ledger, against those that were due.
-
-use std::time::Duration;
+//! Arrivals at a target that stalls, by its ledger, against those that were due.
 
 use serde::Serialize;
-use target::{ArrivalsPerMs, Span};
+use target::{ArrivalsPerMs, Ledger, Span};
 
-use crate::lab::latencies::{Requests, quantile};
-use crate::lab::plot::{self, Axis, Line, Scale};
-use crate::lab::{Computed, Lab, LabError, Plot};
+use super::error::LabError;
+use super::latencies::{Requests, quantile};
 
 /// Width of the plot before and after the stall, ms.
 const AROUND_MS: u64 = 100;
 /// Width of a bar in the plot, ms.
 const BIN_MS: u64 = 10;
 
+/// A run against a target that stalls.
 #[derive(Debug, Serialize)]
-struct Figures {
-    uncapped: Stalled,
-    queue: Stalled,
-    drop: Stalled,
-}
-
-/// One policy against a target that stalls.
-#[derive(Debug, Serialize)]
-struct Stalled {
+pub(super) struct Stalled {
     ahead_max: i64,
     backlog_max: i64,
     /// The largest backlog of arrivals in a stall or right after it: the median over the stalls,
@@ -34,7 +24,8 @@ struct Stalled {
     /// Means over those.
     arrived_in_stall: f64,
     arrived_after: f64,
-    unsent_per_stall: f64,
+    /// Arrivals in each bin of time around the first of them; ms since 100 before it.
+    around: Vec<(f64, f64)>,
 }
 
 /// Arrivals at the target against those that were due, ms by ms.
@@ -47,66 +38,41 @@ struct Flow {
     arrived: Vec<u32>,
 }
 
-/// Computes figures from the ledger's arrivals.
-pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
-    let (uncapped, of_uncapped) = stalled(lab, "uncapped")?;
-    let (queue, of_queue) = stalled(lab, "queue")?;
-    let (drop, of_drop) = stalled(lab, "drop")?;
-    let plot =
-        around_a_stall(&[("uncapped", of_uncapped), ("queue", of_queue), ("drop", of_drop)])?;
-    Ok(Computed::new(&Figures { uncapped, queue, drop }, vec![plot]))
-}
-
-/// Figures of the run under a policy, and its arrivals around the first stall.
-fn stalled(lab: &Lab, name: &str) -> Result<(Stalled, Around), LabError> {
-    let observed = lab.observed(name)?;
-    let samples = Requests::read(&lab.file(&format!("{name}.raw")))?;
-    let sent = samples.requests.iter().filter(|one| one.sent_ns.is_some());
-    let due_ns = sent.map(|one| one.intended_ns);
-    let flow = Flow::new(due_ns, &observed.ledger.arrivals_per_ms)
-        .ok_or_else(|| LabError::figures("the ledger's arrivals don't reach back to the start"))?;
-    let after_ms = Duration::from_secs_f64(lab.setting("after_ms")? / 1e3).as_millis();
-    let after_ms = u64::try_from(after_ms).map_err(LabError::figures)?;
-    let after_ns = after_ms * 1_000_000;
-    let with_after: Vec<Span> = observed
-        .ledger
-        .stalls
-        .iter()
-        .map(|stall| Span { end_ns: stall.end_ns + after_ns, ..*stall })
-        .collect();
-    let whole = samples.whole(&with_after);
-    let count = whole.len();
-    let mean = |sum: u64| sum as f64 / count.max(1) as f64;
-    let stalls: Vec<(u64, u64)> = whole
-        .iter()
-        .map(|span| (span.begin_ns / 1_000_000, (span.end_ns - after_ns) / 1_000_000))
-        .collect();
-    if stalls.is_empty() {
-        return Err(LabError::figures("no stall lies in the window with what follows it"));
+impl Stalled {
+    /// The figures of a run, whose backlog is searched for in its stalls and this long after each.
+    ///
+    /// # Errors
+    /// The ledger's arrivals don't reach back to the start, or no stall lies in the window.
+    pub(super) fn new(of: &Requests, ledger: &Ledger, after_ms: u64) -> Result<Stalled, LabError> {
+        let sent = of.requests.iter().filter(|one| one.sent_ns.is_some());
+        let flow = Flow::new(sent.map(|one| one.intended_ns), &ledger.arrivals_per_ms)
+            .ok_or_else(|| LabError::figures("the ledger's arrivals begin after the run"))?;
+        let after_ns = after_ms * 1_000_000;
+        let with_after = |stall: &Span| Span { end_ns: stall.end_ns + after_ns, ..*stall };
+        let with_after: Vec<Span> = ledger.stalls.iter().map(with_after).collect();
+        let in_ms = |span: Span| (span.begin_ns / 1_000_000, span.end_ns / 1_000_000 - after_ms);
+        let stalls: Vec<(u64, u64)> = of.whole(&with_after).into_iter().map(in_ms).collect();
+        let Some((begin_ms, end_ms)) = stalls.first().copied() else {
+            return Err(LabError::figures("no stall lies in the window with what follows it"));
+        };
+        let mean = |of: &dyn Fn(u64, u64) -> u64| {
+            let sum: u64 = stalls.iter().map(|(begin, end)| of(*begin, *end)).sum();
+            sum as f64 / stalls.len() as f64
+        };
+        let backlog = |stall: &(u64, u64)| flow.backlog_within(stall.0, stall.1 + after_ms) as f64;
+        let mut backlogs: Vec<f64> = stalls.iter().map(backlog).collect();
+        backlogs.sort_by(f64::total_cmp);
+        Ok(Stalled {
+            ahead_max: flow.ahead_max(),
+            backlog_max: flow.backlog_max(),
+            backlog_of_stall: quantile(&backlogs, 0.5),
+            stalls: stalls.len(),
+            arrived_in_stall: mean(&|begin, end| flow.arrived_within(begin, end)),
+            arrived_after: mean(&|_, end| flow.arrived_within(end, end + after_ms)),
+            around: flow.around(begin_ms, end_ms),
+        })
     }
-    let sum = |of: &dyn Fn(&(u64, u64)) -> u64| stalls.iter().map(of).sum::<u64>();
-    let mut backlogs: Vec<f64> = stalls
-        .iter()
-        .map(|stall| flow.backlog_within(stall.0, stall.1 + after_ms) as f64)
-        .collect();
-    backlogs.sort_by(f64::total_cmp);
-    let counts = &observed.report.whole.counts;
-    let ended = samples.whole(&observed.ledger.stalls).len();
-    let figures = Stalled {
-        ahead_max: flow.ahead_max(),
-        backlog_max: flow.backlog_max(),
-        backlog_of_stall: quantile(&backlogs, 0.5),
-        stalls: count,
-        arrived_in_stall: mean(sum(&|stall| flow.arrived_within(stall.0, stall.1))),
-        arrived_after: mean(sum(&|stall| flow.arrived_within(stall.1, stall.1 + after_ms))),
-        unsent_per_stall: counts.unsent as f64 / ended.max(1) as f64,
-    };
-    let (begin_ms, end_ms) = stalls[0];
-    Ok((figures, flow.around(begin_ms, end_ms)))
 }
-
-/// Arrivals in each bin of time around a stall; ms since the plot's start, 100 before the stall.
-type Around = Vec<(f64, f64)>;
 
 impl Flow {
     /// Requests due at these times, ns, and arrivals; `None` if a request was due before the
@@ -161,7 +127,7 @@ impl Flow {
     }
 
     /// Arrivals in each bin around this stall.
-    fn around(&self, begin_ms: u64, end_ms: u64) -> Around {
+    fn around(&self, begin_ms: u64, end_ms: u64) -> Vec<(f64, f64)> {
         let from = begin_ms.saturating_sub(AROUND_MS).max(self.first_ms);
         let bins = (from..end_ms + AROUND_MS).step_by(usize::try_from(BIN_MS).expect("a few"));
         bins.map(|ms| {
@@ -170,18 +136,6 @@ impl Flow {
         })
         .collect()
     }
-}
-
-fn around_a_stall(runs: &[(&str, Around)]) -> Result<Plot, LabError> {
-    let title = "Arrivals at the target around a stall";
-    let lines: Vec<Line> = runs
-        .iter()
-        .map(|(name, points)| Line { name, points: points.clone(), dashed: *name == "drop" })
-        .collect();
-    let x =
-        Axis { name: "time, ms; the stall begins at 100 and ends at 400", scale: Scale::Linear };
-    let y = Axis { name: "arrivals in 10 ms", scale: Scale::Linear };
-    plot::lines("arrivals.svg", title, x, y, &lines)
 }
 
 #[cfg(test)]
