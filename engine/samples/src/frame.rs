@@ -6,7 +6,6 @@ use record::recorder::Recorder;
 use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::problem::Problem;
 use super::sample::SAMPLE_BYTES;
 
 pub(super) const HEADER_BYTES: usize = size_of::<HeaderFrame>();
@@ -102,22 +101,23 @@ impl Header {
         zerocopy::transmute!(frame)
     }
 
-    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, Problem> {
+    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, String> {
         let frame: HeaderFrame = zerocopy::transmute!(*bytes);
         if frame.magic != MAGIC {
-            return Err(Problem::NotSamples);
+            return Err("not a file of raw samples: it doesn't begin with TTSAMPLE".to_owned());
         }
         if frame.version != VERSION {
-            return Err(Problem::Version { found: frame.version.get(), known: VERSION });
+            let found = frame.version;
+            return Err(format!("unknown version {found}: this program reads version {VERSION}"));
         }
         check_sum(bytes, "header")?;
         if frame.record_bytes != RECORD_BYTES {
-            let found = frame.record_bytes.get();
-            return Err(Problem::RecordLength { found, known: RECORD_BYTES });
+            let found = frame.record_bytes;
+            return Err(format!("records of {found} bytes instead of {RECORD_BYTES}"));
         }
         let shards = frame.shards.get();
         if u32::from(u16::MAX) + 1 < shards {
-            return Err(Problem::TooManyShards(shards));
+            return Err(format!("{shards} shards: at most 65536 can be numbered"));
         }
         Ok(Header {
             shards,
@@ -242,11 +242,12 @@ impl End {
 
     /// Decodes the end block from `bytes`, which begin with [`END_MAGIC`] and have the length for
     /// `shards` shards.
-    pub(super) fn decode(bytes: &[u8], shards: u32) -> Result<End, Problem> {
+    pub(super) fn decode(bytes: &[u8], shards: u32) -> Result<End, String> {
         check_sum(bytes, "end block")?;
         let (frame, rest) = EndFrame::ref_from_prefix(bytes).expect("it has the length");
         if frame.shards != shards {
-            return Err(Problem::OtherShards { end: frame.shards.get(), header: shards });
+            let end = frame.shards;
+            return Err(format!("{end} shards in the end block, {shards} in the header"));
         }
         let body = &rest[..rest.len() - CHECKSUM_BYTES];
         let frames = <[ShardFrame]>::ref_from_bytes(body).expect("it has the length of its shards");
@@ -266,10 +267,17 @@ impl End {
 }
 
 /// Compares the checksum in the last four bytes with that of the bytes before them.
-fn check_sum(bytes: &[u8], what: &'static str) -> Result<(), Problem> {
+fn check_sum(bytes: &[u8], what: &'static str) -> Result<(), String> {
     let (body, stated) = bytes.split_last_chunk().expect("it has a checksum");
-    let (stated, computed) = (u32::from_le_bytes(*stated), crc32fast::hash(body));
-    if stated == computed { Ok(()) } else { Err(Problem::Checksum { what, stated, computed }) }
+    compare_sums(what, u32::from_le_bytes(*stated), crc32fast::hash(body))
+}
+
+/// Compares a part's checksum with that of its bytes.
+pub(super) fn compare_sums(what: &str, stated: u32, computed: u32) -> Result<(), String> {
+    if stated == computed {
+        return Ok(());
+    }
+    Err(format!("the checksum of the {what} is {stated:08x}, its bytes have {computed:08x}"))
 }
 
 #[cfg(test)]

@@ -79,7 +79,6 @@
 mod causes;
 mod fingerprint;
 mod frame;
-mod problem;
 mod reader;
 mod sample;
 mod sampler;
@@ -88,7 +87,6 @@ mod writer;
 pub use causes::cause_name;
 pub use fingerprint::plan_digest;
 pub use frame::{End, Header, ShardEnd};
-pub use problem::Problem;
 pub use reader::{ReadError, SampleReader};
 pub use sample::{SAMPLE_BYTES, Sample, SampleKind};
 pub use sampler::{BLOCK_RECORDS, BLOCKS, Lane, Sampler};

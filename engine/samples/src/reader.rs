@@ -8,9 +8,8 @@ use std::path::Path;
 use record::counts::Counts;
 
 use super::frame::{
-    BLOCK_HEAD_BYTES, BLOCK_MAGIC, BlockHead, END_MAGIC, End, HEADER_BYTES, Header,
+    BLOCK_HEAD_BYTES, BLOCK_MAGIC, BlockHead, END_MAGIC, End, HEADER_BYTES, Header, compare_sums,
 };
-use super::problem::Problem;
 use super::sample::{SAMPLE_BYTES, Sample, SampleKind};
 use super::sampler::BLOCK_RECORDS;
 
@@ -20,8 +19,8 @@ use super::sampler::BLOCK_RECORDS;
 pub struct ReadError {
     /// Offset of the faulty part, bytes.
     pub offset: u64,
-    /// The problem.
-    pub problem: Problem,
+    /// The problem, as a clause.
+    pub problem: String,
 }
 
 /// The samples of a file, in its order. The iterator ends after a complete file or after an error;
@@ -51,8 +50,10 @@ impl SampleReader<BufReader<File>> {
     /// # Errors
     /// The file can't be opened, or its header is invalid.
     pub fn open(path: &Path) -> Result<SampleReader<BufReader<File>>, ReadError> {
-        let file = File::open(path)
-            .map_err(|error| ReadError { offset: 0, problem: Problem::Open(error.to_string()) })?;
+        let file = File::open(path).map_err(|error| ReadError {
+            offset: 0,
+            problem: format!("can't be opened: {error}"),
+        })?;
         SampleReader::new(BufReader::new(file))
     }
 }
@@ -89,8 +90,9 @@ impl<R: Read> SampleReader<R> {
         self.end.as_ref()
     }
 
-    fn error<T>(&self, problem: Problem) -> Result<T, ReadError> {
-        Err(ReadError { offset: self.offset, problem })
+    /// The error of a part that begins here.
+    fn error<T>(&self, problem: impl Into<String>) -> Result<T, ReadError> {
+        Err(ReadError { offset: self.offset, problem: problem.into() })
     }
 
     /// Reads the next block into memory, or the end.
@@ -101,7 +103,7 @@ impl<R: Read> SampleReader<R> {
         match magic {
             BLOCK_MAGIC => self.read_block(),
             END_MAGIC => self.read_end(),
-            _ => self.error(Problem::NoBlock),
+            _ => self.error("neither a block nor the end block begins here"),
         }
     }
 
@@ -112,20 +114,21 @@ impl<R: Read> SampleReader<R> {
         let head = BlockHead::decode(bytes);
         let (shard, records) = (head.shard.get(), head.records.get() as usize);
         if records == 0 || BLOCK_RECORDS < records {
-            return self.error(Problem::BlockLength(head.records.get()));
+            return self.error(format!("a block can't have {records} records"));
         }
         self.bytes.resize(records * SAMPLE_BYTES, 0);
         fill(&mut self.input, self.offset, &mut self.bytes, "rest of a block")?;
-        let (stated, computed) = (head.checksum.get(), head.checksum_with(&self.bytes));
-        if computed != stated {
-            return self.error(Problem::Checksum { what: "block", stated, computed });
-        }
+        let sums = compare_sums("block", head.checksum.get(), head.checksum_with(&self.bytes));
+        sums.or_else(|problem| self.error(problem))?;
         let Some(mut seen) = self.seen.get(usize::from(shard)).cloned() else {
-            return self.error(Problem::NoSuchShard { shard, shards: self.seen.len() });
+            let shards = self.seen.len();
+            return self
+                .error(format!("a block of shard {shard}, but the file has {shards} shards"));
         };
         if head.number != seen.blocks {
-            let (found, due) = (head.number.get(), seen.blocks);
-            return self.error(Problem::BlockOrder { shard, found, due });
+            let (found, due) = (head.number, seen.blocks);
+            let problem = format!("block {found} of shard {shard} where block {due} was expected");
+            return self.error(problem);
         }
         seen.blocks += 1;
         for (at, record) in self.bytes.as_chunks::<SAMPLE_BYTES>().0.iter().enumerate() {
@@ -147,31 +150,34 @@ impl<R: Read> SampleReader<R> {
         let mut bytes = END_MAGIC.to_vec();
         bytes.resize(length, 0);
         fill(&mut self.input, self.offset, &mut bytes[4..], "rest of the end block")?;
-        let end = match End::decode(&bytes, self.header.shards) {
-            Ok(end) => end,
-            Err(problem) => return self.error(problem),
-        };
+        let end = End::decode(&bytes, self.header.shards);
+        let end = end.or_else(|problem| self.error(problem))?;
         for (shard, (end, seen)) in end.shards.iter().zip(&self.seen).enumerate() {
             let found = seen.counts.intended;
             if end.written != found {
-                return self.error(Problem::RecordCount { shard, found, stated: end.written });
+                let stated = end.written;
+                return self.error(format!(
+                    "shard {shard} has {found} records, the end block states {stated}"
+                ));
             }
             if !end.counts.every_request_ended()
                 || end.written.checked_add(end.lost) != Some(end.counts.intended)
             {
-                return self.error(Problem::CountsDontClose(shard));
+                return self.error(format!("the counts of shard {shard} don't add up"));
             }
             let (counted, found) = (end.counts.outcomes(), seen.counts.outcomes());
             if end.lost == 0 && counted != found {
-                let (counted, found) = (Box::new(counted), Box::new(found));
-                return self.error(Problem::OtherCounts { shard, counted, found });
+                return self.error(format!(
+                    "shard {shard} counted {counted:?}, its records are {found:?} (intended, sent, \
+                     unsent, answered, timed out, failed, abandoned)"
+                ));
             }
         }
         self.offset += length as u64;
         match self.input.read(&mut [0]) {
             Ok(0) => {}
-            Ok(_) => return self.error(Problem::Trailing),
-            Err(error) => return self.error(Problem::Read(error.to_string())),
+            Ok(_) => return self.error("there are bytes after the end block"),
+            Err(error) => return self.error(error.to_string()),
         }
         self.end = Some(end);
         Ok(())
@@ -208,8 +214,8 @@ fn fill(
 ) -> Result<(), ReadError> {
     input.read_exact(bytes).map_err(|error| {
         let problem = match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => Problem::EndsBefore(what),
-            _ => Problem::Read(error.to_string()),
+            std::io::ErrorKind::UnexpectedEof => format!("the file ends before the {what}"),
+            _ => error.to_string(),
         };
         ReadError { offset, problem }
     })

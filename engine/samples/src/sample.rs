@@ -7,7 +7,6 @@ use zerocopy::little_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::causes;
-use super::problem::Problem;
 
 /// Length of a record, bytes.
 pub const SAMPLE_BYTES: usize = size_of::<Record>();
@@ -165,15 +164,16 @@ impl Sample {
     /// # Errors
     /// Nothing that a writer would have written: an unknown outcome or cause, or stamps that run
     /// backwards.
-    pub fn decode(shard: u16, bytes: &[u8; SAMPLE_BYTES]) -> Result<Sample, Problem> {
+    pub fn decode(shard: u16, bytes: &[u8; SAMPLE_BYTES]) -> Result<Sample, String> {
         let record: Record = zerocopy::transmute!(*bytes);
         let flags = record.flags;
         let outcome = flags & ((1 << STAMP_SHIFT) - 1);
-        let kind = SampleKind::of_code(outcome).ok_or(Problem::UnknownOutcome(outcome))?;
+        let kind = SampleKind::of_code(outcome);
+        let kind = kind.ok_or_else(|| format!("unknown outcome {outcome}"))?;
         let stamp = flags >> STAMP_SHIFT & 0b11;
         let stamped_by = STAMPED_BY.get(usize::from(stamp)).filter(|_| flags >> 6 == 0);
         let [intended_ns, noticed_ns, sent_ns, received_ns, handled_ns] = record.times.map(time_ns);
-        let stamped_by = *stamped_by.ok_or(Problem::UnknownFlags(flags))?;
+        let stamped_by = *stamped_by.ok_or_else(|| format!("unknown flags {flags:#010b}"))?;
         let detail = record.detail.get();
         let is_answered = kind == SampleKind::Answered;
         let sample = Sample {
@@ -192,10 +192,11 @@ impl Sample {
         Ok(sample)
     }
 
-    fn check(&self) -> Result<(), Problem> {
+    fn check(&self) -> Result<(), String> {
         if self.outcome().is_none() {
             let Sample { status, cause, kind, .. } = *self;
-            return Err(Problem::NoSuchOutcome { status, cause, outcome: kind.name() });
+            let outcome = kind.name();
+            return Err(format!("status {status} and cause {cause} of outcome {outcome}"));
         }
         let Ending { received_ns, handled_ns, stamped_by } = self.ending;
         let in_order = match self.kind {
@@ -211,13 +212,11 @@ impl Sample {
             _ => by_program && received_ns == handled_ns,
         };
         if !in_order || !ends || self.noticed_ns < self.intended_ns {
-            return Err(Problem::StampsBackwards {
-                intended_ns: self.intended_ns,
-                noticed_ns: self.noticed_ns,
-                sent_ns: self.sent_ns,
-                received_ns,
-                handled_ns,
-            });
+            let Sample { intended_ns, noticed_ns, sent_ns, .. } = *self;
+            return Err(format!(
+                "stamps run backwards: intended {intended_ns}, noticed {noticed_ns}, sent \
+                 {sent_ns}, received {received_ns}, handled {handled_ns}"
+            ));
         }
         Ok(())
     }
