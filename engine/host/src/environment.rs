@@ -80,68 +80,16 @@ fn kernel_name() -> String {
     format!("{} {}", uname().sysname().to_string_lossy(), kernel_release())
 }
 
-/// The parameters whose values are shown: they affect how fast or how steady the machine is. As
-/// with headers, no list covers every name that secrets go by.
-const SHOWN: [&str; 58] = [
-    "acpi",
-    "amd_iommu",
-    "amd_pstate",
-    "apparmor",
-    "audit",
-    "clocksource",
-    "console",
-    "cpufreq.default_governor",
-    "cpuidle.off",
-    "default_hugepagesz",
-    "highres",
-    "hpet",
-    "hugepages",
-    "hugepagesz",
-    "idle",
-    "init_on_alloc",
-    "init_on_free",
-    "intel_idle.max_cstate",
-    "intel_iommu",
-    "intel_pstate",
-    "iommu",
-    "irqaffinity",
-    "isolcpus",
-    "kthread_cpus",
-    "l1tf",
-    "lockdown",
-    "maxcpus",
-    "mds",
-    "mitigations",
-    "net.ifnames",
-    "nmi_watchdog",
-    "no-kvmclock",
-    "nohz",
-    "nohz_full",
-    "nopti",
-    "nosmt",
-    "nosoftlockup",
-    "nowatchdog",
-    "nr_cpus",
-    "numa_balancing",
-    "pci",
-    "pcie_aspm",
-    "preempt",
-    "processor.max_cstate",
-    "pti",
-    "quiet",
-    "rcu_nocbs",
-    "ro",
-    "rw",
-    "selinux",
-    "skew_tick",
-    "spec_store_bypass_disable",
-    "spectre_v2",
-    "threadirqs",
-    "transparent_hugepage",
-    "tsc",
-    "tsx",
-    "workqueue.power_efficient",
-];
+/// The names of the parameters whose values are shown: they affect how fast or how steady the
+/// machine is. As with headers, no list covers every name that secrets go by.
+const SHOWN: &str = "\
+    acpi amd_iommu amd_pstate apparmor audit clocksource console cpufreq.default_governor \
+    cpuidle.off default_hugepagesz highres hpet hugepages hugepagesz idle init_on_alloc \
+    init_on_free intel_idle.max_cstate intel_iommu intel_pstate iommu irqaffinity isolcpus \
+    kthread_cpus l1tf lockdown maxcpus mds mitigations net.ifnames nmi_watchdog no-kvmclock nohz \
+    nohz_full nopti nosmt nosoftlockup nowatchdog nr_cpus numa_balancing pci pcie_aspm preempt \
+    processor.max_cstate pti quiet rcu_nocbs ro rw selinux skew_tick spec_store_bypass_disable \
+    spectre_v2 threadirqs transparent_hugepage tsc tsx workqueue.power_efficient";
 
 /// The kernel's own parameters on its command line, secrets hashed. Everything after `--` is for
 /// init and affects no number.
@@ -152,9 +100,10 @@ fn kernel_parameters(command_line: &str) -> Option<String> {
 }
 
 fn redacted_parameter(word: &str) -> String {
+    let is_shown = |name: &str| SHOWN.split(' ').any(|shown| shown == name);
     match word.split_once('=') {
-        _ if SHOWN.contains(&word) => word.to_owned(),
-        Some((name, _)) if SHOWN.contains(&name) => word.to_owned(),
+        _ if is_shown(word) => word.to_owned(),
+        Some((name, _)) if is_shown(name) => word.to_owned(),
         Some((name, value)) => format!("{name}={}", hash(value.as_bytes())),
         // It may be the rest of a quoted value.
         None => hash(word.as_bytes()),
