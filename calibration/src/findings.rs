@@ -2,11 +2,10 @@
 //! the rest. They are written from the results of all experiments, and from nothing else.
 //!
 //! Each is a function of the results, so its text can change without a run, and the test of the
-//! committed ones is an equality. They are checked word by word: every word that begins with a
+//! committed ones is an equality. The tests check them word by word: every word that begins with a
 //! digit must be a number of its section's result, rounded, so no number can be typed into a
 //! template.
 
-mod numbers;
 mod reasons;
 
 use std::collections::BTreeMap;
@@ -19,7 +18,6 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 
-use self::numbers::Known;
 use crate::experiments;
 use crate::lab::result::ExperimentResult;
 use crate::lab::{LabError, files};
@@ -36,8 +34,6 @@ const OF_EXPERIMENT: &str = include_str!("findings/experiment.md");
 const OF_ALL: &str = include_str!("findings/readme.md");
 /// The width of a plot on the page, so that a section fits on a screen; no result has this number.
 const WIDTH: &str = "width=\"560\"";
-/// The start of a section; the name follows, an experiment's or another.
-const ANCHOR: &str = "<a id=\"";
 
 /// The texts written from results.
 #[derive(Clone, Debug, PartialEq)]
@@ -169,30 +165,6 @@ impl Findings {
         let of_each = of_each.map(|(name, text)| (folder.join(name).join(README), text.as_str()));
         iter::once((folder.join(README), self.readme.as_str())).chain(of_each).collect()
     }
-
-    /// The numbers that are in none of the results, each with its experiment or section. An
-    /// experiment's own texts may only have those of its result.
-    pub fn unfounded(&self, results: &[ExperimentResult]) -> Vec<String> {
-        let mut all = Known::default();
-        let mut each = BTreeMap::new();
-        for result in results {
-            let document = serde_json::to_value(result).expect("a result has a JSON form");
-            all.add(&document);
-            let mut known = Known::default();
-            known.add(&document);
-            each.insert(result.name.as_str(), known);
-        }
-        let sections = self.page.split(ANCHOR).chain(self.readme.split(ANCHOR));
-        let sections =
-            sections.map(|section| (section.split('"').next().unwrap_or_default(), section));
-        let readmes = self.readmes.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-        let mut unfounded = Vec::new();
-        for (name, text) in sections.chain(readmes) {
-            let numbers = each.get(name).unwrap_or(&all).unknown_in(&text.replace(WIDTH, ""));
-            unfounded.extend(numbers.iter().map(|number| format!("{name}: {number}")));
-        }
-        unfounded
-    }
 }
 
 /// The name of the template of an experiment's section.
@@ -295,11 +267,7 @@ fn separated(digits: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
-    use crate::judgement::Judgement;
-    use crate::lab::result::{Machine, SCHEMA};
 
     #[test]
     fn numbers_are_written_in_one_way() {
@@ -351,51 +319,5 @@ mod tests {
         assert!(can_take_readme(folder.path()));
         fs::write(folder.path().join(README), "# My project\n").expect("written");
         assert!(!can_take_readme(folder.path()));
-    }
-
-    #[test]
-    fn every_number_of_a_section_must_stand_in_its_own_result() {
-        let result = |name: &str, p99_ms: f64| ExperimentResult {
-            schema: SCHEMA,
-            name: name.to_owned(),
-            title: String::new(),
-            question: String::new(),
-            judgement: Judgement::Passed,
-            quick: true,
-            command: "truetail experiment x --rate 2k".to_owned(),
-            began: "2026-01-02T03:04:05Z".to_owned(),
-            took_s: 7.5,
-            machine: Machine::default(),
-            definition: Value::Null,
-            commands: Vec::new(),
-            runs: Vec::new(),
-            figures: json!({ "p99_ms": p99_ms }),
-            judgements: Vec::new(),
-            plots: Vec::new(),
-        };
-        let results = [result("merge", 41.03), result("sketches", 0.098)];
-        let section = "41.0 and 0.098\n<a id=\"merge\"></a>\np99 41.03 ms, in 7.5 s\n";
-        let mut findings = Findings {
-            page: section.to_owned(),
-            readme: "41 and 0.1".to_owned(),
-            readmes: BTreeMap::from([("merge".to_owned(), "41, 7.5".to_owned())]),
-        };
-        assert_eq!(findings.unfounded(&results), Vec::<String>::new());
-        findings.page = format!("{section}0.098, 42\n<a id=\"sketches\"></a>\n2k, 0.1, 41\n");
-        findings.readmes.insert("sketches".to_owned(), "41.03, 0.1".to_owned());
-        assert_eq!(
-            findings.unfounded(&results),
-            ["merge: 0.098", "merge: 42", "sketches: 41", "sketches: 41.03"]
-        );
-    }
-
-    #[test]
-    fn the_texts_around_the_results_have_only_numbers_of_formulas() {
-        let others = Findings::new(&[], "", FILE).expect("findings").unfounded(&[]);
-        let others: Vec<_> = others
-            .iter()
-            .filter(|one| ![": 0", ": 1", ": 2"].iter().any(|of| one.ends_with(of)))
-            .collect();
-        assert!(others.is_empty(), "{others:?}");
     }
 }

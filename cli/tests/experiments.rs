@@ -5,6 +5,8 @@
 //! Behind the feature `experiments`, because it takes about five minutes, and in a process of its
 //! own, which no other test's load disturbs.
 
+#[path = "../../calibration/tests/suite/numbers.rs"]
+mod numbers;
 #[path = "suite/support.rs"]
 mod support;
 
@@ -36,7 +38,7 @@ fn each_experiment_is_judged_and_every_number_of_the_findings_is_in_a_result() {
     for (path, expected) in found.beside(folder.path()) {
         assert_eq!(fs::read_to_string(path).expect("a README"), expected);
     }
-    assert_eq!(found.unfounded(&results), Vec::<String>::new());
+    assert_eq!(numbers::unfounded(&found, &results), Vec::<String>::new());
     assert!(page.contains("These are quick results."));
     let elsewhere = Findings::new(&results, "../", "page/page.md").expect("findings");
     assert_eq!(page_elsewhere(folder.path()), elsewhere.page);

@@ -12,6 +12,7 @@ mod findings;
 mod hold;
 mod ledger;
 mod null_target;
+mod numbers;
 mod overload;
 mod routes;
 mod stages;

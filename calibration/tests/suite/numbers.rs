@@ -5,20 +5,50 @@
 //! letter, a digit, a point, a comma nor an underscore. So `5ms` and `1,273` are numbers, and `p99`
 //! is a name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use calibration::findings::Findings;
+use calibration::lab::result::ExperimentResult;
 use serde_json::Value;
+
+/// The width of a plot on the page; no result has this number.
+const WIDTH: &str = "width=\"560\"";
+/// The start of a section; the name follows, an experiment's or another.
+const ANCHOR: &str = "<a id=\"";
+
+/// The numbers that are in none of the results, each with its experiment or section. An
+/// experiment's own texts may only have those of its result.
+pub(crate) fn unfounded(found: &Findings, results: &[ExperimentResult]) -> Vec<String> {
+    let mut all = Known::default();
+    let mut each = BTreeMap::new();
+    for result in results {
+        let document = serde_json::to_value(result).expect("a result has a JSON form");
+        all.add(&document);
+        let mut known = Known::default();
+        known.add(&document);
+        each.insert(result.name.as_str(), known);
+    }
+    let sections = found.page.split(ANCHOR).chain(found.readme.split(ANCHOR));
+    let sections = sections.map(|section| (section.split('"').next().unwrap_or_default(), section));
+    let readmes = found.readmes.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+    let mut unfounded = Vec::new();
+    for (name, text) in sections.chain(readmes) {
+        let numbers = each.get(name).unwrap_or(&all).unknown_in(&text.replace(WIDTH, ""));
+        unfounded.extend(numbers.iter().map(|number| format!("{name}: {number}")));
+    }
+    unfounded
+}
 
 /// The numbers of one or more results.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub(crate) struct Known {
     texts: BTreeSet<String>,
     figures: Vec<f64>,
 }
 
 impl Known {
     /// Adds the numbers of a document.
-    pub fn add(&mut self, document: &Value) {
+    pub(crate) fn add(&mut self, document: &Value) {
         match document {
             Value::Null | Value::Bool(_) => {}
             Value::Number(number) => self.figures.extend(number.as_f64().map(f64::abs)),
@@ -29,7 +59,7 @@ impl Known {
     }
 
     /// The unknown numbers in a text.
-    pub fn unknown_in(&self, text: &str) -> Vec<String> {
+    pub(crate) fn unknown_in(&self, text: &str) -> Vec<String> {
         numbers(text).into_iter().filter(|number| !self.knows(number)).collect()
     }
 
@@ -41,7 +71,7 @@ impl Known {
 }
 
 /// The numbers in a text, without thousands separators and units.
-fn numbers(text: &str) -> Vec<String> {
+pub(crate) fn numbers(text: &str) -> Vec<String> {
     let is_word = |letter: char| letter.is_alphanumeric() || ".,_".contains(letter);
     let words = text.split(|letter| !is_word(letter));
     words.filter_map(number).collect()
@@ -54,28 +84,4 @@ fn number(word: &str) -> Option<String> {
     let digits = word[..digits.unwrap_or(word.len())].trim_end_matches(['.', ',']);
     let begins = digits.starts_with(|letter: char| letter.is_ascii_digit());
     begins.then(|| digits.replace(',', ""))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn numbers_are_words_that_begin_with_a_digit() {
-        let text = "p99 is 41.00 ms (1,273 of 13,500), R_q at 5ms; `--rate 2k`, 0.5 %.";
-        assert_eq!(numbers(text), ["41.00", "1273", "13500", "5", "2", "0.5"]);
-        assert!(numbers("x86_64, HdrHistogram, ρ < λs").is_empty());
-    }
-
-    #[test]
-    fn a_number_is_known_if_a_figure_rounds_to_it_or_a_text_has_it() {
-        let mut known = Known::default();
-        known
-            .add(&json!({ "p99_ms": 41.0034, "list": [13_500, -2.5], "command": "run --rate 2k" }));
-        let known_all = "41.003, 41.00, 41, 13,500, 2.5, 2k";
-        assert!(known.unknown_in(known_all).is_empty(), "{:?}", known.unknown_in(known_all));
-        assert_eq!(known.unknown_in("41.01 and 13,501, 42"), ["41.01", "13501", "42"]);
-    }
 }
