@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd as _, IntoRawFd as _, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use engine::uring::token::{GENERATION_BITS, Op, Token};
 use engine::uring::{Completion, Payload, Ring, RingConfig, TOKEN_NONE};
 use rustls::ServerConfig;
 use socket2::Socket;
@@ -38,34 +39,8 @@ const BUFFER_SIZE: usize = 2_048;
 /// The token of the accept.
 const TOKEN_ACCEPT: u64 = TOKEN_NONE - 1;
 
-const KIND_SHIFT: u32 = 63;
-const GENERATION_SHIFT: u32 = 32;
-const GENERATION_MASK: u32 = (1 << (KIND_SHIFT - GENERATION_SHIFT)) - 1;
-
-/// Identifies an operation: its kind, the slot, and the slot's generation when it began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Token {
-    is_send: bool,
-    generation: u32,
-    slot: u32,
-}
-
-impl Token {
-    fn encode(self) -> u64 {
-        u64::from(self.is_send) << KIND_SHIFT
-            | u64::from(self.generation) << GENERATION_SHIFT
-            | u64::from(self.slot)
-    }
-
-    fn decode(word: u64) -> Token {
-        let low = |word: u64| u32::try_from(word & u64::from(u32::MAX)).expect("32 bits");
-        Token {
-            is_send: word >> KIND_SHIFT == 1,
-            generation: low(word >> GENERATION_SHIFT) & GENERATION_MASK,
-            slot: low(word),
-        }
-    }
-}
+/// The generations of a slot: as many as a token tells apart.
+const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 
 /// A place for one connection.
 #[derive(Debug, Default)]
@@ -85,7 +60,8 @@ struct Slot {
 impl Slot {
     /// The tokens of the operations that may be pending on its socket; `slot` is its number.
     fn tokens(&self, slot: u32) -> [u64; 2] {
-        [false, true].map(|is_send| Token { is_send, generation: self.generation, slot }.encode())
+        let generation = self.generation;
+        [Op::Receive, Op::Send].map(|kind| Token { kind, generation, slot }.encode())
     }
 }
 
@@ -187,7 +163,7 @@ impl Responder {
                     let token = Token::decode(word);
                     let slot = &self.slots[token.slot as usize];
                     let current = slot.fd.is_some() && slot.generation == token.generation;
-                    if !token.is_send {
+                    if token.kind == Op::Receive {
                         self.received(token.slot, completion, current);
                     } else if current {
                         self.sent(token.slot, completion.result);
@@ -198,8 +174,8 @@ impl Responder {
         handled
     }
 
-    fn token(&self, slot: u32, is_send: bool) -> u64 {
-        Token { is_send, generation: self.slots[slot as usize].generation, slot }.encode()
+    fn token(&self, slot: u32, kind: Op) -> u64 {
+        Token { kind, generation: self.slots[slot as usize].generation, slot }.encode()
     }
 
     fn accepted(&mut self, completion: Completion) {
@@ -225,7 +201,7 @@ impl Responder {
 
     fn receive(&mut self, slot: u32) {
         if let Some(fd) = self.slots[slot as usize].fd {
-            self.ring.receive(self.token(slot, false), fd);
+            self.ring.receive(self.token(slot, Op::Receive), fd);
         }
     }
 
@@ -286,7 +262,7 @@ impl Responder {
                 connection.requests.sending(taken);
                 connection.sending = Some(part.len());
                 let fd = connection.fd.expect("only an open connection has pending responses");
-                self.ring.send(self.token(slot, true), fd, 0, part, true);
+                self.ring.send(self.token(slot, Op::Send), fd, 0, part, true);
             }
             None if connection.requests.is_ended() => self.close(slot),
             None => {}
@@ -295,7 +271,7 @@ impl Responder {
 
     /// The same through TLS, which also sends records of its own.
     fn send_encrypted(&mut self, slot: u32) {
-        let token = self.token(slot, true);
+        let token = self.token(slot, Op::Send);
         let connection = &mut self.slots[slot as usize];
         let tls = connection.tls.as_mut().expect("the caller has seen it");
         if tls.is_written() {
@@ -345,22 +321,6 @@ impl Responder {
         self.ring.close(fd, &tokens);
         if !self.accepting {
             self.accept();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_round_trip_and_differ_from_the_accepts() {
-        for is_send in [false, true] {
-            for (generation, slot) in [(0, 0), (1, 99_999), (GENERATION_MASK, 7)] {
-                let token = Token { is_send, generation, slot };
-                assert_eq!(Token::decode(token.encode()), token);
-                assert!(token.encode() < TOKEN_ACCEPT);
-            }
         }
     }
 }
