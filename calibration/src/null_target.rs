@@ -14,7 +14,6 @@ mod tls;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -23,7 +22,7 @@ use std::thread::JoinHandle;
 use core_affinity::CoreId;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::ServerConfig;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 use target::{Certificate, CertificateError};
 
 pub use responder::Counts;
@@ -40,8 +39,6 @@ pub struct NullConfig {
     pub conns_max: usize,
     /// True for TLS, with a certificate made at the start.
     pub tls: bool,
-    /// Where to write the certificate that signed this one, as PEM.
-    pub cacert: Option<PathBuf>,
 }
 
 /// Why the null target could not start: flag, value, problem and cure.
@@ -108,7 +105,7 @@ pub enum NullError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The certificate can't be made or written.
+    /// The certificate can't be made.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
 }
@@ -126,6 +123,7 @@ pub struct NullTarget {
     local_addr: SocketAddr,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Counts>>,
+    certificate: Option<Certificate>,
 }
 
 /// Listens, then starts a thread on each core; returns when all of them accept connections.
@@ -135,12 +133,13 @@ pub struct NullTarget {
 /// left running.
 pub fn start(config: NullConfig) -> Result<NullTarget, NullError> {
     validate(&config)?;
-    let (listeners, local_addr) = listen(config.listen, config.cores.len())
+    let (listeners, local_addr) = target::listen(config.listen, config.cores.len())
         .map_err(|source| NullError::Listen { listen: config.listen, source })?;
-    let tls = tls(&config, local_addr)?;
+    let certificate = config.tls.then(|| Certificate::new(local_addr.ip())).transpose()?;
+    let tls = certificate.as_ref().map(Certificate::server);
 
-    let mut target =
-        NullTarget { local_addr, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut target = NullTarget { local_addr, stop, threads: Vec::new(), certificate };
     let (ready, started) = mpsc::channel();
     for (&core, listener) in config.cores.iter().zip(listeners) {
         let (stop, ready, conns_max) = (target.stop.clone(), ready.clone(), config.conns_max);
@@ -157,25 +156,15 @@ pub fn start(config: NullConfig) -> Result<NullTarget, NullError> {
     Ok(target)
 }
 
-/// TLS for a server at this address, if the configuration asks for it.
-fn tls(
-    config: &NullConfig,
-    address: SocketAddr,
-) -> Result<Option<Arc<ServerConfig>>, CertificateError> {
-    if !config.tls {
-        return Ok(None);
-    }
-    let certificate = Certificate::new(address.ip())?;
-    if let Some(path) = &config.cacert {
-        certificate.write_issuer(path)?;
-    }
-    Ok(Some(certificate.server()))
-}
-
 impl NullTarget {
     /// The address listened on, with the real port.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
+    }
+
+    /// The certificate of the issuer of its own, as PEM; `None` without TLS.
+    pub fn issuer(&self) -> Option<&str> {
+        self.certificate.as_ref().map(Certificate::issuer)
     }
 
     /// Stops every thread, closes all connections and returns the total counts; takes at most 0.1
@@ -258,37 +247,4 @@ fn raise_open_files(conns_max: usize, cores: usize) -> Result<(), NullError> {
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
         .map_err(|source| NullError::RaiseOpenFiles { conns_max, needed, source })
-}
-
-/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
-const BACKLOG_MAX: i32 = 4_096;
-
-/// Listens on one address with `count` sockets; returns them and the address with the real port.
-fn listen(address: SocketAddr, count: usize) -> io::Result<(Vec<Socket>, SocketAddr)> {
-    // The first is bound alone. Binding a shared port succeeds even if another process of the same
-    // user already listens there, and a null target that answers half of the load measures nothing.
-    let alone = bound(address, false)?;
-    let local_addr = alone.local_addr()?;
-    let local_addr = local_addr.as_socket().expect("a socket for IP has an IP address");
-    let sockets = if count == 1 {
-        vec![alone]
-    } else {
-        drop(alone);
-        (0..count).map(|_| bound(local_addr, true)).collect::<io::Result<_>>()?
-    };
-    for socket in &sockets {
-        socket.listen(BACKLOG_MAX)?;
-    }
-    Ok((sockets, local_addr))
-}
-
-/// A bound socket; if `shared`, several sockets may bind the same address.
-fn bound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(shared)?;
-    // Accepted sockets inherit it: the end of a long pipeline must not wait for an acknowledgement.
-    socket.set_tcp_nodelay(true)?;
-    socket.bind(&address.into())?;
-    Ok(socket)
 }

@@ -60,7 +60,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
         cores: vec![target_core],
         ..TargetConfig::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     };
-    let target = target_server::start(config, &stop)?;
+    let target = target_server::start(config)?;
     let plan = Plan {
         target: format!("http://{}/", target.local_addr()),
         duration: args.duration,

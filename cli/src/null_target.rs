@@ -3,24 +3,24 @@
 use std::process::ExitCode;
 
 use calibration::null_target::{self, NullConfig, NullError};
-use target::CertificateError;
 
 use crate::args::NullTargetArgs;
 use crate::failure::{Failure, refused};
 use crate::output::say;
 use crate::signals::{self, StopRequest};
+use crate::target_server::{file, write};
 
 /// Serves until a signal comes.
 pub(crate) fn serve(args: NullTargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     signals::end_with_parent(args.end_with_parent)?;
     let scheme = args.tls.scheme();
+    let issuer = file("--write-cacert", args.tls.write_cacert.as_deref(), &stop)?;
     let config = NullConfig {
         listen: args.place.listen,
         cores: args.place.cores(),
         conns_max: args.conns,
         tls: args.tls.tls,
-        cacert: args.tls.write_cacert,
     };
     let cores = config.cores.len();
     let target = null_target::start(config).map_err(|error| match error {
@@ -28,15 +28,13 @@ pub(crate) fn serve(args: NullTargetArgs) -> Result<ExitCode, Failure> {
         | NullError::Core { .. }
         | NullError::Conns { .. }
         | NullError::OpenFiles { .. }
-        | NullError::RaiseOpenFiles { .. }
-        | NullError::Certificate(CertificateError::Write { .. }) => {
-            Failure::Usage(error.to_string())
-        }
+        | NullError::RaiseOpenFiles { .. } => Failure::Usage(error.to_string()),
         NullError::Ring { .. } => refused(cores, &error),
         NullError::Listen { .. } | NullError::Certificate(_) => {
             Failure::CouldNotRun(error.to_string())
         }
     })?;
+    write(issuer, target.issuer().unwrap_or_default())?;
     say(&format!("listening on {scheme}://{}/\n", target.local_addr()))?;
     stop.wait();
     let counts = target.stop();

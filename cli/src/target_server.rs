@@ -1,14 +1,15 @@
 //! The command `target`: a server of known latency, until a signal ends it.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use engine::sys::units::Nanos;
-use target::{CertificateError, Cold, Ledger, Pause, Stall, Target, TargetConfig, TargetError};
+use target::{Cold, Ledger, Pause, Stall, Target, TargetConfig, TargetError};
 
 use crate::args::{TargetArgs, target_route};
 use crate::failure::{Failure, complain, refused};
-use crate::output::say;
+use crate::output::{OutputFile, say};
 use crate::signals::{self, StopRequest};
 use crate::text::figures::{count, things, time};
 
@@ -17,16 +18,40 @@ pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     signals::end_with_parent(args.end_with_parent)?;
     let scheme = args.tls.scheme();
-    let target = start(config(args)?, &stop)?;
+    let ledger_file = file("--ledger", args.ledger.as_deref(), &stop)?;
+    let issuer = file("--write-cacert", args.tls.write_cacert.as_deref(), &stop)?;
+    let target = start(config(args)?)?;
+    write(issuer, target.issuer().unwrap_or_default())?;
     say(&format!("listening on {scheme}://{}/, ledger at /__ledger\n", target.local_addr()))?;
     stop.wait();
     let ledger = target.stop().map_err(|error| Failure::CouldNotRun(error.to_string()))?;
+    write(ledger_file, &(ledger.to_json() + "\n"))?;
     say(&format!("received {} requests, answered {}\n", ledger.received, ledger.answered))?;
     say(&routes(&ledger))?;
     if let Some(line) = starved(&ledger) {
         complain(&line);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Opens a server's file, if one is named, before the server starts.
+///
+/// # Errors
+/// It can't be written.
+pub(crate) fn file(
+    flag: &str,
+    path: Option<&Path>,
+    stop: &StopRequest,
+) -> Result<Option<OutputFile>, Failure> {
+    path.map(|path| OutputFile::open(flag, path, stop)).transpose()
+}
+
+/// Writes a server's file, if there is one.
+///
+/// # Errors
+/// The file system fails.
+pub(crate) fn write(file: Option<OutputFile>, text: &str) -> Result<(), Failure> {
+    file.map_or(Ok(()), |file| file.finish(|file| file.write_all(text.as_bytes())).map(drop))
 }
 
 /// A line for each route, and one for all other paths.
@@ -80,9 +105,7 @@ fn config(args: TargetArgs) -> Result<TargetConfig, Failure> {
         seed: args.seed,
         body_size: args.body_size,
         cores: args.place.cores(),
-        ledger: args.ledger,
         tls: args.tls.tls,
-        cacert: args.tls.write_cacert,
         routes: Vec::new(),
     };
     let routes = args.route.iter().map(|given| {
@@ -93,18 +116,13 @@ fn config(args: TargetArgs) -> Result<TargetConfig, Failure> {
     Ok(config)
 }
 
-/// Starts a target. A signal that ends the program at once removes its unfinished ledger.
+/// Starts a target.
 ///
 /// # Errors
 /// A value is impossible, or the machine lacks something.
-pub(crate) fn start(config: TargetConfig, stop: &StopRequest) -> Result<Target, Failure> {
+pub(crate) fn start(config: TargetConfig) -> Result<Target, Failure> {
     let cores = config.cores.len();
-    let started = stop.covering(|| {
-        let target = target::start(config)?;
-        let unfinished = target.unfinished().map(Path::to_owned);
-        Ok((target, unfinished))
-    });
-    started.map_err(|error| not_started(error, cores))
+    target::start(config).map_err(|error| not_started(error, cores))
 }
 
 fn not_started(error: TargetError, cores: usize) -> Failure {
@@ -119,9 +137,7 @@ fn not_started(error: TargetError, cores: usize) -> Failure {
         | TargetError::Route { .. }
         | TargetError::OneServer { .. }
         | TargetError::CoreTwice(_)
-        | TargetError::CoreNotAllowed { .. }
-        | TargetError::LedgerFile { .. }
-        | TargetError::Certificate(CertificateError::Write { .. }) => Failure::Usage(line),
+        | TargetError::CoreNotAllowed { .. } => Failure::Usage(line),
         TargetError::Topology(_)
         | TargetError::Rings(_)
         | TargetError::Thread(_)

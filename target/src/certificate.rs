@@ -3,7 +3,6 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rcgen::{
@@ -14,8 +13,6 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 use thiserror::Error;
-
-use crate::whole_file::WholeFile;
 
 /// Why a server has no certificate.
 #[derive(Debug, Error)]
@@ -29,20 +26,10 @@ pub enum CertificateError {
     /// The addresses of this machine can't be read.
     #[error("--listen: the addresses of this machine can't be read: {0}; name one instead")]
     Addresses(io::Error),
-    /// The issuer can't be written.
-    #[error(
-        "--write-cacert {}: {source}; give a file in a folder that exists and is writable",
-        path.display()
-    )]
-    Write {
-        /// The requested file.
-        path: PathBuf,
-        /// The kernel's error.
-        source: io::Error,
-    },
 }
 
 /// A server's certificate with its key, and the certificate of its issuer.
+#[derive(Debug)]
 pub struct Certificate {
     server: Arc<ServerConfig>,
     issuer: String,
@@ -91,16 +78,6 @@ impl Certificate {
     /// The issuer's certificate, as PEM.
     pub fn issuer(&self) -> &str {
         &self.issuer
-    }
-
-    /// Writes the issuer's certificate, as PEM.
-    ///
-    /// # Errors
-    /// The file can't be written; none is left.
-    pub fn write_issuer(&self, path: &Path) -> Result<(), CertificateError> {
-        WholeFile::open(path)
-            .and_then(|file| file.write(&self.issuer))
-            .map_err(|source| CertificateError::Write { path: path.to_owned(), source })
     }
 }
 

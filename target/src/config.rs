@@ -1,7 +1,6 @@
 //! Configuration of the target, and its validation.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -47,12 +46,8 @@ pub struct TargetConfig {
     /// One executor is pinned to each of these cores; if empty, one executor runs on the last core
     /// that this process may use.
     pub cores: Vec<usize>,
-    /// Where [`crate::Target::stop`] writes the ledger, as JSON.
-    pub ledger: Option<PathBuf>,
     /// Whether it uses TLS, with a certificate made at the start.
     pub tls: bool,
-    /// Where [`crate::start`] writes the issuer's certificate, as PEM.
-    pub cacert: Option<PathBuf>,
     /// Routes with a behaviour of their own. What stands above describes the server of all other
     /// paths, its pauses and cold start included.
     #[serde(default)]
@@ -121,8 +116,7 @@ pub struct Cold {
 }
 
 impl TargetConfig {
-    /// A target that answers at once with 128 bytes: no tail, stalls, pauses, cold start or
-    /// ledger file.
+    /// A target that answers at once with 128 bytes: no tail, stalls, pauses or cold start.
     pub fn new(listen: SocketAddr) -> TargetConfig {
         TargetConfig {
             listen,
@@ -136,9 +130,7 @@ impl TargetConfig {
             seed: 1,
             body_size: 128,
             cores: Vec::new(),
-            ledger: None,
             tls: false,
-            cacert: None,
             routes: Vec::new(),
         }
     }

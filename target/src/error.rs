@@ -1,7 +1,6 @@
 //! Errors of the target: each names the flag, its value, the problem and the cure.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use glommio::GlommioError;
@@ -158,17 +157,6 @@ pub enum TargetError {
         core: usize,
         /// The runtime's error.
         source: GlommioError<()>,
-    },
-    /// The ledger file can't be written.
-    #[error(
-        "--ledger {}: {source}; give a file in a folder that exists and is writable",
-        path.display()
-    )]
-    LedgerFile {
-        /// The requested file.
-        path: PathBuf,
-        /// The kernel's error.
-        source: std::io::Error,
     },
     /// The target has no certificate.
     #[error(transparent)]

@@ -86,9 +86,6 @@ async fn accept(state: Rc<ExecutorState>, open: OpenConnections, listener: TcpLi
 /// Serves a connection in a task of its own.
 fn serve(state: &Rc<ExecutorState>, open: &OpenConnections, id: u64, stream: TcpStream) {
     state.counts.borrow_mut().accepted += 1;
-    // Without it a second response could wait for the acknowledgement of the first. It fails only
-    // if the peer is already gone, and then so does the first read.
-    let _ = stream.set_nodelay(true);
     let (state, open) = (Rc::clone(state), Rc::clone(open));
     glommio::spawn_local(async move {
         let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;

@@ -19,7 +19,7 @@ use crate::service::StallGrid;
 use crate::tally::Tally;
 
 /// The version of the document's schema.
-pub const LEDGER_SCHEMA: u32 = 5;
+pub const LEDGER_SCHEMA: u32 = 6;
 
 /// What a target actually did, from its start to `taken_ns`.
 ///

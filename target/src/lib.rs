@@ -17,8 +17,8 @@
 //! A route is a server of its own in all of this: its stalls and its queue don't delay the requests
 //! of other paths.
 //!
-//! Deliberately absent: handlers for users' signals, printing, and counters that running executors
-//! share. Each executor keeps its own and publishes a copy when a ledger is asked for.
+//! Deliberately absent: handlers for users' signals, printing, files, and counters that running
+//! executors share. Each executor keeps its own and publishes a copy when a ledger is asked for.
 
 mod config;
 mod error;
@@ -50,7 +50,6 @@ mod handshakes;
 mod ledger;
 mod tally;
 mod watchdog;
-mod whole_file;
 
 pub use certificate::{Certificate, CertificateError};
 pub use config::{Cold, Pause, Route, Stall, TargetConfig};
@@ -59,4 +58,5 @@ pub use handshakes::Handshakes;
 pub use ledger::{
     ArrivalsPerMs, Connections, Held, LEDGER_SCHEMA, Ledger, LedgerError, RouteCounts, Span,
 };
+pub use listener::listen;
 pub use start::{Target, start};

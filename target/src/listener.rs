@@ -1,4 +1,4 @@
-//! Listening sockets, one per executor, bound before any executor runs.
+//! Listening sockets, one for each core of a server, bound before any of its threads runs.
 
 #![expect(unsafe_code, reason = "glommio takes over a bound socket only by its descriptor")]
 
@@ -14,41 +14,38 @@ use socket2::{Domain, Protocol, Socket, Type};
 const BACKLOG_MAX: i32 = 4_096;
 
 /// A bound and listening socket, not yet owned by an executor.
-pub(crate) struct BoundListener(Socket);
+pub(crate) struct BoundListener(pub(crate) Socket);
 
-/// Binds `count` listeners to one address; returns them and the address with the actual port.
-pub(crate) fn bind(
-    address: SocketAddr,
-    count: usize,
-) -> io::Result<(Vec<BoundListener>, SocketAddr)> {
+/// Listens on one address with `count` sockets; returns them and the address with the actual port.
+///
+/// # Errors
+/// The kernel's error: the address isn't this machine's, or something else listens there.
+pub fn listen(address: SocketAddr, count: usize) -> io::Result<(Vec<Socket>, SocketAddr)> {
     // The first is bound alone. Binding a shared port succeeds even if another process of the same
     // user already listens there, and a target that sees half of the load confirms nothing.
     let alone = socket(address, false)?;
-    let address = local_address(&alone)?;
-    if count == 1 {
-        alone.listen(BACKLOG_MAX)?;
-        return Ok((vec![BoundListener(alone)], address));
-    }
-    drop(alone);
-    let sockets: io::Result<Vec<Socket>> = (0..count).map(|_| socket(address, true)).collect();
-    let sockets = sockets?;
+    let address = alone.local_addr()?.as_socket().expect("the socket was made for an IP address");
+    let sockets = if count == 1 {
+        vec![alone]
+    } else {
+        drop(alone);
+        (0..count).map(|_| socket(address, true)).collect::<io::Result<_>>()?
+    };
     for socket in &sockets {
         socket.listen(BACKLOG_MAX)?;
     }
-    Ok((sockets.into_iter().map(BoundListener).collect(), address))
+    Ok((sockets, address))
 }
 
 fn socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
+    // Accepted sockets inherit it: a second response mustn't wait for the acknowledgement of the
+    // first.
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
-}
-
-fn local_address(socket: &Socket) -> io::Result<SocketAddr> {
-    let address = socket.local_addr()?;
-    Ok(address.as_socket().expect("the socket was made for an IP address"))
 }
 
 /// Stops a [`BoundListener`] that an executor has taken over.

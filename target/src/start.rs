@@ -1,7 +1,6 @@
 //! Starts a target from its configuration, and stops it and returns its ledger.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, PoisonError};
 use std::thread;
@@ -14,7 +13,6 @@ use crate::control::Control;
 use crate::counts::Counts;
 use crate::executor_state::LedgerJob;
 use crate::listener::{self, BoundListener};
-use crate::whole_file::WholeFile;
 use crate::{
     Certificate, Ledger, TargetConfig, TargetError, executor, hold_queue, system, watchdog,
 };
@@ -35,7 +33,7 @@ const POLL_BEFORE_PARK: Duration = Duration::from_nanos(hold_queue::POLL_NS + 50
 pub struct Target {
     control: Arc<Control>,
     executors: Vec<ExecutorJoinHandle<Counts>>,
-    ledger_file: Option<WholeFile>,
+    certificate: Option<Certificate>,
 }
 
 /// Starts a target, which is listening when this returns. Raises the soft limit on open files to
@@ -43,7 +41,7 @@ pub struct Target {
 ///
 /// # Errors
 /// If the configuration contradicts itself, a core may not be used, the address can't be listened
-/// on, the ledger can't be written, or io_uring isn't available. Nothing is left running.
+/// on, or io_uring isn't available. Nothing is left running.
 pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     config.validate()?;
     config.cores = allowed_cores(&config.cores)?;
@@ -53,14 +51,10 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     // Checks beforehand what would make glommio panic.
     CpuSet::online().map_err(TargetError::Topology)?;
     system::try_rings(RINGS_PER_EXECUTOR * config.cores.len()).map_err(TargetError::Rings)?;
-    let open = |path: &PathBuf| {
-        WholeFile::open(path)
-            .map_err(|source| TargetError::LedgerFile { path: path.clone(), source })
-    };
-    let ledger_file = config.ledger.as_ref().map(open).transpose()?;
-    let (listeners, address) = listener::bind(config.listen, config.cores.len())
+    let (listeners, address) = listener::listen(config.listen, config.cores.len())
         .map_err(|source| TargetError::Listen { address: config.listen, source })?;
-    let tls = tls(&config, address)?;
+    let certificate = config.tls.then(|| Certificate::new(address.ip())).transpose()?;
+    let tls = certificate.as_ref().map(|certificate| TlsAcceptor::from(certificate.server()));
 
     let control = Arc::new(Control::new(config, address, system::now_ns()));
     let (ledger_jobs, jobs) = mpsc::channel();
@@ -70,23 +64,11 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     let watched = Arc::downgrade(&control);
     start_thread("target-watchdog", move || watchdog::watch(&watched))?;
 
-    let mut target = Target { control, executors: Vec::new(), ledger_file };
+    let mut target = Target { control, executors: Vec::new(), certificate };
     for (index, listener) in listeners.into_iter().enumerate() {
-        target.start_executor(index, listener, tls.clone(), ledger_jobs.clone())?;
+        target.start_executor(index, BoundListener(listener), tls.clone(), ledger_jobs.clone())?;
     }
     Ok(target)
-}
-
-/// The TLS acceptor for this address, if the configuration asks for TLS.
-fn tls(config: &TargetConfig, address: SocketAddr) -> Result<Option<TlsAcceptor>, TargetError> {
-    if !config.tls {
-        return Ok(None);
-    }
-    let certificate = Certificate::new(address.ip())?;
-    if let Some(path) = &config.cacert {
-        certificate.write_issuer(path)?;
-    }
-    Ok(Some(TlsAcceptor::from(certificate.server())))
 }
 
 /// Starts a thread that ends with the target.
@@ -134,10 +116,9 @@ impl Target {
         Ok(())
     }
 
-    /// The temporary name of the ledger file, to be removed if the program ends without stopping
-    /// the target; `None` if there is none.
-    pub fn unfinished(&self) -> Option<&Path> {
-        self.ledger_file.as_ref().and_then(WholeFile::temporary)
+    /// The certificate of the issuer of its own, as PEM; `None` without TLS.
+    pub fn issuer(&self) -> Option<&str> {
+        self.certificate.as_ref().map(Certificate::issuer)
     }
 
     /// The address listened on, with the actual port.
@@ -153,11 +134,11 @@ impl Target {
         self.control.ledger()
     }
 
-    /// Stops the target, closes its connections, writes the ledger file if one was configured, and
-    /// returns the ledger. Requests being held stay unanswered; they are the ledger's `in_flight`.
+    /// Stops the target, closes its connections, and returns the ledger. Requests being held stay
+    /// unanswered; they are the ledger's `in_flight`.
     ///
     /// # Errors
-    /// If an executor had failed, or the file can't be written.
+    /// If an executor had failed.
     pub fn stop(mut self) -> Result<Ledger, TargetError> {
         self.control.stop();
         let mut counts = Vec::new();
@@ -166,12 +147,7 @@ impl Target {
             let joined = executor.join();
             counts.push(joined.map_err(|source| TargetError::ExecutorFailed { core, source })?);
         }
-        let ledger = self.control.sum(counts);
-        if let (Some(file), Some(path)) = (self.ledger_file.take(), &self.control.config.ledger) {
-            file.write(&(ledger.to_json() + "\n"))
-                .map_err(|source| TargetError::LedgerFile { path: path.clone(), source })?;
-        }
-        Ok(ledger)
+        Ok(self.control.sum(counts))
     }
 }
 

@@ -21,8 +21,7 @@ const RUNS_MAX: usize = 8;
 fn overloaded(warmup: Nanos) -> Report {
     let cores = allowed_cores();
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    let on =
-        NullConfig { listen, cores: vec![cores[0]], conns_max: 1_100, tls: false, cacert: None };
+    let on = NullConfig { listen, cores: vec![cores[0]], conns_max: 1_100, tls: false };
     let target = start(on).expect("the null target starts");
     let load = Plan {
         target: format!("http://{}/", target.local_addr()),

@@ -150,7 +150,7 @@ fn contradictory_or_impossible_values_are_refused() {
     refused(&["target", "--write-cacert", "ca.pem"], 2, &["--tls"]);
     for server in ["target", "null-target"] {
         let unwritable = [server, "--tls", "--write-cacert", "/none/ca.pem", "--listen", "[::1]:0"];
-        refused(&unwritable, 2, &["--write-cacert /none/ca.pem", "writable"]);
+        refused(&unwritable, 2, &["--write-cacert /none/ca.pem", "where you may write"]);
     }
     refused(&["target", "--listen", "nowhere"], 2, &["--listen nowhere"]);
     refused(&["null-target", "--cores", "4000"], 2, &["--cores 4000", "choose from"]);

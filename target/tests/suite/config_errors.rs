@@ -1,6 +1,5 @@
 //! Configuration errors name the flag, the value and the cure, and leave nothing behind.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::client::{Client, config, start};
@@ -99,18 +98,6 @@ fn an_address_in_use_is_named() {
     let cores = cores.into_iter().map(|core| core.id).take(2).collect();
     check(TargetConfig { listen, cores, ..config() }, &words);
     assert_eq!(Client::connect(listen).get().status(), "200", "the first target still serves");
-}
-
-#[test]
-fn an_unwritable_ledger_is_reported_before_the_run() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ledger = Some(folder.path().join("missing").join("ledger.json"));
-    check(TargetConfig { ledger, ..config() }, &["--ledger", "missing/ledger.json", "a folder"]);
-    let ledger = Some(folder.path().to_owned());
-    check(TargetConfig { ledger, ..config() }, &["--ledger", "a folder"]);
-    let ledger = Some(PathBuf::new());
-    check(TargetConfig { ledger, ..config() }, &["--ledger", "no file name"]);
-    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0);
 }
 
 #[test]

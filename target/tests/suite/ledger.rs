@@ -1,9 +1,5 @@
-//! The ledger: its sums match, it holds the configuration, and HTTP, the API and the file agree.
+//! The ledger: its sums match, it holds the configuration, and HTTP and the API agree.
 
-use std::fs;
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, symlink};
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, GET, config, start};
@@ -60,11 +56,8 @@ pub(crate) fn ledger_when(target: &Target, expected: impl Fn(&Ledger) -> bool) -
 }
 
 #[test]
-fn http_api_and_file_give_the_same_ledger() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("ledger.json");
-    let asked = TargetConfig { ledger: Some(path.clone()), seed: 42, ..config() };
-    let target = start(asked.clone());
+fn http_and_api_give_the_same_ledger() {
+    let target = start(TargetConfig { seed: 42, ..config() });
     let mut client = Client::connect(target.local_addr());
     for _ in 0..10 {
         client.get();
@@ -82,64 +75,8 @@ fn http_api_and_file_give_the_same_ledger() {
     let stopped = target.stop().expect("a ledger");
     assert_closes(&stopped);
     assert_eq!(stopped.connections.open, 0);
-    let written = std::fs::read_to_string(&path).expect("the file");
-    assert_eq!(serde_json::from_str::<Ledger>(&written).expect("a ledger"), stopped);
-    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1);
-}
-
-/// Serves one request and stops with a ledger file at `path`; returns the ledger.
-fn stopped_with(path: &Path) -> Ledger {
-    let target = start(TargetConfig { ledger: Some(path.to_owned()), ..config() });
-    Client::connect(target.local_addr()).get();
-    target.stop().expect("a ledger")
-}
-
-fn written(text: &str) -> Ledger {
-    serde_json::from_str(text).expect("a ledger")
-}
-
-#[test]
-fn a_link_keeps_pointing_and_the_file_behind_it_is_replaced() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (real, link) = (folder.path().join("real"), folder.path().join("link"));
-    fs::write(&real, "old").expect("written");
-    symlink(&real, &link).expect("linked");
-    let ledger = stopped_with(&link);
-    assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
-    assert_eq!(written(&fs::read_to_string(&real).expect("there")), ledger);
-    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 2);
-}
-
-/// Goes through a link, so that a faulty target would replace the link and not the device.
-#[test]
-fn a_device_stays_a_device() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let link = folder.path().join("null");
-    symlink("/dev/null", &link).expect("linked");
-    stopped_with(&link);
-    assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
-    assert!(fs::metadata(&link).expect("there").file_type().is_char_device());
-    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
-}
-
-#[test]
-fn the_reader_of_a_pipe_gets_the_ledger_and_then_the_end() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let pipe = folder.path().join("pipe");
-    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
-    let mut config = config();
-    config.ledger = Some(pipe.clone());
-    let refused = target::start(config).map(drop).expect_err("a pipe without a reader").to_string();
-    assert!(refused.contains("this pipe has no reader"), "{refused}");
-    // Opened without waiting for its writer; it holds a ledger, and the writer is gone when it is
-    // read.
-    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).expect("a flag");
-    let reader = fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(&pipe);
-    let ledger = stopped_with(&pipe);
-    let text = std::io::read_to_string(reader.expect("it opens")).expect("text");
-    assert_eq!(written(&text), ledger);
-    assert!(fs::metadata(&pipe).expect("there").file_type().is_fifo());
-    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
+    let read: Ledger = serde_json::from_str(&stopped.to_json()).expect("a ledger");
+    assert_eq!(read, stopped);
 }
 
 #[test]
