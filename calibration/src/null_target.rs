@@ -23,7 +23,7 @@ use core_affinity::CoreId;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::ServerConfig;
 use socket2::Socket;
-use target::{Certificate, CertificateError};
+use target::{Certificate, TargetError};
 
 pub use responder::Counts;
 use responder::Responder;
@@ -39,75 +39,6 @@ pub struct NullConfig {
     pub conns_max: usize,
     /// True for TLS, with a certificate made at the start.
     pub tls: bool,
-}
-
-/// Why the null target could not start: flag, value, problem and cure.
-#[derive(Debug, thiserror::Error)]
-pub enum NullError {
-    /// The address can't be listened on.
-    #[error("--listen {listen}: {source}; give an address of this machine with a free port")]
-    Listen {
-        /// The address.
-        listen: SocketAddr,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// The list of cores is empty.
-    #[error("--cores: the list is empty; give at least one core, such as --cores 0")]
-    NoCores,
-    /// A core is outside this process's affinity mask.
-    #[error("--cores {core}: this process may not use that core; choose from {allowed:?}")]
-    Core {
-        /// The core.
-        core: usize,
-        /// The cores of the affinity mask.
-        allowed: Vec<usize>,
-    },
-    /// No connections, or more than one core can serve.
-    #[error("--conns {conns_max}: out of range; give 1 to {CONNS_MAX} connections per core")]
-    Conns {
-        /// The number asked for.
-        conns_max: usize,
-    },
-    /// The hard limit on open files is too low for the connections.
-    #[error(
-        "--conns {conns_max}: {cores} cores need {needed} open files, the limit is {limit}; give \
-         fewer, or raise the limit with `ulimit -Hn {needed}`"
-    )]
-    OpenFiles {
-        /// The number of connections asked for, per core.
-        conns_max: usize,
-        /// The number of cores.
-        cores: usize,
-        /// The open files that they need.
-        needed: u64,
-        /// The hard limit.
-        limit: u64,
-    },
-    /// The soft limit on open files can't be raised.
-    #[error(
-        "--conns {conns_max}: can't raise the limit on open files: {source}; give fewer, or raise \
-         it with `ulimit -n {needed}`"
-    )]
-    RaiseOpenFiles {
-        /// The number of connections asked for, per core.
-        conns_max: usize,
-        /// The open files that they need.
-        needed: u64,
-        /// The kernel's error.
-        source: rustix::io::Errno,
-    },
-    /// The kernel refused a ring or a thread.
-    #[error("--cores {core}: can't set up the ring: {source}; `truetail doctor` shows the cause")]
-    Ring {
-        /// The core whose thread failed.
-        core: usize,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// The certificate can't be made.
-    #[error(transparent)]
-    Certificate(#[from] CertificateError),
 }
 
 /// The most connections of one core: a token has 32 bits for the slot, a ring's queue far fewer
@@ -131,10 +62,9 @@ pub struct NullTarget {
 /// # Errors
 /// If a core may not be used, the address can't be listened on, or a limit is too low. Nothing is
 /// left running.
-pub fn start(config: NullConfig) -> Result<NullTarget, NullError> {
+pub fn start(config: NullConfig) -> Result<NullTarget, TargetError> {
     validate(&config)?;
-    let (listeners, local_addr) = target::listen(config.listen, config.cores.len())
-        .map_err(|source| NullError::Listen { listen: config.listen, source })?;
+    let (listeners, local_addr) = target::listen(config.listen, config.cores.len())?;
     let certificate = config.tls.then(|| Certificate::new(local_addr.ip())).transpose()?;
     let tls = certificate.as_ref().map(Certificate::server);
 
@@ -147,7 +77,7 @@ pub fn start(config: NullConfig) -> Result<NullTarget, NullError> {
         let thread = std::thread::Builder::new()
             .name(format!("null-{core}"))
             .spawn(move || serve(core, listener, tls, conns_max, &stop, &ready))
-            .map_err(|source| NullError::Ring { core, source })?;
+            .map_err(|error| refused(core, &error))?;
         target.threads.push(thread);
     }
     for _ in &config.cores {
@@ -198,7 +128,7 @@ fn serve(
     tls: Option<Arc<ServerConfig>>,
     conns_max: usize,
     stop: &AtomicBool,
-    ready: &mpsc::Sender<Result<(), NullError>>,
+    ready: &mpsc::Sender<Result<(), TargetError>>,
 ) -> Counts {
     let built = if core_affinity::set_for_current(CoreId { id: core }) {
         Responder::new(listener, tls, conns_max)
@@ -212,30 +142,44 @@ fn serve(
             responder.run(stop)
         }
         Err(source) => {
-            let _ = ready.send(Err(NullError::Ring { core, source }));
+            let _ = ready.send(Err(refused(core, &source)));
             Counts::default()
         }
     }
 }
 
-fn validate(config: &NullConfig) -> Result<(), NullError> {
+fn refused(core: usize, error: &io::Error) -> TargetError {
+    TargetError::Refused(format!(
+        "--cores {core}: can't set up the ring: {error}; `truetail doctor` shows the cause"
+    ))
+}
+
+fn usage(line: impl Into<String>) -> Result<(), TargetError> {
+    Err(TargetError::Usage(line.into()))
+}
+
+fn validate(config: &NullConfig) -> Result<(), TargetError> {
     if config.cores.is_empty() {
-        return Err(NullError::NoCores);
+        return usage("--cores: the list is empty; give at least one core, such as --cores 0");
     }
     let allowed: Vec<usize> =
         core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect();
     if let Some(&core) = config.cores.iter().find(|core| !allowed.contains(core)) {
-        return Err(NullError::Core { core, allowed });
+        return usage(format!(
+            "--cores {core}: this process may not use that core; choose from {allowed:?}"
+        ));
     }
     let conns_max = config.conns_max;
     if conns_max == 0 || CONNS_MAX < conns_max {
-        return Err(NullError::Conns { conns_max });
+        return usage(format!(
+            "--conns {conns_max}: out of range; give 1 to {CONNS_MAX} connections per core"
+        ));
     }
     raise_open_files(conns_max, config.cores.len())
 }
 
 /// Raises the soft limit on open files as far as the connections need.
-fn raise_open_files(conns_max: usize, cores: usize) -> Result<(), NullError> {
+fn raise_open_files(conns_max: usize, cores: usize) -> Result<(), TargetError> {
     let needed = (conns_max * cores + FILES_SPARE) as u64;
     let limit = getrlimit(Resource::Nofile);
     // `None` means unlimited.
@@ -243,8 +187,17 @@ fn raise_open_files(conns_max: usize, cores: usize) -> Result<(), NullError> {
         return Ok(());
     }
     if let Some(limit) = limit.maximum.filter(|hard| *hard < needed) {
-        return Err(NullError::OpenFiles { conns_max, cores, needed, limit });
+        return usage(format!(
+            "--conns {conns_max}: {cores} cores need {needed} open files, the limit is {limit}; give \
+             fewer, or raise the limit with `ulimit -Hn {needed}`"
+        ));
     }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
-        .map_err(|source| NullError::RaiseOpenFiles { conns_max, needed, source })
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum }).or_else(
+        |error| {
+            usage(format!(
+                "--conns {conns_max}: can't raise the limit on open files: {error}; give fewer, or \
+                 raise it with `ulimit -n {needed}`"
+            ))
+        },
+    )
 }

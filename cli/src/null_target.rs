@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use calibration::null_target::{self, NullConfig, NullError};
+use calibration::null_target::{self, NullConfig};
 
 use crate::args::NullTargetArgs;
-use crate::failure::{Failure, refused};
+use crate::failure::Failure;
 use crate::output::say;
 use crate::signals::{self, StopRequest};
-use crate::target_server::{file, write};
+use crate::target_server::{file, not_started, write};
 
 /// Serves until a signal comes.
 pub(crate) fn serve(args: NullTargetArgs) -> Result<ExitCode, Failure> {
@@ -23,17 +23,7 @@ pub(crate) fn serve(args: NullTargetArgs) -> Result<ExitCode, Failure> {
         tls: args.tls.tls,
     };
     let cores = config.cores.len();
-    let target = null_target::start(config).map_err(|error| match error {
-        NullError::NoCores
-        | NullError::Core { .. }
-        | NullError::Conns { .. }
-        | NullError::OpenFiles { .. }
-        | NullError::RaiseOpenFiles { .. } => Failure::Usage(error.to_string()),
-        NullError::Ring { .. } => refused(cores, &error),
-        NullError::Listen { .. } | NullError::Certificate(_) => {
-            Failure::CouldNotRun(error.to_string())
-        }
-    })?;
+    let target = null_target::start(config).map_err(|error| not_started(error, cores))?;
     write(issuer, target.issuer().unwrap_or_default())?;
     say(&format!("listening on {scheme}://{}/\n", target.local_addr()))?;
     stop.wait();

@@ -125,24 +125,13 @@ pub(crate) fn start(config: TargetConfig) -> Result<Target, Failure> {
     target::start(config).map_err(|error| not_started(error, cores))
 }
 
-fn not_started(error: TargetError, cores: usize) -> Failure {
+/// The failure of a server on this many cores that didn't start.
+pub(crate) fn not_started(error: TargetError, cores: usize) -> Failure {
     let line = error.to_string();
     match error {
-        TargetError::TailFraction(_)
-        | TargetError::HoldTooLong { .. }
-        | TargetError::Stall { .. }
-        | TargetError::Pause { .. }
-        | TargetError::Cold { .. }
-        | TargetError::BodySize { .. }
-        | TargetError::Route { .. }
-        | TargetError::OneServer { .. }
-        | TargetError::CoreTwice(_)
-        | TargetError::CoreNotAllowed { .. } => Failure::Usage(line),
-        TargetError::Topology(_)
-        | TargetError::Rings(_)
-        | TargetError::Thread(_)
-        | TargetError::ExecutorStart { .. } => refused(cores, &line),
-        _ => Failure::CouldNotRun(line),
+        TargetError::Usage(_) => Failure::Usage(line),
+        TargetError::Refused(_) => refused(cores, &line),
+        TargetError::Failed(_) | TargetError::Certificate(_) => Failure::CouldNotRun(line),
     }
 }
 

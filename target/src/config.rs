@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::TargetError;
+use crate::error::list;
 
 /// The longest hold that any one setting may cause: the range of the ledger's histogram.
 pub(crate) const HOLD_MAX: Duration = Duration::from_secs(3_600);
@@ -169,55 +170,75 @@ impl TargetConfig {
     /// Checks everything that can be checked without touching the machine.
     pub(crate) fn validate(&self) -> Result<(), TargetError> {
         if !(0.0..=1.0).contains(&self.tail_fraction) {
-            return Err(TargetError::TailFraction(self.tail_fraction));
+            let fraction = self.tail_fraction;
+            return usage(format!(
+                "--tail-fraction {fraction}: not a fraction; give a number from 0 to 1, such as 0.01"
+            ));
         }
         check_hold("--base-latency", self.base_latency)?;
         check_hold("--tail-latency", self.tail_latency)?;
         if let Some(stall) = self.stall {
             check_hold("--stall-every", stall.every)?;
-            if stall.hold.is_zero() || stall.every <= stall.hold {
-                return Err(TargetError::Stall { every: stall.every, hold: stall.hold });
+            let Stall { every, hold } = stall;
+            if hold.is_zero() || every <= hold {
+                return usage(format!(
+                    "--stall-every {every:?} --stall-for {hold:?}: a stall must end before the next \
+                     begins; give a --stall-for above zero and below --stall-every"
+                ));
             }
         }
         if let Some(pause) = self.pause {
             check_hold("--pause-for", pause.hold)?;
-            if pause.hold.is_zero() || pause.every_requests == 0 {
-                return Err(TargetError::Pause {
-                    every_requests: pause.every_requests,
-                    hold: pause.hold,
-                });
+            let Pause { every_requests, hold } = pause;
+            if hold.is_zero() || every_requests == 0 {
+                return usage(format!(
+                    "--pause-every-requests {every_requests} --pause-for {hold:?}: neither can be \
+                     zero; give two values above zero"
+                ));
             }
         }
         if let Some(cold) = self.cold {
             check_hold("--cold-latency", cold.latency)?;
-            if cold.latency.is_zero() || cold.requests == 0 {
-                return Err(TargetError::Cold { requests: cold.requests, latency: cold.latency });
+            let Cold { requests, latency } = cold;
+            if latency.is_zero() || requests == 0 {
+                return usage(format!(
+                    "--cold-requests {requests} --cold-latency {latency:?}: neither can be zero; \
+                     give two values above zero"
+                ));
             }
         }
         if BODY_SIZE_MAX < self.body_size {
-            return Err(TargetError::BodySize { size: self.body_size, size_max: BODY_SIZE_MAX });
+            let size = self.body_size;
+            return usage(format!(
+                "--body-size {size}: too large; give at most {BODY_SIZE_MAX} bytes"
+            ));
         }
         if 1 < self.cores.len() {
             // The pause comes first: `serial` may be set only for it.
             let pause = self.pause.map(|_| "--pause-every-requests");
             let cold = self.cold.map(|_| "--cold-requests");
             if let Some(flag) = pause.or(cold).or(self.serial.then_some("--serial")) {
-                return Err(TargetError::OneServer { flag, cores: self.cores.clone() });
+                let cores = list(&self.cores);
+                return usage(format!(
+                    "{flag} with --cores {cores}: it needs a single server, and each core runs one; \
+                     give one core"
+                ));
             }
         }
         self.validate_routes()?;
         let twice =
             self.cores.iter().enumerate().find(|(at, core)| self.cores[..*at].contains(core));
         match twice {
-            Some((_, core)) => Err(TargetError::CoreTwice(*core)),
+            Some((_, core)) => {
+                usage(format!("--cores: core {core} is listed twice; give each core once"))
+            }
             None => Ok(()),
         }
     }
 
     fn validate_routes(&self) -> Result<(), TargetError> {
-        let refused = |route: &Route, problem: String| {
-            Err(TargetError::Route { path: route.path.clone(), problem })
-        };
+        let refused =
+            |route: &Route, problem: String| usage(format!("--route {}: {problem}", route.path));
         for (at, route) in self.routes.iter().enumerate() {
             let path = route.path.as_str();
             if !path.starts_with('/') || path.contains(['?', '#', ' ']) {
@@ -243,9 +264,13 @@ impl TargetConfig {
     }
 }
 
-fn check_hold(flag: &'static str, hold: Duration) -> Result<(), TargetError> {
+fn usage(line: String) -> Result<(), TargetError> {
+    Err(TargetError::Usage(line))
+}
+
+fn check_hold(flag: &str, hold: Duration) -> Result<(), TargetError> {
     if HOLD_MAX < hold {
-        return Err(TargetError::HoldTooLong { flag, hold, hold_max: HOLD_MAX });
+        return usage(format!("{flag} {hold:?}: too long; give at most {HOLD_MAX:?}"));
     }
     Ok(())
 }

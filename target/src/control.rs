@@ -127,7 +127,10 @@ impl Control {
         let began = Instant::now();
         while !(0..self.snapshots.len()).all(|executor| asked <= self.snapshot(executor).asked) {
             if PUBLISH_TIMEOUT < began.elapsed() {
-                return Err(TargetError::LedgerTimeout(PUBLISH_TIMEOUT));
+                return Err(TargetError::Failed(format!(
+                    "an executor did not publish its counts within {PUBLISH_TIMEOUT:?}: its core is \
+                     stopped or starved; ask again"
+                )));
             }
             std::thread::sleep(PUBLISH_POLL);
         }

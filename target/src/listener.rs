@@ -9,6 +9,8 @@ use std::os::fd::{FromRawFd, IntoRawFd};
 use glommio::net::TcpListener;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::TargetError;
+
 /// The most connections waiting to be accepted; the kernel caps it at `net.core.somaxconn`. A full
 /// queue costs the peer a second, so it holds as many as a generator would open at once.
 const BACKLOG_MAX: i32 = 4_096;
@@ -19,8 +21,20 @@ pub(crate) struct BoundListener(pub(crate) Socket);
 /// Listens on one address with `count` sockets; returns them and the address with the actual port.
 ///
 /// # Errors
-/// The kernel's error: the address isn't this machine's, or something else listens there.
-pub fn listen(address: SocketAddr, count: usize) -> io::Result<(Vec<Socket>, SocketAddr)> {
+/// The address isn't this machine's, or something else listens there.
+pub fn listen(address: SocketAddr, count: usize) -> Result<(Vec<Socket>, SocketAddr), TargetError> {
+    listening(address, count).map_err(|error| {
+        let cure = match error.kind() {
+            io::ErrorKind::AddrInUse => "stop what listens there, or give another port (0: any)",
+            io::ErrorKind::AddrNotAvailable => "give an address of this machine",
+            io::ErrorKind::PermissionDenied => "give a port from 1024 up",
+            _ => "give another address",
+        };
+        TargetError::Failed(format!("--listen {address}: {error}; {cure}"))
+    })
+}
+
+fn listening(address: SocketAddr, count: usize) -> io::Result<(Vec<Socket>, SocketAddr)> {
     // The first is bound alone. Binding a shared port succeeds even if another process of the same
     // user already listens there, and a target that sees half of the load confirms nothing.
     let alone = socket(address, false)?;

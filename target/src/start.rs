@@ -7,10 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use futures_rustls::TlsAcceptor;
-use glommio::{CpuSet, ExecutorJoinHandle, LocalExecutorBuilder, Placement, PoolPlacement};
+use glommio::{
+    CpuSet, ExecutorJoinHandle, GlommioError, LocalExecutorBuilder, Placement, PoolPlacement,
+};
 
 use crate::control::Control;
 use crate::counts::Counts;
+use crate::error::list;
 use crate::executor_state::LedgerJob;
 use crate::listener::{self, BoundListener};
 use crate::{
@@ -49,10 +52,16 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     // A connection that can't be accepted for lack of a descriptor looks like slow service.
     system::raise_open_files();
     // Checks beforehand what would make glommio panic.
-    CpuSet::online().map_err(TargetError::Topology)?;
-    system::try_rings(RINGS_PER_EXECUTOR * config.cores.len()).map_err(TargetError::Rings)?;
-    let (listeners, address) = listener::listen(config.listen, config.cores.len())
-        .map_err(|source| TargetError::Listen { address: config.listen, source })?;
+    CpuSet::online().map_err(|error| {
+        let cure = "mount /sys: mount -t sysfs sysfs /sys";
+        TargetError::Refused(format!("core topology: {error}; {cure}"))
+    })?;
+    system::try_rings(RINGS_PER_EXECUTOR * config.cores.len()).map_err(|error| {
+        TargetError::Refused(format!(
+            "io_uring: refused ({error}); `truetail doctor` shows the cause"
+        ))
+    })?;
+    let (listeners, address) = listener::listen(config.listen, config.cores.len())?;
     let certificate = config.tls.then(|| Certificate::new(address.ip())).transpose()?;
     let tls = certificate.as_ref().map(|certificate| TlsAcceptor::from(certificate.server()));
 
@@ -74,7 +83,12 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
 /// Starts a thread that ends with the target.
 fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), TargetError> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(run);
-    started.map(drop).map_err(TargetError::Thread)
+    started.map(drop).map_err(|error| {
+        TargetError::Refused(format!(
+            "threads: refused ({error}); raise the limit of processes (ulimit -u, or the \
+             container's pids limit)"
+        ))
+    })
 }
 
 /// Takes the ledgers requested over HTTP, on a thread of its own, until all executors have ended.
@@ -95,7 +109,12 @@ impl Target {
         ledger_jobs: Sender<LedgerJob>,
     ) -> Result<(), TargetError> {
         let core = self.control.config.cores[index];
-        let failed = |source| TargetError::ExecutorStart { core, source };
+        let failed = |error: GlommioError<()>| {
+            TargetError::Refused(format!(
+                "--cores {core}: the executor could not start: {error}; `truetail doctor` shows the \
+                 cause"
+            ))
+        };
         let control = Arc::clone(&self.control);
         let (ready, is_ready) = mpsc::channel();
         let handle = LocalExecutorBuilder::new(Placement::Fixed(core))
@@ -145,7 +164,11 @@ impl Target {
         for (index, executor) in std::mem::take(&mut self.executors).into_iter().enumerate() {
             let core = self.control.config.cores[index];
             let joined = executor.join();
-            counts.push(joined.map_err(|source| TargetError::ExecutorFailed { core, source })?);
+            counts.push(joined.map_err(|error| {
+                TargetError::Failed(format!(
+                    "the executor on core {core} failed: {error}; its counts are lost, run again"
+                ))
+            })?);
         }
         Ok(self.control.sum(counts))
     }
@@ -160,14 +183,22 @@ impl Drop for Target {
 /// The requested cores, checked against the affinity mask; without any, the mask's last.
 fn allowed_cores(requested: &[usize]) -> Result<Vec<usize>, TargetError> {
     let allowed = core_affinity::get_core_ids().filter(|cores| !cores.is_empty());
-    let allowed = allowed.ok_or(TargetError::CoresUnknown)?;
+    let allowed = allowed.ok_or_else(|| {
+        let line = "can't read which cores this process may use; in a container, let seccomp allow \
+                    sched_getaffinity";
+        TargetError::Failed(line.to_owned())
+    })?;
     let mut allowed: Vec<usize> = allowed.into_iter().map(|core| core.id).collect();
     allowed.sort_unstable();
     if requested.is_empty() {
         return Ok(allowed[allowed.len() - 1..].to_vec());
     }
     match requested.iter().find(|core| !allowed.contains(core)) {
-        Some(core) => Err(TargetError::CoreNotAllowed { core: *core, allowed }),
+        Some(core) => Err(TargetError::Usage(format!(
+            "--cores {core}: this process may use only {}; choose from those, or widen the \
+             affinity mask (taskset, cpuset)",
+            list(&allowed)
+        ))),
         None => Ok(requested.to_vec()),
     }
 }
@@ -177,7 +208,10 @@ fn check_memlock(executors: usize) -> Result<(), TargetError> {
     let limit_bytes = system::memlock_limit_bytes().unwrap_or(u64::MAX);
     if limit_bytes < need_bytes {
         let need_kib = need_bytes >> 10;
-        return Err(TargetError::Memlock { limit_bytes, need_bytes, need_kib, executors });
+        return Err(TargetError::Failed(format!(
+            "RLIMIT_MEMLOCK {limit_bytes}: too low, {executors} executors need {need_bytes} bytes; \
+             raise it with `ulimit -l {need_kib}`, or give fewer --cores"
+        )));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use calibration::null_target::{Counts, NullConfig, NullError, NullTarget, start};
+use calibration::null_target::{Counts, NullConfig, NullTarget, start};
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -366,8 +366,7 @@ fn errors_name_flag_value_and_cure() {
         (config(10_000_000), "--conns 10000000: ".to_owned()),
     ];
     for (config, beginning) in cases {
-        let error: NullError = start(config).expect_err(&beginning);
-        let text = error.to_string();
+        let text = start(config).expect_err(&beginning).to_string();
         assert!(text.starts_with(&beginning) && text.contains("; "), "{text}");
     }
 }
