@@ -6,8 +6,6 @@
 //! digit must be a number of its section's result, rounded, so no number can be typed into a
 //! template.
 
-mod reasons;
-
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -143,9 +141,8 @@ impl Findings {
         let missing: Vec<_> =
             missing.filter(|name| results.iter().all(|result| result.name != *name)).collect();
         let by_name = Serde(by_name);
-        let reasons = Serde(reasons::behind_criteria(results)?);
         Ok(Findings {
-            page: around(PAGE, context! { sections, by_name, quick, missing, links, reasons })?,
+            page: around(PAGE, context! { sections, by_name, quick, missing, links })?,
             readme: around(OF_ALL, context! { results => Serde(results), page })?,
             readmes,
         })
