@@ -25,87 +25,75 @@ const ROUNDING: f64 = 0.05;
 /// Another load generator.
 struct Peer {
     name: &'static str,
-    /// Its command line for a load at a rate, where it can keep one.
-    at_rate: fn(&Load) -> String,
-    /// Its command line for a closed loop.
-    at_most: fn(&Load) -> String,
+    /// Its command line, before the rate and the URL.
+    command: &'static str,
+    /// Its flag for a rate, of all connections or of each; empty if it can't keep one.
+    rate: &'static str,
     read: fn(&str) -> Printed,
-    /// True if it keeps a rate.
-    keeps_rate: bool,
 }
 
 /// The load for a program.
 struct Load<'a> {
     url: &'a str,
     conns: f64,
-    rate: f64,
+    /// Requests per second; `None` for as many as there are responses.
+    rate: Option<f64>,
     seconds: f64,
 }
 
-/// All known peers.
+/// All known peers. ab's -t stops after 50,000 requests unless -n follows with more, for which it
+/// allocates memory.
 const PEERS: [Peer; 5] = [
-    Peer { name: "wrk", at_rate: wrk, at_most: wrk, read: output::wrk, keeps_rate: false },
+    Peer {
+        name: "wrk",
+        command: "wrk -t1 -c{conns} -d{seconds}s --latency",
+        rate: "",
+        read: output::wrk,
+    },
     Peer {
         name: "h2load",
-        at_rate: |load| format!("{} --rps={} {}", h2load(load), load.rate / load.conns, load.url),
-        at_most: |load| format!("{} {}", h2load(load), load.url),
+        command: "h2load --h1 -t1 -c{conns} -D{seconds}",
+        rate: "--rps={each}",
         read: output::h2load,
-        keeps_rate: true,
     },
     Peer {
         name: "hey",
-        at_rate: |load| format!("{} -q {} {}", hey(load), load.rate / load.conns, load.url),
-        at_most: |load| format!("{} {}", hey(load), load.url),
+        command: "hey -cpus 1 -c {conns} -z {seconds}s",
+        rate: "-q {each}",
         read: output::hey,
-        keeps_rate: true,
     },
-    Peer { name: "ab", at_rate: ab, at_most: ab, read: output::ab, keeps_rate: false },
+    Peer {
+        name: "ab",
+        command: "ab -q -k -c {conns} -t {seconds} -n 10000000",
+        rate: "",
+        read: output::ab,
+    },
     Peer {
         name: "oha",
-        at_rate: |load| format!("{} -q {} {}", oha(load), load.rate, load.url),
-        at_most: |load| format!("{} {}", oha(load), load.url),
-        read: output::oha,
-        keeps_rate: true,
+        command: "oha --no-tui -c {conns} -z {seconds}s",
+        rate: "-q {all}",
+        read: output::hey,
     },
 ];
 
-fn wrk(load: &Load) -> String {
-    let Load { url, conns, seconds, .. } = load;
-    format!("wrk -t1 -c{conns} -d{seconds}s --latency {url}")
-}
-
-fn h2load(load: &Load) -> String {
-    format!("h2load --h1 -t1 -c{} -D{}", load.conns, load.seconds)
-}
-
-fn hey(load: &Load) -> String {
-    format!("hey -cpus 1 -c {} -z {}s", load.conns, load.seconds)
-}
-
-/// -t stops after 50,000 requests unless -n follows with more, for which ab allocates memory.
-fn ab(load: &Load) -> String {
-    let Load { url, conns, seconds, .. } = load;
-    format!("ab -q -k -c {conns} -t {seconds} -n 10000000 {url}")
-}
-
-fn oha(load: &Load) -> String {
-    format!("oha --no-tui -c {} -z {}s", load.conns, load.seconds)
+impl Peer {
+    /// Its command line for a load, at a rate if it can keep one.
+    fn words(&self, load: &Load) -> String {
+        let mut words = self.command.to_owned();
+        if let Some(rate) = load.rate.filter(|_| !self.rate.is_empty()) {
+            let flag = self.rate.replace("{all}", &rate.to_string());
+            words += &format!(" {}", flag.replace("{each}", &(rate / load.conns).to_string()));
+        }
+        let words = words.replace("{conns}", &load.conns.to_string());
+        format!("{} {}", words.replace("{seconds}", &load.seconds.to_string()), load.url)
+    }
 }
 
 #[derive(Debug, Serialize)]
 struct Figures {
-    closed: Held,
     stalling: Vec<Row>,
     null: Vec<Row>,
     missing: Vec<String>,
-}
-
-/// How long the target that stalls held the requests of closed-loop programs, at p99: the least and
-/// the most of all such programs.
-#[derive(Debug, PartialEq, Serialize)]
-struct Held {
-    held_p99_min_ms: Option<f64>,
-    held_p99_max_ms: Option<f64>,
 }
 
 /// A program's own figures, and those of the target's ledger for the same run.
@@ -142,14 +130,12 @@ pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
     let seconds = lab.setting("length_s")?;
     for peer in &installed {
         let target = lab.target("stalling", peer.name)?;
-        let load = Load { url: &target.url, conns, rate, seconds };
-        let said = ran(lab, peer, peer.at_rate, &load)?;
+        let said = ran(lab, peer, &Load { url: &target.url, conns, rate: Some(rate), seconds })?;
         let ledger = target.stop()?;
-        let kept = if peer.keeps_rate { format!("{rate}/s") } else { String::new() };
+        let kept = if peer.rate.is_empty() { String::new() } else { format!("{rate}/s") };
         stalling.push(Row::read(peer, &kept, conns, said, ledger.as_ref()));
     }
-    let (rate, conns) = (f64::INFINITY, lab.setting("null_conns")?);
-    let seconds = lab.setting("null_length_s")?;
+    let (conns, seconds) = (lab.setting("null_conns")?, lab.setting("null_length_s")?);
     let report = lab.document("null-closed")?;
     let mut null = vec![
         Row::of("truetail, by the kernel's stamps", &report, None),
@@ -157,15 +143,12 @@ pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
     ];
     let target = lab.target("null", "null")?;
     for peer in &installed {
-        let load = Load { url: &target.url, conns, rate, seconds };
-        let said = ran(lab, peer, peer.at_most, &load)?;
+        let said = ran(lab, peer, &Load { url: &target.url, conns, rate: None, seconds })?;
         null.push(Row::read(peer, "", conns, said, None));
     }
     target.stop()?;
-    // The first is truetail's open run, which waits for nothing.
-    let closed = Held::of(stalling[1..].iter().filter_map(|row| row.ledger_p99_ms));
     let plots = vec![plot(&users, &stalling)?];
-    let figures = Figures { closed, stalling, null, missing };
+    let figures = Figures { stalling, null, missing };
     Ok(Computed::new(&figures, plots))
 }
 
@@ -191,16 +174,11 @@ fn plot(users: &Truth, rows: &[Row]) -> Result<Plot, LabError> {
 
 /// Runs a program on the last core, where truetail's shard would be; returns its output, or why
 /// there is none.
-fn ran(
-    lab: &mut Lab,
-    peer: &Peer,
-    words: fn(&Load) -> String,
-    load: &Load,
-) -> Result<Result<Printed, String>, LabError> {
+fn ran(lab: &mut Lab, peer: &Peer, load: &Load) -> Result<Result<Printed, String>, LabError> {
     let allowed = placement::allowed_cores();
     let core = allowed[allowed.len() - 1].to_string();
     let mut args = vec!["-c".to_owned(), core];
-    args.extend(words(load).split_whitespace().map(str::to_owned));
+    args.extend(peer.words(load).split_whitespace().map(str::to_owned));
     let longest = Duration::from_secs_f64(load.seconds) + LONGER;
     let said = lab.program("taskset", &args, longest)?;
     let printed = (peer.read)(&said.stdout);
@@ -210,15 +188,6 @@ fn ran(
     } else {
         Ok(printed)
     })
-}
-
-impl Held {
-    fn of(held_p99_ms: impl Iterator<Item = f64> + Clone) -> Held {
-        Held {
-            held_p99_min_ms: held_p99_ms.clone().min_by(f64::total_cmp),
-            held_p99_max_ms: held_p99_ms.max_by(f64::total_cmp),
-        }
-    }
 }
 
 impl Row {
@@ -313,21 +282,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_program_gets_url_connections_and_length() {
-        let load = Load { url: "http://a/", conns: 5.0, rate: 500.0, seconds: 3.0 };
-        for peer in &PEERS {
-            for words in [(peer.at_rate)(&load), (peer.at_most)(&load)] {
-                assert!(words.starts_with(peer.name), "{words}");
-                assert!(
-                    words.contains("http://a/") && words.contains('5') && words.contains('3'),
-                    "{words}"
-                );
-            }
-            let rate = (peer.at_rate)(&load);
-            assert_eq!(rate != (peer.at_most)(&load), peer.keeps_rate, "{rate}");
-        }
-        assert_eq!((PEERS[1].at_rate)(&load), "h2load --h1 -t1 -c5 -D3 --rps=100 http://a/");
-        assert_eq!((PEERS[4].at_rate)(&load), "oha --no-tui -c 5 -z 3s -q 500 http://a/");
+    fn every_program_gets_url_connections_and_length_and_a_rate_if_it_keeps_one() {
+        let load = |rate| Load { url: "http://a/", conns: 5.0, rate, seconds: 3.0 };
+        let at_rate = PEERS.map(|peer| peer.words(&load(Some(500.0))));
+        assert_eq!(
+            at_rate,
+            [
+                "wrk -t1 -c5 -d3s --latency http://a/",
+                "h2load --h1 -t1 -c5 -D3 --rps=100 http://a/",
+                "hey -cpus 1 -c 5 -z 3s -q 100 http://a/",
+                "ab -q -k -c 5 -t 3 -n 10000000 http://a/",
+                "oha --no-tui -c 5 -z 3s -q 500 http://a/",
+            ]
+        );
+        let at_most = PEERS.map(|peer| peer.words(&load(None)));
+        assert_eq!(at_most[0], at_rate[0]);
+        assert_eq!(at_most[1], "h2load --h1 -t1 -c5 -D3 http://a/");
     }
 
     #[test]

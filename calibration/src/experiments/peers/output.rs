@@ -67,18 +67,9 @@ pub(super) fn h2load(text: &str) -> Printed {
     }
 }
 
-/// Parses the output of `hey`.
+/// Parses the summary of `hey`, which `oha --no-tui` imitates: times with their unit, percentiles as
+/// `99% in`.
 pub(super) fn hey(text: &str) -> Printed {
-    in_seconds(text)
-}
-
-/// Parses the output of `oha --no-tui`.
-pub(super) fn oha(text: &str) -> Printed {
-    in_seconds(text)
-}
-
-/// Parses the summary of hey, which oha imitates: times with their unit, percentiles as `99% in`.
-fn in_seconds(text: &str) -> Printed {
     let time = |label| words_after(text, label).and_then(time_ms);
     let percentile = |percent: f64| {
         share_line(text, percent)
@@ -267,7 +258,7 @@ Percentage of the requests served within a certain time (ms)
         check(&h2load(H2LOAD), [292_219.0, 146_110.0, 0.437, 0.0, 0.0, 0.0, 5.1]);
         check(&h2load(H2LOAD_NEW), [2_001.0, 1_000.5, 10.2, 10.1, 0.0, 12.5, 1_500.0]);
         check(&hey(HEY), [92_454.0, 46_204.384_2, 1.4, 1.3, 2.2, 4.1, 10.7]);
-        check(&oha(OHA), [102_469.0, 51_234.5, 1.4, 1.3, 2.2, 4.1, 10.7]);
+        check(&hey(OHA), [102_469.0, 51_234.5, 1.4, 1.3, 2.2, 4.1, 10.7]);
         check(&ab(AB), [75_361.0, 37_675.28, 1.699, 2.0, 2.0, 3.0, 12.0]);
     }
 
@@ -275,7 +266,7 @@ Percentage of the requests served within a certain time (ms)
     fn truncated_or_other_output_has_no_figures() {
         type Read = fn(&str) -> Printed;
         let read: [(Read, &str); 5] =
-            [(wrk, WRK), (h2load, H2LOAD), (hey, HEY), (oha, OHA), (ab, AB)];
+            [(wrk, WRK), (h2load, H2LOAD), (hey, HEY), (hey, OHA), (ab, AB)];
         for (read, text) in read {
             assert_eq!(
                 read("unable to connect to 127.0.0.1:8080 Connection refused\n"),
