@@ -4,7 +4,7 @@ use plan::status::STATUS_MAX;
 use record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use record::stamps::{Ending, StampedBy, Stamps};
 use zerocopy::little_endian::U16;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes, TryFromBytes};
 
 use super::causes;
 
@@ -53,19 +53,21 @@ pub struct Sample {
     pub cause: u16,
 }
 
-/// How a request ended, without the details that a [`Sample`] has in other fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a request ended, without the details that a [`Sample`] has in other fields; with its number
+/// in a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
+#[repr(u8)]
 pub enum SampleKind {
     /// A complete response came.
-    Answered,
+    Answered = 1,
     /// No complete response in time.
-    TimedOut,
+    TimedOut = 2,
     /// The connection or the protocol failed.
-    Failed,
+    Failed = 3,
     /// Still in flight when the drain ended.
-    Abandoned,
+    Abandoned = 4,
     /// Never sent.
-    Unsent,
+    Unsent = 5,
 }
 
 impl SampleKind {
@@ -78,28 +80,6 @@ impl SampleKind {
             SampleKind::Abandoned => "abandoned",
             SampleKind::Unsent => "unsent",
         }
-    }
-
-    fn code(self) -> u8 {
-        match self {
-            SampleKind::Answered => 1,
-            SampleKind::TimedOut => 2,
-            SampleKind::Failed => 3,
-            SampleKind::Abandoned => 4,
-            SampleKind::Unsent => 5,
-        }
-    }
-
-    fn of_code(code: u8) -> Option<SampleKind> {
-        [
-            SampleKind::Answered,
-            SampleKind::TimedOut,
-            SampleKind::Failed,
-            SampleKind::Abandoned,
-            SampleKind::Unsent,
-        ]
-        .into_iter()
-        .find(|kind| kind.code() == code)
     }
 }
 
@@ -153,7 +133,7 @@ impl Sample {
                 self.ending.handled_ns,
             ]
             .map(time_bytes),
-            flags: self.kind.code() | stamped_by << STAMP_SHIFT | waited << WAITED_SHIFT,
+            flags: self.kind as u8 | stamped_by << STAMP_SHIFT | waited << WAITED_SHIFT,
             step: self.step.into(),
             detail: if self.kind == SampleKind::Answered { self.status } else { self.cause }.into(),
         })
@@ -168,8 +148,8 @@ impl Sample {
         let record: Record = zerocopy::transmute!(*bytes);
         let flags = record.flags;
         let outcome = flags & ((1 << STAMP_SHIFT) - 1);
-        let kind = SampleKind::of_code(outcome);
-        let kind = kind.ok_or_else(|| format!("unknown outcome {outcome}"))?;
+        let kind = SampleKind::try_read_from_bytes(&[outcome])
+            .map_err(|_| format!("unknown outcome {outcome}"))?;
         let stamp = flags >> STAMP_SHIFT & 0b11;
         let stamped_by = STAMPED_BY.get(usize::from(stamp)).filter(|_| flags >> 6 == 0);
         let [intended_ns, noticed_ns, sent_ns, received_ns, handled_ns] = record.times.map(time_ns);
