@@ -10,5 +10,6 @@ mod network;
 mod processes;
 mod refusals;
 mod runs;
+mod same_requests;
 mod samples;
 mod tls;
