@@ -24,7 +24,14 @@ enum Bad {
     Fails,
     /// It announces more body than it sends, and closes.
     CutsShort,
+    /// It answers with what isn't HTTP.
+    Malformed,
+    /// It sends a head field by field, and never ends it.
+    DripsHead,
 }
+
+/// The pause before each field of [`Bad::DripsHead`].
+const DRIP: Duration = Duration::from_millis(50);
 
 /// The requests read, by path.
 type Log = Arc<Mutex<BTreeMap<String, u64>>>;
@@ -62,6 +69,16 @@ fn answer_each(mut stream: TcpStream, bad: Bad, log: &Mutex<BTreeMap<String, u64
         thread::sleep(Duration::from_millis(2));
         let response: &[u8] = match bad {
             _ if path != "/bad" => b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            Bad::Malformed => b"SSH-2.0\r\n",
+            Bad::DripsHead => {
+                // The client closes the connection when the time is up.
+                let mut sent = stream.write_all(b"HTTP/1.1 200 OK\r\n");
+                while sent.is_ok() {
+                    thread::sleep(DRIP);
+                    sent = stream.write_all(b"X: y\r\n");
+                }
+                return;
+            }
             Bad::Fails => b"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n",
             Bad::CutsShort => {
                 // The end of the stream ends the body.
@@ -105,6 +122,13 @@ fn check(bad: Bad, ended: &str, how: (&str, &str)) {
         let log = log.lock().expect("no thread panics");
         let parts = report["parts"].as_array().expect("parts");
         assert_eq!(parts.len(), 3);
+        let total = |name: &str| {
+            let counts = parts.iter().map(|part| part["counts"][name].as_u64().expect("a count"));
+            counts.sum::<u64>()
+        };
+        for name in ["intended", "sent", "unsent", "answered", "timed_out", "failed", "abandoned"] {
+            assert_eq!(report["counts"][name], total(name), "{load:?} {name}");
+        }
         for part in parts {
             let count = |name: &str| part["counts"][name].as_u64().expect("a count");
             let name = part["name"].as_str().expect("a name");
@@ -146,4 +170,14 @@ fn one_route_answers_500() {
 #[test]
 fn one_route_cuts_its_bodies_short() {
     check(Bad::CutsShort, "failed", ("errors", "cut_short"));
+}
+
+#[test]
+fn one_route_is_malformed() {
+    check(Bad::Malformed, "failed", ("errors", "protocol:not_http"));
+}
+
+#[test]
+fn one_route_drips_its_heads() {
+    check(Bad::DripsHead, "timed_out", ("errors", "timed_out"));
 }
