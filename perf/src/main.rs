@@ -17,6 +17,7 @@ mod peers;
 mod pipelined;
 mod process;
 mod ratchet;
+mod routes;
 mod servers;
 mod summary;
 mod tls;
@@ -75,6 +76,8 @@ enum Part {
     Pacing,
     /// The cost of raw samples, stamps, the progress line and the live view
     Pairs,
+    /// A hundred routes, with and without fields, against one
+    Routes,
     /// ns of the hot functions
     Micro,
     /// User-space instructions, by callgrind; fails if one is above its limit
@@ -145,6 +148,7 @@ fn main() -> Result<()> {
             Part::Open => open::print(&bench, quick)?,
             Part::Pacing => pacing::print(&bench, quick)?,
             Part::Pairs => pairs::print(&bench, quick)?,
+            Part::Routes => routes::print(&bench, quick)?,
             Part::Micro => micro::print(quick),
             Part::Instructions => ratchet::check(&arguments.limits, quick)?,
         }

@@ -23,8 +23,19 @@ pub(crate) struct Finished {
     pub(crate) stdout: String,
     /// User and system time of all its threads, µs.
     pub(crate) cpu_us: f64,
+    /// The most memory that it held, MiB.
+    pub(crate) memory_mib: f64,
     /// From start to end.
     pub(crate) wall: Duration,
+}
+
+/// The end of a process, by the kernel's account.
+pub(crate) struct Ended {
+    succeeded: bool,
+    /// User and system time of all its threads, µs.
+    pub(crate) cpu_us: f64,
+    /// The most memory that it held, MiB.
+    memory_mib: f64,
 }
 
 /// The destination of a process's errors and progress.
@@ -81,7 +92,7 @@ pub(crate) fn run_pinned(
             .spawn()
             .with_context(|| format!("can't start `taskset` for {}", command[0]))?,
     );
-    let (succeeded, cpu_us) = child
+    let Ended { succeeded, cpu_us, memory_mib } = child
         .reap(length + SLACK)
         .with_context(|| format!("{} is still running {SLACK:?} after its duration", command[0]))?;
     let wall = started.elapsed();
@@ -96,7 +107,7 @@ pub(crate) fn run_pinned(
     if stderr == Stderr::Terminal {
         ensure!(!errors.is_empty(), "{} drew nothing on its terminal", command[0]);
     }
-    Ok(Finished { stdout: whole(&mut stdout_file)?, cpu_us, wall })
+    Ok(Finished { stdout: whole(&mut stdout_file)?, cpu_us, memory_mib, wall })
 }
 
 fn whole(file: &mut File) -> io::Result<String> {
@@ -164,8 +175,8 @@ impl Running {
         Ok(kill_process(self.pid(), Signal::TERM)?)
     }
 
-    /// Waits for its end, at most this long; returns whether it succeeded, and its CPU time, µs.
-    pub(crate) fn reap(&mut self, longest: Duration) -> Result<(bool, f64)> {
+    /// Waits for its end, at most this long.
+    pub(crate) fn reap(&mut self, longest: Duration) -> Result<Ended> {
         let started = Instant::now();
         while started.elapsed() < longest {
             if let Some(ended) = self.try_reap()? {
@@ -180,8 +191,8 @@ impl Running {
         Pid::from_child(&self.0)
     }
 
-    /// Its success and CPU time, µs; `None` while it runs.
-    fn try_reap(&mut self) -> io::Result<Option<(bool, f64)>> {
+    /// Its end; `None` while it runs.
+    fn try_reap(&mut self) -> io::Result<Option<Ended>> {
         let mut status = 0;
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: both pointers are to live values of the right types.
@@ -202,7 +213,11 @@ impl Running {
         // SAFETY: the structure holds only integers, was zeroed, and the kernel has filled it.
         let usage = unsafe { usage.assume_init() };
         let us = |time: libc::timeval| time.tv_sec as f64 * 1e6 + time.tv_usec as f64;
-        Ok(Some((status == 0, us(usage.ru_utime) + us(usage.ru_stime))))
+        Ok(Some(Ended {
+            succeeded: status == 0,
+            cpu_us: us(usage.ru_utime) + us(usage.ru_stime),
+            memory_mib: usage.ru_maxrss as f64 / 1_024.0,
+        }))
     }
 }
 
@@ -231,6 +246,7 @@ mod tests {
         let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo $i; echo no >&2";
         let finished = run(&["sh", "-c", script], Stderr::File).expect("it succeeds");
         assert_eq!(finished.stdout, "20000\n");
+        assert!(0.0 < finished.memory_mib && finished.memory_mib < 100.0);
         assert!(0.0 < finished.cpu_us && finished.cpu_us < 1e6 * finished.wall.as_secs_f64() + 1e4);
     }
 

@@ -78,7 +78,7 @@ impl NullTarget {
             .and_then(|rest| rest.split(' ').next())
             .and_then(|count| count.parse().ok())
             .with_context(|| format!("can't parse the null target's {line:?}"))?;
-        let (_, cpu_us) = self.running.reap(PATIENCE).context("the null target")?;
+        let cpu_us = self.running.reap(PATIENCE).context("the null target")?.cpu_us;
         Ok(NullCost { requests, cpu_us })
     }
 }

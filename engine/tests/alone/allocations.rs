@@ -103,7 +103,14 @@ fn the_request_loop_allocates_nothing() {
         trace: Some(1),
         ..plan(address)
     };
+    let hundred = (0..100).map(|route| {
+        let ids = "{{users.id}}/{{rand 1 99}}/{{zipf 1.1 99}}/{{uuid}}";
+        scenario(&format!("/r{route}/{ids}?a={{{{seq}}}}&b={{{{users.name}}}}&c={{{{trace_id}}}}"))
+    });
+    let hundred = Plan { scenario: hundred.collect(), ..fields.clone() };
     let plans = [
+        open(hundred.clone(), "2k"),
+        Plan { conns: Some(8), ..hundred },
         open(fields.clone(), "2k"),
         Plan { conns: Some(8), ..fields.clone() },
         Plan { conns: Some(8), pipeline: 4, ..fields },

@@ -68,6 +68,7 @@ fn runs_give_tables() {
         "open",
         "pacing",
         "pairs",
+        "routes",
     ]));
     for (heading, row, columns) in [
         ("## Closed loop", "16", &[1][..]),
@@ -80,6 +81,8 @@ fn runs_give_tables() {
         ("## Cost of features", "progress line", &[1, 2, 3]),
         ("## Cost of features", "all three", &[1, 2, 3]),
         ("## Cost of features", "`--live`", &[1, 2, 3, 4]),
+        ("## Many routes", "one route", &[1, 2, 3, 4]),
+        ("## Many routes", "100 routes of eight fields", &[1, 2, 3, 4]),
     ] {
         let figures = numbers(&output, heading, row, columns);
         assert!(figures.iter().all(|figure| 0.0 < *figure), "{heading}, {row}: {output}");
