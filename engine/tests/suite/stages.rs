@@ -76,6 +76,22 @@ fn stages_of_poisson_arrivals_have_as_many_on_average() {
 }
 
 #[test]
+fn verify_rescales_the_times_of_a_ramp() {
+    for (arrivals, checks) in [
+        (Arrivals::Poisson, &["gaps, √n·D from exponential", "times, √n·D from uniform"][..]),
+        (Arrivals::Constant, &["arrivals off the rate"]),
+    ] {
+        let run = SampledRun::new(Plan { arrivals, ..made("200:2s,200..600:2s,0..300:1s") });
+        let findings = report_alone(&run.report);
+        for check in checks {
+            let what = format!("schedule: {check}");
+            let found = findings.iter().find(|finding| finding.what == what);
+            assert!(found.is_some_and(|found| found.ok), "{what}: {found:?}");
+        }
+    }
+}
+
+#[test]
 fn a_changed_value_of_a_stages_results_is_found() {
     let run = SampledRun::new(made("200:2s,200..600:2s"));
     let document = serde_json::to_value(&run.report).expect("a document");

@@ -150,6 +150,8 @@ impl Stretches {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use load::curve::Segment;
     use load::schedule::Schedule;
@@ -256,6 +258,36 @@ mod tests {
             assert_eq!(late, ["schedule: arrivals off the rate"]);
             let twice = names(&constant, |due_ns| due_ns / 1_000_000 * 1_000_000);
             assert_eq!(twice, ["schedule: arrivals off the rate"]);
+        }
+    }
+
+    #[test]
+    fn arrivals_delayed_by_a_tenth_of_a_gap_fail() {
+        const MS_NS: u64 = SECOND_NS / 1_000;
+        for curve in [Curve::constant("5k".parse().expect("a rate")), five_segments()] {
+            // A tenth of the mean gap at that time.
+            let tenth_ns = |due_ns: u64| {
+                let per_ms = curve.expected(due_ns, due_ns + MS_NS);
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "at most ten seconds"
+                )]
+                let gap_ns = (MS_NS as f64 / per_ms.max(1e-4)) as u64;
+                gap_ns / 10
+            };
+            let constant = offer(curve.clone(), Arrivals::Constant, 1.0);
+            let late = failed(&constant, Share::whole(), 0, |due_ns| due_ns + tenth_ns(due_ns));
+            assert_eq!(late.len(), 1, "{curve:?}");
+            // Random ones that keep this distance from the one before.
+            let poisson = offer(curve.clone(), Arrivals::Poisson, 1.0);
+            let before_ns = Cell::new(0);
+            let apart = failed(&poisson, Share::whole(), 0, |due_ns| {
+                before_ns.set(due_ns.max(before_ns.get() + tenth_ns(due_ns)));
+                before_ns.get()
+            });
+            let names: Vec<&str> = apart.iter().map(|finding| &*finding.what).collect();
+            assert!(names.contains(&"schedule: gaps, √n·D from exponential"), "{names:?}");
         }
     }
 
