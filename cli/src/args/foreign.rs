@@ -9,7 +9,9 @@ use clap::{Arg, Command};
 
 use super::commands::LOADING;
 use super::flag::Flag;
-use super::foreign_flags::{FLAGS, Foreign, Here, KEPT, SCRIPT, TOOLS, Value, is_number};
+use super::foreign_flags::{
+    FLAGS, Foreign, Here, KEPT, RAND_REGEX_URL, SCRIPT, TOOLS, URLS_FROM_FILE, Value, is_number,
+};
 use super::given::flag_of;
 use super::usage::is_bare;
 
@@ -172,6 +174,19 @@ struct Line {
     conns: Option<u64>,
     /// True if each connection serves one request.
     closes: bool,
+    /// What its argument is.
+    argument: Argument,
+}
+
+/// The meaning of a line's argument.
+#[derive(Clone, Copy)]
+enum Argument {
+    /// The URL.
+    Url,
+    /// A file of URLs.
+    File,
+    /// A pattern of URLs.
+    Pattern,
 }
 
 impl Line {
@@ -192,6 +207,11 @@ impl Line {
             is_plain: has("http://") && !has("https://"),
             conns,
             closes: false,
+            argument: match words {
+                _ if words.iter().any(|word| word == URLS_FROM_FILE) => Argument::File,
+                _ if words.iter().any(|word| word == RAND_REGEX_URL) => Argument::Pattern,
+                _ => Argument::Url,
+            },
         }
     }
 
@@ -259,6 +279,7 @@ impl Line {
             }
             Here::As(meant) => {
                 let (flag, template) = meant.split_once(' ').unwrap_or((meant, ""));
+                self.has_url |= flag == "--target";
                 self.because(format!("{shown} is {flag} here"));
                 self.words.push(flag.to_owned());
                 if !template.is_empty() {
@@ -266,20 +287,32 @@ impl Line {
                     self.words.push(quoted(&template.replace("{}", &value)));
                 }
             }
-            Here::OfWhole(flag) => {
+            Here::OfWhole(flag, difference) => {
                 let each = self.conns.zip(value.parse().ok());
                 let all = each.and_then(|(conns, each): (u64, u64)| conns.checked_mul(each));
                 let message = all.zip(self.conns).map_or_else(String::new, |(all, conns)| {
                     format!(", {all} for its {conns} together")
                 });
                 self.because(format!(
-                    "{shown} is {flag} here, for the whole run; hey's is per worker{message}"
+                    "{shown} is {flag} here, for the whole run; {difference}{message}"
                 ));
-                let all = all.filter(|_| self.tool == Some("hey")).map(|all| all.to_string());
+                let is_sure = matches!(self.tool, Some("hey" | "h2load"));
+                let all = all.filter(|_| is_sure).map(|all| all.to_string());
                 self.words.extend([(*flag).to_owned(), all.unwrap_or_else(|| quoted(value))]);
+            }
+            Here::InTurn => {
+                self.because(format!("{shown} is --targets here, with --order round-robin"));
+                self.add_targets(value);
+                self.words.extend(["--order", "round-robin"].map(str::to_owned));
             }
             Here::Omit(why) => self.because(format!("{shown}: {why}")),
         }
+    }
+
+    /// A file of requests, which have hosts of their own.
+    fn add_targets(&mut self, file: &str) {
+        self.has_url = true;
+        self.words.extend(["--targets".to_owned(), quoted(&redacted("--targets", file))]);
     }
 
     fn add_own(&mut self, given: &Given, next: Option<&str>) {
@@ -302,8 +335,15 @@ impl Line {
             self.because(SCRIPT.to_owned());
             return;
         }
-        self.has_url = true;
-        self.words.push(quoted(&redacted("--target", word)));
+        match self.argument {
+            Argument::Url => {
+                self.has_url = true;
+                self.words.push(quoted(&redacted("--target", word)));
+            }
+            Argument::File => self.add_targets(word),
+            // The line ends with a place for the URL.
+            Argument::Pattern => {}
+        }
     }
 
     /// The answer, if there is a reason for one.
@@ -460,7 +500,8 @@ mod tests {
             (
                 "truetail attack -duration=30s -rate=1000 -max-workers=64 -targets=tests/targets.txt",
                 Some(
-                    "truetail run --duration 30s --rate 1000 --conns 64 --targets tests/targets.txt URL",
+                    "truetail run --duration 30s --rate 1000 --conns 64 --targets tests/targets.txt \
+                     --order round-robin",
                 ),
             ),
             // k6
@@ -542,8 +583,35 @@ mod tests {
             ),
             ("truetail attack -lazy -format json -rate 1", "--rate 1 URL"),
             (
+                "truetail vegeta attack -format=json -targets tests/targets.json -rate 9",
+                "--targets tests/targets.json --order round-robin --rate 9",
+            ),
+            (
                 "truetail attack -rate=0 -max-workers=10 -duration=5s",
                 "--conns 10 --duration 5s URL",
+            ),
+            (
+                "truetail oha -z 2s --urls-from-file tests/targets.txt -q 5",
+                "--duration 2s --targets tests/targets.txt --rate 5",
+            ),
+            (
+                "truetail oha -z 2s -m POST -Z lines.txt http://h/",
+                "--duration 2s -m POST http://h/",
+            ),
+            ("truetail oha --rand-regex-url --max-repeat 2 -n 9 http://h/[a-z][0-9]*", "-n 9 URL"),
+            (
+                "truetail h2load --h1 -c 10 -D 5 -i tests/targets.txt",
+                "-c 10 --duration 5 --targets tests/targets.txt --order round-robin",
+            ),
+            (
+                "truetail h2load -n 9 --input-file=tests/targets.txt --base-uri=http://h/ --rps 9 \
+                 -c 3",
+                "-n 9 --targets tests/targets.txt --order round-robin --target http://h/ --rate \
+                 27 -c 3",
+            ),
+            (
+                "truetail h2load --h1 --timing-script-file times.tsv -c 2 http://h/",
+                "-c 2 http://h/",
             ),
             (
                 "truetail attack -rate 5/1s -duration=0 -resolvers 1.1.1.1 -max-body 1KB",
@@ -608,6 +676,36 @@ mod tests {
         assert!(answer("truetail -k https://h/").is_none());
     }
 
+    /// The lines of other tools in the page for their users, each with ours beside it.
+    fn documented() -> Vec<(String, String)> {
+        let page = include_str!("../../../docs/coming-from.md");
+        let rows = page.lines().filter_map(|line| {
+            let cells: Vec<&str> = line.strip_prefix("| ")?.split(" | ").collect();
+            let [tool, theirs, ours, ..] = cells[..] else { return None };
+            let [theirs, ours] = [theirs, ours].map(|cell| cell.split('`').nth(1));
+            let theirs = theirs?.split(" \\|").find(|part| part.contains(" -"))?.trim();
+            // What a script does is in no flag.
+            let is_told = theirs.starts_with(tool) && !theirs.contains(".lua");
+            let ours = ours.filter(|_| is_told)?;
+            Some([theirs, ours].map(|line| line.replace("FILE", "tests/targets.txt")))
+        });
+        rows.map(|[theirs, ours]| (theirs, ours)).collect()
+    }
+
+    #[test]
+    fn a_documented_line_of_another_tool_is_answered_with_what_the_document_says() {
+        let documented = documented();
+        assert_eq!(documented.len(), 12, "{documented:?}");
+        for (theirs, ours) in documented {
+            let typed = format!("truetail {theirs}").replace("URL", "http://h/");
+            let message = answer(&typed).unwrap_or_else(|| panic!("{typed}: not answered"));
+            let line = message.split("; type `").nth(1).and_then(|rest| rest.split('`').next());
+            let [line, ours] =
+                [line.expect("a line"), &ours].map(|line| plan(&line.replace("URL", "http://h/")));
+            assert_eq!(line, ours, "{theirs}");
+        }
+    }
+
     #[test]
     fn a_habitual_line_means_the_same_here() {
         let closed = plan("truetail -c 50 -d 10 http://h/");
@@ -617,6 +715,7 @@ mod tests {
         assert_eq!((counted.requests, counted.warmup.0), (Some(200), 0));
         let posted = plan("truetail -n 1 -X post -b '{\"a\": 1}' -H 'Content-Type: a/b' http://h/");
         assert_eq!((posted.method.as_str(), posted.headers.len()), ("POST", 1));
+        assert_eq!(plan("truetail 'http://h/{{rand 1 5}}' -n 1").target, "http://h/{{rand 1 5}}");
         let user = plan("truetail -n 1 -u aladdin:opensesame http://h/").headers;
         assert_eq!(user, ["Authorization: Basic YWxhZGRpbjpvcGVuc2VzYW1l"]);
     }
@@ -653,7 +752,15 @@ mod tests {
                 "truetail --vus=10 http://h/",
                 "--vus is --conns here; type `truetail run --conns 10 ",
             ),
-            ("truetail -s a.lua http://h/", "-s: there are no scripts: a run sends one request ("),
+            ("truetail -s a.lua http://h/", "-s: there are no scripts: --targets FILE lists req"),
+            (
+                "truetail attack -targets=tests/targets.txt -rate 5",
+                "`attack` is `run` here; -targets is --targets here, with --order round-robin; ",
+            ),
+            (
+                "truetail --urls-from-file tests/targets.txt -n 9",
+                "--urls-from-file: the file is --targets here, whose requests are drawn too; type",
+            ),
             (
                 "truetail -x http://p:1 http://h/",
                 "-x: there are no proxies: load the server, or the",

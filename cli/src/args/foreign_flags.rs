@@ -26,13 +26,16 @@ pub(super) enum Value {
 pub(super) enum Here {
     /// This flag of ours, with this value if there is one: `{}` stands for the given one.
     As(&'static str),
-    /// This flag, whose number is for the whole run; hey's is per worker.
-    OfWhole(&'static str),
+    /// This flag, whose number is for the whole run, and the difference from the other tool's.
+    OfWhole(&'static str, &'static str),
+    /// `--targets`, whose file the other tool reads from its first request to its last, again and
+    /// again.
+    InTurn,
     /// Nothing: why it isn't needed, or what to do instead.
     Omit(&'static str),
 }
 
-use Here::{As, OfWhole, Omit};
+use Here::{As, InTurn, OfWhole, Omit};
 use Value::{Any, Bare, If};
 
 /// The tools recognised by the first word of the line, or by the first two.
@@ -59,6 +62,14 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("h2load", "-r --rate", Any, Omit(OPENED)),
     ("h2load", "-T", Any, Omit("a connection lives until the run ends")),
     ("h2load", "-p", Any, Omit(HTTP1)),
+    ("h2load", "-B --base-uri", Any, As("--target {}")),
+    ("h2load", "--rps", Any, OfWhole("--rate", "h2load's is per client")),
+    (
+        "h2load",
+        "--timing-script-file",
+        Any,
+        Omit("times and paths are sent as a log is: --replay FILE, of JSON lines"),
+    ),
     ("oha", "-q", If(is_number), As("--rate {}")),
     ("oha", "-u --time-unit", Any, Omit("each latency is printed with its unit")),
     ("k6", "-c", Any, Omit(PLAN_FILE)),
@@ -74,13 +85,13 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("", "-d", If(is_no_duration), As("--body {}")),
     ("", "-rate", If(is_nothing), Omit(NO_RATE)),
     ("", "-rate", Any, As("--rate {}")),
-    ("", "-q", If(is_number), OfWhole("--rate")),
+    ("", "-q", If(is_number), OfWhole("--rate", "hey's is per worker")),
     ("", "--vus", Any, As("--conns {}")),
     ("", "-u", If(is_number), As("--conns {}")),
     ("", "-max-connections -max-workers", Any, As("--conns {}")),
     ("", "--iterations", Any, As("--requests {}")),
     ("", "-i", If(is_number), As("--requests {}")),
-    ("", "-i", If(is_file), As("--targets {}")),
+    ("", "-i", If(is_file), InTurn),
     ("", "-i", Bare, As("--method HEAD")),
     ("", "-m", If(is_number), As("--pipeline {}")),
     ("", "--warm-up-time", Any, As("--warmup {}")),
@@ -184,10 +195,17 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("", "-cert", Any, As("--cert {}")),
     ("", "-key", Any, As("--key {}")),
     ("", "-x --proxy", Any, Omit(PROXY)),
-    ("", "-targets --input-file", Any, As("--targets {}")),
+    ("", "-targets --input-file", Any, InTurn),
     ("", "-format", Any, Omit("the format of --targets is detected")),
-    ("", "--urls-from-file", Bare, Omit("give the file as --targets FILE")),
-    ("", "--rand-regex-url", Bare, Omit("there are no patterns: list the URLs in --targets FILE")),
+    ("", URLS_FROM_FILE, Bare, Omit("the file is --targets here, whose requests are drawn too")),
+    ("", RAND_REGEX_URL, Bare, Omit(PATTERNS)),
+    ("", "--max-repeat --dump-urls", Any, Omit(PATTERNS)),
+    (
+        "",
+        "-Z",
+        If(is_file),
+        Omit("bodies come from a CSV file: --data NAME=FILE.csv --body '{{NAME.COLUMN}}'"),
+    ),
     (
         "",
         "-F --form",
@@ -210,7 +228,12 @@ pub(super) const FLAGS: &[Foreign] = &[
     ),
     ("", "-connect-to", Any, Omit("give the one address as --connect-to HOST:PORT")),
     ("", "-chunked", Bare, Omit("a body is sent with its length")),
-    ("", "-lazy", Bare, Omit("targets are read before the run")),
+    (
+        "",
+        "-lazy",
+        Bare,
+        Omit("targets are read before the run, and begin again after the last (--requests N)"),
+    ),
     ("", "-s", If(is_stage), Omit(STAGES)),
     ("", "--stage", Any, Omit(STAGES)),
     ("", "--no-usage-report", Bare, Omit("no usage is reported")),
@@ -220,8 +243,15 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("", "--config", Any, Omit(PLAN_FILE)),
 ];
 
-pub(super) const SCRIPT: &str =
-    "there are no scripts: a run sends one request (--method, --header, --body); for them use k6";
+/// The flag of oha that makes its argument a file.
+pub(super) const URLS_FROM_FILE: &str = "--urls-from-file";
+/// The flag of oha that makes its argument a pattern.
+pub(super) const RAND_REGEX_URL: &str = "--rand-regex-url";
+
+pub(super) const SCRIPT: &str = "there are no scripts: --targets FILE lists requests, and fields \
+     such as {{seq}} make them differ; for logic use k6";
+const PATTERNS: &str =
+    "there are no patterns: a URL may have fields, such as {{rand 1 100}} or {{users.id}}";
 pub(super) const KEPT: &str = "connections are kept (--keepalive off closes them)";
 const PROXY: &str =
     "there are no proxies: load the server, or the proxy as a server (--connect-to)";

@@ -28,6 +28,9 @@ const SHORTENED: [(&str, &str); 7] = [
     ("TRUETAIL_SLICES", "5"),
 ];
 
+/// The most requests of a load here.
+const REQUESTS_MAX: u64 = 2_000;
+
 /// Exit codes of a valid line that has run: the numbers of so short a run may be doubted, and its
 /// objectives missed.
 const HAS_RUN: [i32; 3] = [0, 3, 4];
@@ -420,12 +423,19 @@ fn each_page_and_command_is_listed_and_pages_are_short_enough_to_be_read() {
     }
 }
 
-/// A line with the durations of its flags, and of its stages, shortened.
+/// A line with the durations of its flags, and of its stages, shortened, and with fewer requests.
 fn shortened(line: &str) -> String {
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     for at in 0..words.len() {
         let (flag, next) = (words[at].clone(), at + 1);
+        let is_number = |text: &str| text.parse::<u64>().is_ok_and(|count| REQUESTS_MAX < count);
         match flag.as_str() {
+            "-n" if words.get(next).is_some_and(|number| is_number(number)) => {
+                words[next] = REQUESTS_MAX.to_string();
+            }
+            flag if flag.strip_prefix("-d").is_some_and(|it| it.starts_with(char::is_numeric)) => {
+                words[at] = format!("-d{DURATION}");
+            }
             "-d" | "--duration" | "--warmup" | "--timeout" if next < words.len() => {
                 words[next] = if flag == "--warmup" { "0s" } else { DURATION }.to_owned();
             }
@@ -506,6 +516,10 @@ impl Sandbox {
         let mut shell = Command::new("sh");
         shell.args(["-ec", &script]).current_dir(self.folder.path());
         shell.envs(NO_CACHE).envs(SHORTENED).env("TRUETAIL_QUIET", "true");
+        if text.contains(" --replay ") {
+            // Nothing comes before a log's first request.
+            shell.env_remove("TRUETAIL_WARMUP");
+        }
         // To files, since the output may not fit into a pipe.
         let printed = self.folder.path().join("printed");
         let file = fs::File::create(&printed).expect("a file");
@@ -551,4 +565,20 @@ fn each_command_that_can_run_does() {
         }
     }
     assert!(10 < ran, "only {ran} blocks were found");
+}
+
+#[test]
+fn each_line_for_users_of_other_tools_runs() {
+    let page = page("docs/coming-from.md");
+    let mut sandbox = Sandbox::of(&page);
+    let urls = ["a", "b"].map(|path| format!("http://127.0.0.1:8080/{path}\n")).concat();
+    fs::write(sandbox.folder.path().join("FILE"), sandbox.with_addresses(urls)).expect("written");
+    let rows = page.text.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").nth(2));
+    let lines: Vec<String> = rows
+        .filter_map(|ours| ours.split('`').find(|span| span.starts_with("truetail -")))
+        .map(|line| line.replace("URL", "http://127.0.0.1:8080/") + "\n")
+        .collect();
+    assert!(15 < lines.len(), "{lines:?}");
+    let (language, word) = ("sh".to_owned(), "run".to_owned());
+    sandbox.run(&page, &Block { language, word, text: lines.concat() });
 }
