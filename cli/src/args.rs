@@ -723,8 +723,12 @@ pub(crate) fn completed(mut args: Vec<OsString>) -> Vec<OsString> {
     let first = args.get(1).and_then(|first| first.to_str()).unwrap_or_default();
     let is_of_run = match first.starts_with('-') {
         true => !about_all.contains(&first),
-        // No command's name has the dots, colons and slashes of a URL.
-        false => first.contains(['.', ':', '/']) && !first.contains(char::is_whitespace),
+        // No command's name has the dots, colons and slashes of a URL, and no URL has spaces but
+        // in its fields.
+        false => {
+            let url = first.split("{{").next().unwrap_or_default();
+            url.contains(['.', ':', '/']) && !url.contains(char::is_whitespace)
+        }
     };
     if is_of_run {
         args.insert(1, "run".into());

@@ -77,7 +77,8 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
         (plan.scenario, said) = args::scenarios(&targets)?;
         said.iter().filter(|_| !results.quiet).for_each(|line| tell(line));
         let first = plan.scenario.first().and_then(|scenario| scenario.step[0].url.clone());
-        if let Some(url) = first.filter(|url| plan.target.is_empty() && url.contains("://")) {
+        let is_whole = |url: &String| !url.starts_with('/') && url.contains("://");
+        if let Some(url) = first.filter(|url| plan.target.is_empty() && is_whole(url)) {
             plan.target = url;
         }
     }

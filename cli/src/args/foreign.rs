@@ -207,10 +207,10 @@ impl Line {
             is_plain: has("http://") && !has("https://"),
             conns,
             closes: false,
-            argument: match words {
-                _ if words.iter().any(|word| word == URLS_FROM_FILE) => Argument::File,
-                _ if words.iter().any(|word| word == RAND_REGEX_URL) => Argument::Pattern,
-                _ => Argument::Url,
+            argument: match (has(URLS_FROM_FILE), has(RAND_REGEX_URL)) {
+                (true, _) => Argument::File,
+                (false, true) => Argument::Pattern,
+                (false, false) => Argument::Url,
             },
         }
     }

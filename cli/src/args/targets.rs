@@ -9,22 +9,32 @@ use std::fs;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use engine::plan::body;
-use engine::plan::scenario::{Scenario, Step};
+use engine::plan::endpoint::Endpoint;
+use engine::plan::request::render_request;
+use engine::plan::scenario::{Scenario, Step, WEIGHT_MAX};
 use engine::plan::slo::Objectives;
 use engine::plan::status::StatusSet;
+use engine::plan::{Plan, PlanError, body};
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
+use super::values::is_named;
 use crate::failure::Failure;
 use crate::text::figures::things;
 
 /// The most bad lines that an error shows.
 const SHOWN_MAX: usize = 5;
 
-/// A line that isn't a request, with the reason.
+/// A line that can't be a request, with the reason.
 struct Bad {
     line: usize,
     problem: String,
+}
+
+/// A request, with the line at which it begins.
+struct Found {
+    line: usize,
+    scenario: Scenario,
 }
 
 /// The tables of a plan file that hold the requests instead of a file of targets.
@@ -67,16 +77,18 @@ fn without_text(message: &str) -> String {
 /// # Errors
 /// The flag with the problem.
 pub(crate) fn scenarios(given: &str) -> Result<(Vec<Scenario>, Option<String>), Failure> {
-    let refuse = |problem: String| {
-        Failure::Usage(format!("--targets: {problem}; see `truetail run --help`"))
-    };
     if let Some(scenarios) = of_tables(given) {
-        return Ok((scenarios.map_err(refuse)?, None));
+        let refuse = |problem| format!("--targets: {problem}; see `truetail run --help`");
+        return Ok((scenarios.map_err(|problem| Failure::Usage(refuse(problem)))?, None));
     }
+    let refuse = |problem: String, cure: &str| {
+        Failure::Usage(format!("--targets {given}: {problem}; {cure}"))
+    };
     let name = if given == "-" { "/dev/stdin" } else { given };
     let text = fs::read_to_string(name)
-        .map_err(|error| refuse(format!("can't read the file ({error})")))?;
-    let (scenarios, format) = parse(&text).map_err(refuse)?;
+        .map_err(|error| refuse(format!("can't be read ({error})"), "name a readable text file"))?;
+    let formats = "give a URL a line, vegeta's http format, or its JSON lines";
+    let (scenarios, format) = parse(&text).map_err(|problem| refuse(problem, formats))?;
     let requests = things(scenarios.len() as u64, "request");
     Ok((scenarios, Some(format!("targets: {requests}, {format}"))))
 }
@@ -86,40 +98,95 @@ fn parse(text: &str) -> Result<(Vec<Scenario>, &'static str), String> {
     let lines = || text.lines().map(str::trim).enumerate().map(|(at, line)| (at + 1, line));
     let has_text = |line: &str| !line.is_empty() && !line.starts_with('#');
     let Some((_, first)) = lines().find(|(_, line)| has_text(line)) else {
-        return Err("the file has no target; give a URL a line".to_owned());
+        return Err("has no request".to_owned());
     };
-    let mut scenarios = Vec::new();
+    let mut all = Vec::new();
     let mut bad = Vec::new();
     let format = if first.starts_with('{') {
         for (line, text) in lines().filter(|(_, line)| has_text(line)) {
             match of_json(text) {
-                Ok(scenario) => scenarios.push(scenario),
+                Ok(scenario) => all.push(Found { line, scenario }),
                 Err(problem) => bad.push(Bad { line, problem }),
             }
         }
         "JSON lines"
     } else if of_request_line(first).is_some() {
-        of_vegeta(lines(), &mut scenarios, &mut bad);
+        of_vegeta(lines(), &mut all, &mut bad);
         "vegeta's http format"
     } else {
         for (line, url) in lines().filter(|(_, line)| has_text(line)) {
-            if url.starts_with('/') || url.contains("://") {
-                scenarios.push(scenario(Step { url: Some(url.to_owned()), ..Step::default() }));
-            } else {
-                bad.push(Bad { line, problem: "neither a URL nor a path".to_owned() });
-            }
+            let scenario = scenario(Step { url: Some(url.to_owned()), ..Step::default() });
+            all.push(Found { line, scenario });
         }
         "a URL a line"
     };
-    if bad.is_empty() { Ok((scenarios, format)) } else { Err(listed(&bad)) }
+    for Found { line, scenario } in &mut all {
+        let [step] = &mut scenario.step;
+        authorize(step);
+        bad.extend(problem(step).map(|problem| Bad { line: *line, problem }));
+    }
+    if bad.is_empty() {
+        return Ok((all.into_iter().map(|found| found.scenario).collect(), format));
+    }
+    bad.sort_by_key(|bad| bad.line);
+    Err(listed(&bad))
 }
 
 fn listed(bad: &[Bad]) -> String {
     let shown = bad.iter().take(SHOWN_MAX).map(|bad| format!("line {}: {}", bad.line, bad.problem));
     let shown = shown.collect::<Vec<String>>().join("; ");
-    match bad.len().saturating_sub(SHOWN_MAX) {
-        0 => shown,
-        more => format!("{shown}; and {more} more"),
+    match bad.len() {
+        1 => shown,
+        all if all <= SHOWN_MAX => format!("{all} bad lines: {shown}"),
+        all => format!("{all} bad lines: {shown}; and {} more", all - SHOWN_MAX),
+    }
+}
+
+/// Moves the credentials of a URL to a header, unless the request has one for them already, as
+/// vegeta does.
+fn authorize(step: &mut Step) {
+    // A path may have a URL in its query.
+    let Some(url) = step.url.as_ref().filter(|url| !url.starts_with('/')) else { return };
+    let Some((scheme, rest)) = url.split_once("://") else { return };
+    let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let Some((user, _)) = rest[..host_end].rsplit_once('@') else { return };
+    let without = format!("{scheme}://{}", &rest[user.len() + 1..]);
+    if !step.headers.iter().any(|line| is_named(line, "Authorization")) {
+        let user = if user.contains(':') { user.to_owned() } else { format!("{user}:") };
+        let user: Vec<u8> = percent_decode_str(&user).collect();
+        step.headers.push(format!("Authorization: Basic {}", BASE64_STANDARD.encode(user)));
+    }
+    step.url = Some(without);
+}
+
+/// The reason why a step can't be sent, whatever the rest of the plan. A text with fields is
+/// checked with them, and a body's length once the body has been read.
+fn problem(step: &Step) -> Option<String> {
+    let url = step.url.as_deref().unwrap_or_default();
+    let target = match url.starts_with('/') {
+        true => format!("http://host{url}"),
+        false if url.contains("://") => url.to_owned(),
+        false => return Some("neither a URL nor a path".to_owned()),
+    };
+    let is_sendable = |line: &&String| !line.contains("{{") && !is_named(line, "Content-Length");
+    let plan = Plan {
+        method: step.method.clone().unwrap_or_else(|| Plan::default().method),
+        headers: step.headers.iter().filter(is_sendable).cloned().collect(),
+        ..Plan::default()
+    };
+    let of_url = |error: PlanError| error.problem;
+    let endpoint = match Endpoint::parse(&target) {
+        Ok(endpoint) if endpoint.path.contains("{{") => Endpoint { path: "/".into(), ..endpoint },
+        Ok(endpoint) => endpoint,
+        Err(error) => return Some(of_url(error)),
+    };
+    let error = render_request(&plan, &endpoint, 0).err()?;
+    match error.flag {
+        "--target" => Some(of_url(error)),
+        "--header" => Some(format!("header {}: {}", error.value, error.problem)),
+        flag => {
+            Some(format!("{} {}: {}", flag.trim_start_matches('-'), error.value, error.problem))
+        }
     }
 }
 
@@ -139,19 +206,19 @@ fn of_request_line(line: &str) -> Option<(&str, &str)> {
 /// request line needs no blank line before it.
 fn of_vegeta<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
-    scenarios: &mut Vec<Scenario>,
+    all: &mut Vec<Found>,
     bad: &mut Vec<Bad>,
 ) {
     // True while headers and a body may still follow for the last target.
     let mut is_open = false;
     for (line, text) in lines.filter(|(_, text)| !text.starts_with('#')) {
-        let last = scenarios.last_mut().filter(|_| is_open).map(|scenario| &mut scenario.step[0]);
+        let last = all.last_mut().filter(|_| is_open).map(|it| &mut it.scenario.step[0]);
         let mut refuse = |problem: &str| bad.push(Bad { line, problem: problem.to_owned() });
         if text.is_empty() {
             is_open = false;
         } else if let Some((method, url)) = of_request_line(text) {
             let (method, url) = (Some(method.to_owned()), Some(url.to_owned()));
-            scenarios.push(scenario(Step { method, url, ..Step::default() }));
+            all.push(Found { line, scenario: scenario(Step { method, url, ..Step::default() }) });
             is_open = true;
         } else if let Some(step) = last {
             match text.split_once(':') {
@@ -182,14 +249,20 @@ struct Record {
     header: BTreeMap<String, Vec<String>>,
     #[serde(default)]
     name: String,
-    weight: Option<u32>,
+    weight: Option<i64>,
     expect: Option<StatusSet>,
     slo: Option<Objectives>,
 }
 
 fn of_json(text: &str) -> Result<Scenario, String> {
     let Record { method, url, body, header, name, weight, expect: expect_status, slo } =
-        crate::json::read_line(text).map_err(|error| without_text(&error.to_string()))?;
+        crate::json::read_line(text).map_err(|error| {
+            // It calls each line the first.
+            without_text(&error.to_string()).replace(" at line 1 column", " at column")
+        })?;
+    let weight = weight.unwrap_or(1);
+    let weight = u32::try_from(weight)
+        .map_err(|_| format!("the weight {weight} isn't a whole number from 0 to {WEIGHT_MAX}"))?;
     let of_base64 = |text: String| match BASE64_STANDARD.decode(text) {
         Ok(bytes) => Ok(body::text_of(bytes)),
         Err(error) => Err(format!("body: not base64 ({error})")),
@@ -201,7 +274,7 @@ fn of_json(text: &str) -> Result<Scenario, String> {
     let headers = header.into_iter().flat_map(lines).collect();
     let url = Some(url);
     let step = Step { method, url, headers, body, expect_status, slo, ..Step::default() };
-    Ok(Scenario { name, weight: weight.unwrap_or(1), step: [step] })
+    Ok(Scenario { name, weight, step: [step] })
 }
 
 #[cfg(test)]
@@ -241,7 +314,12 @@ mod tests {
             Confirmation-Token: 90215\nAuthorization: Token DEADBEEF\n@/path/to/thing.json\n";
         let expected = [
             step(Some("GET"), "http://goku:9090/path/to/dragon?item=ball", &[], None),
-            step(Some("GET"), "http://user:password@goku:9090/path/to", &[], None),
+            step(
+                Some("GET"),
+                "http://goku:9090/path/to",
+                &["Authorization: Basic dXNlcjpwYXNzd29yZA=="],
+                None,
+            ),
             step(Some("HEAD"), "http://goku:9090/path/to/success", &[], None),
             step(
                 Some("POST"),
@@ -265,6 +343,20 @@ mod tests {
             step(Some("GET"), "http://goku", &["Content-Type: text/plain"], Some("Punch!\n")),
             step(None, "http://goku/b", &[], Some("@data:;base64,/w==")),
             step(None, "http://goku/c", &[], Some("@data:;base64,QGE=")),
+        ];
+        assert_eq!(steps(text), expected);
+    }
+
+    #[test]
+    fn credentials_in_a_url_are_sent_as_vegeta_sends_them() {
+        let text = "GET http://ann:p%40ss@h/a@b\nX: y\n\nGET http://ann@h/\n\n\
+            GET http://ann:pa55@h:1?q\nauthorization: Token T\n\n\
+            GET /login?next=http://ann:pa55@h/\n";
+        let expected = [
+            step(Some("GET"), "http://h/a@b", &["X: y", "Authorization: Basic YW5uOnBAc3M="], None),
+            step(Some("GET"), "http://h/", &["Authorization: Basic YW5uOg=="], None),
+            step(Some("GET"), "http://h:1?q", &["authorization: Token T"], None),
+            step(Some("GET"), "/login?next=http://ann:pa55@h/", &[], None),
         ];
         assert_eq!(steps(text), expected);
     }
@@ -300,7 +392,7 @@ mod tests {
     fn the_format_that_was_found_is_named() {
         for (text, name) in [
             ("# a\n/a\n/b\n", "a URL a line"),
-            ("http://h/GET /a\n", "a URL a line"),
+            ("http://h/GET\n", "a URL a line"),
             ("GET /a\n", "vegeta's http format"),
             ("{\"url\":\"/\"}\n", "JSON lines"),
         ] {
@@ -317,8 +409,8 @@ mod tests {
     #[test]
     fn bad_lines_are_counted_and_the_first_are_shown() {
         for (text, problem) in [
-            ("", "the file has no target"),
-            ("# nothing\n\n", "the file has no target"),
+            ("", "has no request"),
+            ("# nothing\n\n", "has no request"),
             ("/a\nb\n/c\n", "line 2: neither a URL nor a path"),
             ("GET /a\n\nX: y\n", "line 3: no request line"),
             ("GET /a\n@one\n@two\n", "line 3: no request line before it"),
@@ -334,6 +426,15 @@ mod tests {
             ),
             ("{\"url\":\"/\",\"body\":\"!\"}\n", "line 1: body: not base64"),
             (&format!("/a\n{}", "b\n".repeat(7)), "line 6: neither a URL nor a path; and 2 more"),
+            (&format!("/a\n{}", "b\n".repeat(7)), "7 bad lines: line 2: neither"),
+            ("/a\nhttp://\n\nhttp://h:x/\n/b\n", "2 bad lines: line 2: "),
+            ("/a\nhttp://\n\nhttp://h:x/\n/b\n", "; line 4: "),
+            ("/a\n/b c\nftp://h/\n", "line 3: the scheme is neither http nor https"),
+            ("GET /a\nx y: z\n\nGET /b\n", "line 1: header #1: the name isn't a token"),
+            ("CONNECT /a\n", "line 1: method CONNECT: "),
+            ("{\"url\":\"/\",\"weight\":-1}\n", "line 1: the weight -1 isn't a whole number"),
+            ("{\"url\":\"/\",\"weight\":1.5}\n", "line 1: invalid type: floating point `1.5`"),
+            ("{\"url\"\n", "line 1: EOF while parsing an object at column"),
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.contains(problem), "{text:?}: {error}");

@@ -5,6 +5,7 @@ mod support;
 mod ab;
 mod agent;
 mod agents;
+mod bad_workloads;
 mod ceiling;
 #[cfg(feature = "comparisons")]
 mod comparisons;

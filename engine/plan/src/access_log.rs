@@ -93,7 +93,13 @@ impl Summary {
     pub fn refusal(&self) -> (String, &'static str) {
         let problem = match self.problems.as_slice() {
             [] => "has no line".to_owned(),
-            problems => format!("has no readable line ({})", problems.join("; ")),
+            problems => {
+                let more = match self.unreadable - problems.len() as u64 {
+                    0 => String::new(),
+                    more => format!("; and {more} more"),
+                };
+                format!("has no readable line ({}{more})", problems.join("; "))
+            }
         };
         let cure =
             "give a log in common or combined format, or JSON lines with time, method and path";
@@ -383,6 +389,7 @@ mod tests {
             let (all, summary) = requests(&format!("{bad}\n").repeat(7));
             assert!(all.is_empty() && summary.format.is_none(), "{bad}");
             assert_eq!((summary.unreadable, summary.problems.len()), (7, NAMED_MAX), "{bad}");
+            assert!(summary.refusal().0.ends_with("; and 2 more)"), "{:?}", summary.refusal());
             let first = &summary.problems[0];
             assert!(first.starts_with("line 1: ") && first.contains(problem), "{bad}: {first}");
             assert!(!first.contains("pa55"), "{first}");

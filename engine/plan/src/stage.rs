@@ -45,7 +45,7 @@ impl std::fmt::Display for Stage {
 /// A text that isn't a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidStage {
-    /// It has no length.
+    /// It lacks a rate or its length.
     #[error(
         "invalid stage `{0}`: give RATE:DURATION or FROM..TO:DURATION, e.g. 100:30s or \
          100..1000:2m, after NAME= if it has a name"
@@ -71,6 +71,9 @@ impl FromStr for Stage {
         };
         let (rates, duration) = stage.trim().split_once(':').ok_or_else(form)?;
         let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
+        if [from, to, duration].iter().any(|part| part.trim().is_empty()) {
+            return Err(form());
+        }
         Ok(Stage { name, from: rate(from)?, to: rate(to)?, duration: duration.parse()? })
     }
 }
@@ -158,11 +161,11 @@ mod tests {
             ("100", "invalid stage `100`: give RATE:DURATION or FROM..TO:DURATION"),
             ("=1:30s", "invalid stage `=1:30s`: give RATE:DURATION or FROM..TO:DURATION"),
             ("x:30s", "invalid rate `x`"),
-            ("1..:30s", "invalid rate ``"),
+            ("1..:30s", "invalid stage `1..:30s`: give RATE"),
             ("-1:30s", "invalid rate `-1`"),
             ("0.0000001:30s", "must be above 0"),
             ("1:30x", "invalid duration `30x`"),
-            ("1:", "invalid duration ``"),
+            ("1:", "invalid stage `1:`: give RATE"),
             ("200M:1s", "at most 100000000"),
         ] {
             let error = text.parse::<Stage>().expect_err(text).to_string();

@@ -97,7 +97,8 @@ impl Plan {
     fn url_of(&self, url: Option<&str>) -> String {
         let url = match url {
             None => return self.target.clone(),
-            Some(url) if url.contains("://") => return url.to_owned(),
+            // A path may have a URL in its query.
+            Some(url) if url.contains("://") && !url.starts_with('/') => return url.to_owned(),
             Some(path) => path,
         };
         let scheme_end = self.target.find("://").map_or(0, |at| at + 3);
@@ -153,7 +154,8 @@ impl Plan {
             }
         }
         if self.weights().iter().all(|weight| *weight == 0) {
-            return refuse(0, "no scenario has a weight above 0".to_owned(), "give one of them 1");
+            let problem = "no request has a weight above 0, so there is none to send";
+            return Err(PlanError::new("--targets", "weight 0", problem, "give one a weight of 1"));
         }
         Ok(())
     }
@@ -269,11 +271,19 @@ mod tests {
     }
 
     #[test]
+    fn a_path_with_a_url_in_its_query_is_on_the_plans_host() {
+        let scenario = vec![scenario(1, step("/login?next=http://g/"))];
+        let mut plan = Plan { target: "http://h:1/x".to_owned(), scenario, ..Plan::default() };
+        plan.complete_scenarios().expect("it is fine");
+        assert_eq!(plan.requests()[0].target, "http://h:1/login?next=http://g/");
+    }
+
+    #[test]
     fn a_wrong_scenario_is_refused_with_its_position() {
         let named = |name: &str| Scenario { name: name.to_owned(), ..scenario(1, step("/")) };
         let timed = |ns| scenario(1, Step { timeout: Some(Nanos(ns)), ..step("/") });
         for (scenarios, place, problem) in [
-            (vec![scenario(0, step("/"))], "#1", "no scenario has a weight"),
+            (vec![scenario(0, step("/"))], "weight 0", "no request has a weight"),
             (vec![scenario(1, step("/")), scenario(1, step("a"))], "#2", "doesn't begin with /"),
             (vec![scenario(1, step("http://g/"))], "#1", "http://g/ is on another host than h"),
             (vec![scenario(1, step("https://h/"))], "#1", "on another host"),

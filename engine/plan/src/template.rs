@@ -345,6 +345,13 @@ impl Fields<'_> {
     }
 
     fn unknown(&self, name: &str, place: Place<'_>) -> PlanError {
+        let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        if let Some((data, column)) = name.split_once('.').filter(|_| self.data.is_empty())
+            && [data, column].iter().all(|part| !part.is_empty() && part.bytes().all(in_name))
+        {
+            let problem = format!("{{{{{name}}}}} is a column, and there is no data");
+            return place.refuse(&problem, &format!("give the file: --data {data}=FILE.csv"));
+        }
         let known = ["seq", "rand 1 100", "zipf 1.1 1000", "uuid"].map(str::to_owned);
         let known = known.into_iter().chain(self.columns().map(|(name, ..)| name));
         let like = |known: &String| strsim::jaro_winkler(name, known);
@@ -516,6 +523,19 @@ mod tests {
         );
         let bytes = "GET /?a= HTTP/1.1\r\nB: \r\nContent-Length: \r\nC: d\r\n\r\n!".len();
         assert_eq!(template.longest(), bytes + 2 + 2 + 36 + 20 + LENGTH_DIGITS + 1);
+    }
+
+    #[test]
+    fn a_column_without_data_is_refused_with_the_flag_that_gives_it() {
+        let refused = |path: &str| {
+            let found = Compiled::new(&plan(path, &[], None), &[]);
+            found.map(|_| ()).expect_err("refused").to_string()
+        };
+        let error = refused("/{{users.id}}");
+        let words = "{{users.id}} is a column, and there is no data; give the file: --data \
+                     users=FILE.csv";
+        assert_eq!(error, format!("--target http://h/{{{{users.id}}}}: {words}"));
+        assert!(refused("/{{a b.c}}").contains("isn't a field; the nearest known is"));
     }
 
     #[test]
