@@ -148,6 +148,10 @@ fn cells(part: &StepPart) -> Vec<(Cow<'static, str>, String)> {
         ("abandoned", count(counts.abandoned)),
         ("unexpected_status", count(counts.unexpected_status)),
         ("bad", count(part.bad)),
+        ("capped", count(counts.capped)),
+        ("held", count(part.held)),
+        ("received_bytes", count(part.received_bytes)),
+        ("sent_bytes", count(part.sent_bytes)),
     ]
     .map(|(name, cell)| (Cow::Borrowed(name), cell))
     .into();

@@ -104,9 +104,6 @@ fn metrics(report: &Report, began: SystemTime) -> Vec<Metric> {
     ];
     let rates =
         rates.into_iter().filter_map(|(what, per_s)| Some((vec![("of", what.to_owned())], per_s?)));
-    let traffic =
-        [("received", report.traffic.received_bytes), ("sent", report.traffic.sent_bytes)];
-    let traffic = traffic.map(|(way, bytes)| (vec![("direction", way.to_owned())], count(bytes)));
     let objectives = report.slo.iter().flat_map(|slo| &slo.objectives).map(|objective| {
         let judgement = json::name(&objective.judgement);
         (vec![("objective", bounded(objective)), ("judgement", judgement)], 1.0)
@@ -174,7 +171,7 @@ fn metrics(report: &Report, began: SystemTime) -> Vec<Metric> {
             name: "traffic",
             help: "Bytes of requests and responses in the window, with their heads",
             unit: Some(Unit::Bytes),
-            samples: traffic.into(),
+            samples: in_directions([report.traffic.received_bytes, report.traffic.sent_bytes]),
         },
         Metric {
             name: "latency",
@@ -254,6 +251,18 @@ fn of_parts(parts: &[StepPart]) -> Vec<Metric> {
             of_each(&|part| by("cause", part.counts.errors.by_name())),
         ),
         metric(
+            "part_requests_capped",
+            "Requests of a part that waited because all connections were in use",
+            None,
+            of_each(&|part| plain(part.counts.capped)),
+        ),
+        metric(
+            "part_traffic",
+            "Bytes of a part's requests and responses, with their heads",
+            Some(Unit::Bytes),
+            of_each(&|part| in_directions([part.received_bytes, part.sent_bytes])),
+        ),
+        metric(
             "part_latency",
             "Quantiles of a part's latency, corrected and naive",
             Some(Unit::Seconds),
@@ -286,6 +295,12 @@ fn outcomes(counts: &Counts) -> Vec<Sample> {
     ];
     let sample = |(outcome, of): (&str, u64)| (vec![("outcome", outcome.to_owned())], of as f64);
     outcomes.map(sample).into()
+}
+
+/// Bytes received and sent.
+fn in_directions([received, sent]: [u64; 2]) -> Vec<Sample> {
+    let sample = |(way, bytes): (&str, u64)| (vec![("direction", way.to_owned())], bytes as f64);
+    [("received", received), ("sent", sent)].map(sample).into()
 }
 
 /// Counts by name.

@@ -167,7 +167,7 @@ fn recorder() -> Hot {
         };
         recorder.intended(intended_ns);
         recorder.sent(&stamps, true);
-        recorder.ended(&stamps, ending, true, Outcome::Answered(200));
+        recorder.ended(0, &stamps, ending, true, Outcome::Answered(200));
     })
 }
 

@@ -2,11 +2,11 @@
 //! stage, in order.
 
 use engine::plan::Plan;
-use engine::report::{DistributionPart, Part, StageSpan, StepPart};
+use engine::report::{DistributionPart, Holders, Part, Report, StageSpan, StepPart};
 
-use super::figures::{count, rate};
+use super::figures::{count, percent, rate, things};
 use super::layout::Column::{self, Left, Right};
-use super::layout::Text;
+use super::layout::{Text, wrap};
 use super::scale::{Scale, at_the_point};
 
 /// The width of the column with scenarios' names.
@@ -46,6 +46,29 @@ pub(super) fn scenarios(part: &Part, rows_max: usize) -> String {
     }
     text.add(others(all, rows_max));
     text.done()
+}
+
+/// Which scenarios all others waited for at the cap; empty unless a few had most connections then.
+pub(super) fn holders(report: &Report) -> String {
+    let Some(holders) = report.holders() else { return String::new() };
+    let Holders { share, of_requests, others, .. } = holders;
+    let has = if holders.names.len() == 1 { "has" } else { "have" };
+    let waited = match others {
+        0 => String::new(),
+        others => format!(
+            ": {} of the {} were of other scenarios",
+            count(others),
+            things(report.whole.counts.capped, "arrival")
+        ),
+    };
+    wrap(&format!(
+        "While arrivals waited at the cap of {}, {} of these were busy with {}, which {has} {} of \
+         the requests{waited}.",
+        things(report.conns() as u64, "connection"),
+        percent(share),
+        holders.named(),
+        percent(of_requests)
+    ))
 }
 
 /// The times of each at these quantiles and their maximum, in one unit, which is returned too: in
@@ -181,6 +204,9 @@ mod tests {
             planned: 0.5,
             counts: StepCounts::new(&counts),
             bad: 3,
+            received_bytes: 200 * requests,
+            sent_bytes: 100 * requests,
+            held: 0,
             naive: times(us, requests),
             corrected: times(us, requests),
             slowest: Vec::new(),

@@ -9,7 +9,7 @@ use super::details::{self, generator, listed};
 use super::extent::Extent;
 use super::figures::{count, megabytes, rate, things, time};
 use super::layout::{SCREEN, Text, fitting, sections, wrap};
-use super::parts::{scenarios, stages};
+use super::parts::{holders, scenarios, stages};
 use super::table::table;
 use super::{explain, per_agent, slo, verdict};
 
@@ -39,7 +39,7 @@ pub(crate) fn summary(report: &Report, written: &[String], extent: Extent) -> St
         table("latency", naive, &report.whole.corrected),
         difference.map_or_else(String::new, |text| wrap(&text)),
         stages(&report.whole, &report.config.plan, report.config.window_s(), rows_max),
-        scenarios(&report.whole, rows_max),
+        scenarios(&report.whole, rows_max) + &holders(report),
         per_agent::table(report),
         end(report, written),
         extent.details(|| details::all(report)),

@@ -88,6 +88,63 @@ fn the_ledger_counts_for_each_route_what_the_report_does() {
     }
 }
 
+/// The target of a run in which `search` needs more connections than there are, and the flags of
+/// that run.
+fn slow_search() -> (Target, [&'static str; 6]) {
+    let target = Target::start(&["--base-latency", "1ms", "--route", "/search:base=400ms"]);
+    (target, ["--rate", "60", "--conns", "4", "--duration", "3s"])
+}
+
+#[test]
+fn all_routes_wait_for_a_slow_one_at_the_cap_and_the_text_says_for_which() {
+    let (target, flags) = slow_search();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (text, report) = run(folder.path(), &target.url, &flags);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("% of these were busy with search, which has "), "{text}");
+    assert!(text.contains(" arrivals were of other scenarios."), "{text}");
+    let reasons = report["verdict"]["reasons"].as_array().expect("reasons").iter();
+    let mut reasons = reasons.filter(|reason| reason["code"] == "cap_reached");
+    let evidence = reasons.next().expect("the cap was reached")["evidence"].to_string();
+    assert!(evidence.contains("% of these were busy with search ("), "{evidence}");
+
+    let capped = counts(&report, "capped");
+    let all: u64 = capped.iter().map(|(_, count)| count).sum();
+    assert_eq!(Value::from(all), report["counts"]["capped"]);
+    assert!(capped.iter().all(|(_, count)| 0 < *count), "{capped:?}");
+    let held = [0, 1, 2].map(|part| report["parts"][part]["held"].as_u64().expect("a number"));
+    let most: u64 = held.iter().sum();
+    assert!(most <= 4 * all && 0.9 * most as f64 <= held[1] as f64, "{held:?} of {all}");
+    let output = binary().args(["verify", "--quiet"]).arg(folder.path().join("run.json")).output();
+    assert_eq!(said(&output.expect("the binary runs")), "");
+}
+
+#[test]
+fn requests_dropped_at_the_cap_are_errors_of_their_routes() {
+    let (target, flags) = slow_search();
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = [&flags[..], &["--overload", "drop"]].concat();
+    for name in ["a.json", "b.json"] {
+        run(folder.path(), &target.url, &flags);
+        fs::rename(folder.path().join("run.json"), folder.path().join(name)).expect("a report");
+    }
+    let output = binary()
+        .args(["compare", "a.json", "b.json", "--allow-invalid", "--out", "both.json"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let compared = document(&folder.path().join("both.json"));
+    let of_all = compared["errors"]["a"].as_f64().expect("a share");
+    assert!(0.1 < of_all, "{of_all}");
+    let shares = [0, 1, 2].map(|part| {
+        let errors = &compared["parts"][part]["errors"]["a"];
+        errors.as_f64().expect("a share")
+    });
+    // Whatever the route, an arrival is as likely to find all connections in use.
+    assert!(shares.iter().all(|share| of_all / 4.0 < *share), "{shares:?} of {of_all}");
+}
+
 #[test]
 fn a_route_that_cannot_be_read_or_served_is_refused() {
     for (route, words) in [

@@ -16,9 +16,16 @@ use crate::times::Latencies;
 /// The requests of one step that were due in one stage of the window; the whole contains them too.
 #[derive(AddAssign, Clone, Debug, Serialize, Deserialize)]
 pub struct Part {
-    /// Counts of outcomes; what doesn't belong to single requests, such as connects, is counted
-    /// only in the whole.
+    /// Counts of outcomes, and of arrivals at the cap; what doesn't belong to single requests, such
+    /// as connects, is counted only in the whole.
     pub counts: Counts,
+    /// Bytes of responses to these requests, complete or not, with their heads and without TLS.
+    pub received_bytes: u64,
+    /// Bytes of those of the requests that were sent completely, with their heads and without TLS.
+    pub sent_bytes: u64,
+    /// How many of these requests each arrival at the cap found in flight, added up over all
+    /// arrivals at the cap. Wraps while requests are in flight: see [`Part::taken`].
+    pub held: u64,
     /// The latencies of those that have one.
     pub latencies: Latencies,
     /// The same over time.
@@ -33,6 +40,9 @@ impl Part {
     pub fn new(stage_ns: u64, slowest: usize) -> Part {
         Part {
             counts: Counts::preallocated(),
+            received_bytes: 0,
+            sent_bytes: 0,
+            held: 0,
             latencies: Latencies::default(),
             series: PartSeries::new(stage_ns),
             slowest: Slowest::of_at_most(slowest),
@@ -68,6 +78,18 @@ impl Part {
                 }
             }
         }
+    }
+
+    /// A request takes a connection after `capped` arrivals at the cap. The arrivals that find it
+    /// in flight are those counted between this and [`Part::freed`], so subtracting the count here
+    /// and adding it there needs no memory per request.
+    pub(super) fn taken(&mut self, capped: u64) {
+        self.held = self.held.wrapping_sub(capped);
+    }
+
+    /// A request no longer needs its connection, after `capped` arrivals at the cap.
+    pub(super) fn freed(&mut self, capped: u64) {
+        self.held = self.held.wrapping_add(capped);
     }
 
     /// Records `count` requests given up unsent, with this age if it counts as a latency; they were

@@ -96,16 +96,73 @@ impl Recorder {
         self.series.sent(stamps.intended_ns - self.config.window_ns);
     }
 
-    /// A request of the window ended; `in_window`: before the end of the window.
+    /// `count` arrivals of this step, due at this time in the window, found all connections in use,
+    /// and no further one could be opened.
+    pub fn capped(&mut self, step: u16, due_ns: u64, count: u64) {
+        self.counts.capped += count;
+        if self.has_parts() {
+            self.part(step, due_ns).counts.capped += count;
+        }
+    }
+
+    /// True if requests are recorded by parts too.
     #[inline]
-    pub fn ended(&mut self, stamps: &Stamps, ending: Ending, in_window: bool, outcome: Outcome) {
+    pub fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// The part of the requests of this step that were due at this time, in the window or before
+    /// it; there must be parts.
+    fn part(&mut self, step: u16, due_ns: u64) -> &mut Part {
+        &mut self.parts[self.config.part(step, due_ns)]
+    }
+
+    /// A request, of the window or before it, takes a connection; there must be parts.
+    pub fn connection_taken(&mut self, stamps: &Stamps) {
+        let capped = self.counts.capped;
+        if 0 < capped {
+            self.part(stamps.step, stamps.intended_ns).taken(capped);
+        }
+    }
+
+    /// A request that took a connection has ended; there must be parts.
+    pub fn connection_freed(&mut self, stamps: &Stamps) {
+        let capped = self.counts.capped;
+        if 0 < capped {
+            self.part(stamps.step, stamps.intended_ns).freed(capped);
+        }
+    }
+
+    /// Bytes of a request of the window have left; there must be parts.
+    pub fn bytes_sent(&mut self, stamps: &Stamps, bytes: usize) {
+        self.part(stamps.step, stamps.intended_ns).sent_bytes += bytes as u64;
+    }
+
+    /// Bytes of the response to a request of the window have arrived; there must be parts.
+    pub fn bytes_received(&mut self, stamps: &Stamps, bytes: usize) {
+        self.part(stamps.step, stamps.intended_ns).received_bytes += bytes as u64;
+    }
+
+    /// The request with this number, of the window, ended; `in_window`: before the end of the
+    /// window.
+    #[inline]
+    pub fn ended(
+        &mut self,
+        number: u64,
+        stamps: &Stamps,
+        ending: Ending,
+        in_window: bool,
+        outcome: Outcome,
+    ) {
         let ended_ns = ending.ended_ns();
         let corrected_ns = ended_ns - stamps.intended_ns;
         self.series.ended(stamps.intended_ns - self.config.window_ns, corrected_ns, outcome);
         self.counts.ended(outcome);
-        let is_success = match self.parts.is_empty() {
-            true => matches!(outcome, Outcome::Answered(it) if self.config.success.holds(it)),
-            false => self.part_ended(stamps, ended_ns, outcome),
+        let is_success = if self.has_parts() {
+            self.part_ended(number, stamps, ended_ns, outcome)
+        } else {
+            self.slowest.look(number, stamps, ended_ns, outcome);
+            matches!(outcome, Outcome::Answered(status) if self.config.success.holds(status))
         };
         if let Outcome::Unsent(_) = outcome {
             if outcome.has_latency() {
@@ -144,29 +201,21 @@ impl Recorder {
     /// Records a request's end in its part; returns whether its status is a success for its step.
     // One request on one route at one rate shouldn't pay for a longer function.
     #[inline(never)]
-    fn part_ended(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) -> bool {
+    fn part_ended(
+        &mut self,
+        number: u64,
+        stamps: &Stamps,
+        ended_ns: u64,
+        outcome: Outcome,
+    ) -> bool {
         let success = self.config.success_of(stamps.step);
         let is_success = matches!(outcome, Outcome::Answered(status) if success.holds(status));
-        let part = &mut self.parts[self.config.part(stamps.step, stamps.intended_ns)];
         let at_ns = self.config.in_stage_ns(stamps.intended_ns);
         let naive_ns = ended_ns - stamps.sent_ns;
+        let part = self.part(stamps.step, stamps.intended_ns);
         part.ended(at_ns, naive_ns, ended_ns - stamps.intended_ns, outcome, is_success);
+        part.slowest.look(number, stamps, ended_ns, outcome);
         is_success
-    }
-
-    /// Lists a request of the window that ended at this time, if it is among the slowest.
-    #[inline]
-    pub fn look(&mut self, number: u64, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
-        let slowest = match self.parts.is_empty() {
-            true => &mut self.slowest,
-            false => {
-                let part = self.config.part(stamps.step, stamps.intended_ns);
-                &mut self.parts[part].slowest
-            }
-        };
-        if slowest.may_hold(ended_ns - stamps.intended_ns) {
-            slowest.enter(number, stamps, ended_ns, outcome);
-        }
     }
 
     /// A sampled request of the window ended; it left the host `path_ns` after it was sent, if the
@@ -193,9 +242,9 @@ impl Recorder {
         let age_ns = has_latency.then_some(age_ns);
         self.series.unsent(due_ns - self.config.window_ns, age_ns, count);
         self.counts.unsent_n(reason, count);
-        if !self.parts.is_empty() {
-            let part = &mut self.parts[self.config.part(stamps.step, due_ns)];
-            part.unsent(self.config.in_stage_ns(due_ns), age_ns, reason, count);
+        if self.has_parts() {
+            let at_ns = self.config.in_stage_ns(due_ns);
+            self.part(stamps.step, due_ns).unsent(at_ns, age_ns, reason, count);
         }
     }
 

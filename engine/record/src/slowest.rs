@@ -87,15 +87,23 @@ impl Slowest {
         Slowest { most, above_ns, requests: Vec::with_capacity(most) }
     }
 
+    /// Lists a request that ended at this time, if it is among the slowest.
+    #[inline]
+    pub(super) fn look(&mut self, number: u64, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
+        if self.may_hold(ended_ns - stamps.intended_ns) {
+            self.enter(number, stamps, ended_ns, outcome);
+        }
+    }
+
     /// True if a request that took this long may enter the list.
     #[inline]
-    pub fn may_hold(&self, corrected_ns: u64) -> bool {
+    fn may_hold(&self, corrected_ns: u64) -> bool {
         self.above_ns <= corrected_ns
     }
 
     /// Enters a request, if it has a latency and is slow enough.
     #[cold]
-    pub fn enter(&mut self, number: u64, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
+    fn enter(&mut self, number: u64, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
         if let Some(slow) = Slow::new(number, stamps, ended_ns, outcome) {
             self.insert(slow);
         }

@@ -83,7 +83,7 @@ impl Report {
             environment: agent.environment.clone(),
             whole: agent.part.clone(),
             corrected_digest: String::new(),
-            traffic: agent.generator.traffic(),
+            traffic: agent.generator.traffic(&agent.part.parts),
             generator: agent.generator.clone(),
             replay: self.replay.clone(),
             arrivals: agent.arrivals.clone(),

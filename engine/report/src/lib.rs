@@ -17,6 +17,7 @@ pub mod collected;
 mod edge;
 pub mod environment;
 pub mod figures;
+mod holders;
 mod joint;
 pub mod machine;
 pub mod merge;
@@ -33,6 +34,7 @@ mod together;
 pub mod verdict;
 
 pub use collected::NotOfPlan;
+pub use holders::Holders;
 pub use report::*;
 pub use rules::{Effect, Follows, More, Of, RULES, Rule, decided_by, judge, judge_agent};
 pub use rules::{GENERATOR_BOUND_MAX, STOPPED_MAX, explains_added};

@@ -145,6 +145,12 @@ impl Joined {
             .expect("a part's texts were just written");
         let is_joint = 1 < per_agent.len() || !facts.lost.is_empty();
         let generator = generator(&per_agent, is_joint);
+        let traffic = generator.traffic(&part.parts);
+        assert_eq!(
+            traffic.beside_parts.is_some(),
+            !part.parts.is_empty(),
+            "parts have no more bytes than the connections carried"
+        );
         let environment = facts.controller.clone().filter(|_| is_joint);
         let mut addresses: Vec<&str> =
             per_agent.iter().map(|agent| agent.config.target_address.as_str()).collect();
@@ -177,7 +183,7 @@ impl Joined {
             environment: environment.unwrap_or_else(|| per_agent[0].environment.clone()),
             whole: part,
             corrected_digest: times.corrected.digest(),
-            traffic: generator.traffic(),
+            traffic,
             generator,
             replay: facts.replay.clone(),
             arrivals,

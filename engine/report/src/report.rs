@@ -37,7 +37,7 @@ use stats::stationarity::Stationarity;
 use units::{CoreList, OneIn, us_to_ns};
 
 /// Version of the document. Adding, dropping or redefining a field requires a new one.
-pub const SCHEMA: u32 = 14;
+pub const SCHEMA: u32 = 15;
 
 /// The name of the only agent in a run without agents.
 pub const LOCAL: &str = "local";
@@ -189,12 +189,64 @@ pub struct Traffic {
     pub received_bytes_per_s: f64,
     /// Bytes sent per second.
     pub sent_bytes_per_s: f64,
+    /// From setup to drain, the bytes of no request in `parts`, which are the rest of what all
+    /// shards received and sent; `None` without parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside_parts: Option<Bytes>,
+}
+
+/// Bytes in both directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Bytes {
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+}
+
+impl Bytes {
+    /// Those of these shards from setup to drain.
+    pub fn of_shards<'a>(shards: impl IntoIterator<Item = &'a ShardStats>) -> Bytes {
+        let of = |shard: &ShardStats| Bytes {
+            received_bytes: shard.received_bytes,
+            sent_bytes: shard.sent_bytes,
+        };
+        shards.into_iter().map(of).fold(Bytes::default(), Bytes::plus)
+    }
+
+    /// Those of these parts' requests.
+    pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a StepPart>) -> Bytes {
+        let of = |part: &StepPart| Bytes {
+            received_bytes: part.received_bytes,
+            sent_bytes: part.sent_bytes,
+        };
+        parts.into_iter().map(of).fold(Bytes::default(), Bytes::plus)
+    }
+
+    fn plus(self, other: Bytes) -> Bytes {
+        Bytes {
+            received_bytes: self.received_bytes.saturating_add(other.received_bytes),
+            sent_bytes: self.sent_bytes.saturating_add(other.sent_bytes),
+        }
+    }
+
+    /// What is left of these without the others; `None` if there aren't as many.
+    pub fn minus(self, other: Bytes) -> Option<Bytes> {
+        Some(Bytes {
+            received_bytes: self.received_bytes.checked_sub(other.received_bytes)?,
+            sent_bytes: self.sent_bytes.checked_sub(other.sent_bytes)?,
+        })
+    }
 }
 
 impl Generator {
-    /// The bytes of all its shards in the window.
-    pub fn traffic(&self) -> Traffic {
-        self.shards.iter().fold(Traffic::default(), |sum, shard| {
+    /// The bytes of all its shards in the window, and those beside these parts' requests.
+    pub fn traffic(&self, parts: &[StepPart]) -> Traffic {
+        let several = Some(parts).filter(|parts| !parts.is_empty());
+        let beside_parts =
+            several.and_then(|parts| Bytes::of_shards(&self.shards).minus(Bytes::of_parts(parts)));
+        let traffic = Traffic { beside_parts, ..Traffic::default() };
+        self.shards.iter().fold(traffic, |sum, shard| {
             let (received, sent) = (shard.window_received_bytes, shard.window_sent_bytes);
             let per_s = |bytes: u64| match shard.observed_s {
                 0.0 => 0.0,
@@ -205,6 +257,7 @@ impl Generator {
                 sent_bytes: sum.sent_bytes.saturating_add(sent),
                 received_bytes_per_s: sum.received_bytes_per_s + per_s(received),
                 sent_bytes_per_s: sum.sent_bytes_per_s + per_s(sent),
+                ..sum
             }
         })
     }
@@ -590,6 +643,13 @@ pub struct StepPart {
     pub counts: StepCounts,
     /// Requests without a good answer: no response, or one whose status is not a success.
     pub bad: u64,
+    /// Bytes of the responses to its requests, complete or not, with their heads, without TLS.
+    pub received_bytes: u64,
+    /// Bytes of those of its requests that were sent completely, with their heads, without TLS.
+    pub sent_bytes: u64,
+    /// How many of its requests each arrival counted in `capped`, of any part, found in flight,
+    /// added up over these arrivals: the larger, the more others waited for this part.
+    pub held: u64,
     /// `received − sent` of its sent requests that didn't fail.
     pub naive: DistributionPart,
     /// `received − intended` of its requests that didn't fail, as for the whole.
@@ -678,6 +738,8 @@ pub struct StepCounts {
     pub failed: u64,
     /// Still in flight when the drain ended.
     pub abandoned: u64,
+    /// Arrivals that waited because no connection was free and no further one could be opened.
+    pub capped: u64,
     /// Answered requests whose status is not a success.
     pub unexpected_status: u64,
     /// Answered requests by status code.
@@ -698,6 +760,7 @@ impl StepCounts {
             timed_out: counts.timed_out,
             failed: counts.failed,
             abandoned: counts.abandoned,
+            capped: counts.capped,
             unexpected_status: counts.unexpected_status,
             status: counts.status.clone(),
             errors: counts.errors.clone(),
@@ -707,7 +770,7 @@ impl StepCounts {
     /// The same, as counts of a whole.
     pub fn as_whole(&self) -> Counts {
         let StepCounts { intended, sent, unsent, answered, .. } = *self;
-        let StepCounts { timed_out, failed, abandoned, unexpected_status, .. } = *self;
+        let StepCounts { timed_out, failed, abandoned, capped, unexpected_status, .. } = *self;
         Counts {
             intended,
             sent,
@@ -717,6 +780,7 @@ impl StepCounts {
             timed_out,
             failed,
             abandoned,
+            capped,
             unexpected_status,
             status: self.status.clone(),
             errors: self.errors.clone(),

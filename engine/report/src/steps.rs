@@ -86,6 +86,7 @@ pub fn parts(recorder: &Recorder, plan: &Plan, window_ns: u64) -> Vec<StepPart> 
     let mut sum = Counts::default();
     recorder.parts.iter().for_each(|part| sum += part.counts.clone());
     assert_eq!(sum.outcomes(), recorder.counts.outcomes(), "parts add up to the whole");
+    assert_eq!(sum.capped, recorder.counts.capped, "parts add up to the whole");
     let until_ns = plan.warmup.0 + window_ns;
     let mut lengths_ns: Vec<u64> =
         plan.stages().map(|(_, span)| span.end.min(until_ns).saturating_sub(span.start)).collect();
@@ -106,6 +107,9 @@ pub fn parts(recorder: &Recorder, plan: &Plan, window_ns: u64) -> Vec<StepPart> 
             planned: planned.share,
             counts: StepCounts::new(&part.counts),
             bad: part.counts.bad(),
+            received_bytes: part.received_bytes,
+            sent_bytes: part.sent_bytes,
+            held: part.held,
             naive,
             corrected,
             series: StepSeries::new(&part.series),

@@ -369,7 +369,7 @@ mod tests {
             if !matches!(outcome, Outcome::Unsent(_)) {
                 recorder.sent(&STAMPS, true);
             }
-            recorder.ended(&STAMPS, Ending::at(9_000), true, outcome);
+            recorder.ended(0, &STAMPS, Ending::at(9_000), true, outcome);
             let sample = Sample::new(0, &STAMPS, Ending::at(9_000), outcome);
             let times = recorder.times.distributions();
             let pairs = [

@@ -155,12 +155,12 @@ mod tests {
         assert!(connection.is_sent());
         connection.exchanges.end(1);
         for (bytes, is_sent) in [(0, false), (99, false), (1, true)] {
-            connection.output.left(&steps, bytes, true);
+            connection.output.left(&steps, bytes, true, |_, _| ());
             assert_eq!(connection.is_sent(), is_sent, "{bytes} bytes more");
         }
         connection.exchanges.end(2);
         assert!(!connection.is_sent(), "the second of the send");
-        connection.output.left(&steps, 100, true);
+        connection.output.left(&steps, 100, true, |_, _| ());
         assert!(connection.is_sent());
     }
 }

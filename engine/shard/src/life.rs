@@ -319,6 +319,7 @@ impl Shard {
             let intended_ns = due.intended_ns;
             if !counted {
                 self.recording.intended(&self.phases, intended_ns);
+                let capped = capped.then(|| self.plan.mix.step(due.number));
                 self.recording.waited(&self.phases, intended_ns, capped);
             }
             let (over_ns, reason) = self.given_up(intended_ns, now_ns);
@@ -368,10 +369,9 @@ impl Shard {
                 let (over_ns, reason) = self.given_up(due_ns, now_ns);
                 let noticed_ns = if lagging { due_ns } else { over_ns };
                 let stamps = Stamps::unsent(due_ns, noticed_ns, step);
-                self.recording.unsent(&stamps, over_ns, reason, count);
+                self.recording.unsent(&stamps, over_ns, reason, (count, capped));
             }
         }
-        self.recording.counts_mut().capped += if capped { count } else { 0 };
     }
 
     /// Counts the window's users, and those blocked for half of it or more.

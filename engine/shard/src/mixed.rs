@@ -190,7 +190,7 @@ fn a_hundred_steps_take_less_than_100_megabytes() {
         let recorder = shard.recording.recorder_mut();
         recorder.intended(0);
         recorder.sent(&stamps, true);
-        recorder.ended(&stamps, ending, true, Outcome::Answered(200));
+        recorder.ended(0, &stamps, ending, true, Outcome::Answered(200));
     };
     for step in 0..STEPS {
         let mut latency_ns = 1_000;

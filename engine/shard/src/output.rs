@@ -113,10 +113,17 @@ impl Output {
         (self.made, self.carried) = (0..made, carried);
     }
 
-    /// Another `bytes` have left; `whole`: no more bytes have to be made for their requests.
-    pub fn left(&mut self, steps: &[Step], bytes: usize, whole: bool) -> Left {
+    /// Another `bytes` have left; `whole`: no more bytes have to be made for their requests. `gone`
+    /// gets the number and the length of each request that has left completely with them.
+    pub fn left(
+        &mut self,
+        steps: &[Step],
+        bytes: usize,
+        whole: bool,
+        gone: impl FnMut(u64, usize),
+    ) -> Left {
         if self.made.is_empty() {
-            self.requests_left(steps, bytes);
+            self.requests_left(steps, bytes, gone);
         } else {
             self.made.start += bytes;
             if !self.made.is_empty() {
@@ -124,18 +131,19 @@ impl Output {
             }
             if whole {
                 let carried = std::mem::take(&mut self.carried);
-                self.requests_left(steps, carried);
+                self.requests_left(steps, carried, gone);
             }
         }
         if whole && self.requests.is_empty() { Left::All } else { Left::More }
     }
 
-    fn requests_left(&mut self, steps: &[Step], bytes: usize) {
+    fn requests_left(&mut self, steps: &[Step], bytes: usize, mut gone: impl FnMut(u64, usize)) {
         self.first_left += bytes;
         while let Some(request) = self.requests.front()
             && let length @ 1.. = request.length(steps)
             && length <= self.first_left
         {
+            gone(request.number, length);
             self.first_left -= length;
             self.requests.pop_front();
         }
@@ -235,7 +243,11 @@ mod tests {
         let mut output = output(&[0, 1, 0]);
         for (bytes, rest) in [(2, 3), (1, 2), (4, 2), (1, 1), (2, 1), (1, 0)] {
             let left = if rest == 0 { Left::All } else { Left::More };
-            assert_eq!(output.left(&steps, bytes, true), left, "after {bytes} bytes more");
+            assert_eq!(
+                output.left(&steps, bytes, true, |_, _| ()),
+                left,
+                "after {bytes} bytes more"
+            );
             assert_eq!(output.requests(), rest, "after {bytes} bytes more");
         }
     }
@@ -246,17 +258,17 @@ mod tests {
         let mut output = output(&[0, 1, 0]);
         assert_eq!(output.bytes(&steps), 11);
         output.make(40, 5);
-        assert_eq!(output.left(&steps, 39, true), Left::Rest(39..40));
+        assert_eq!(output.left(&steps, 39, true, |_, _| ()), Left::Rest(39..40));
         // Another part of what carries them still has to be made.
-        assert_eq!((output.left(&steps, 1, false), output.requests()), (Left::More, 3));
+        assert_eq!((output.left(&steps, 1, false, |_, _| ()), output.requests()), (Left::More, 3));
         output.make(10, output.carried());
-        assert_eq!((output.left(&steps, 10, true), output.requests()), (Left::More, 2));
+        assert_eq!((output.left(&steps, 10, true, |_, _| ()), output.requests()), (Left::More, 2));
         assert_eq!((output.carried(), output.bytes(&steps)), (0, 6));
         output.make(20, 6);
-        assert_eq!((output.left(&steps, 20, true), output.requests()), (Left::All, 0));
+        assert_eq!((output.left(&steps, 20, true, |_, _| ()), output.requests()), (Left::All, 0));
         // TLS has bytes of its own to send.
         output.make(7, 0);
-        assert_eq!(output.left(&steps, 7, true), Left::All);
+        assert_eq!(output.left(&steps, 7, true, |_, _| ()), Left::All);
     }
 
     #[test]
@@ -265,7 +277,7 @@ mod tests {
         let mut same = output(&[1, 1, 1]);
         assert_eq!(same.next(&steps, 100, 100), Some(Piece::Range(1, 0..15)));
         assert_eq!(same.next(&steps, 4, 100), Some(Piece::Range(1, 0..4)));
-        same.left(&steps, 7, true);
+        same.left(&steps, 7, true, |_, _| ());
         assert_eq!(same.next(&steps, 100, 100), Some(Piece::Range(1, 2..10)));
 
         let mut mixed = output(&[0, 1, 1]);
@@ -279,11 +291,11 @@ mod tests {
         };
         assert_eq!(gathered(&mut mixed, 100), "dddffffffffff");
         assert_eq!(gathered(&mut mixed, 8), "dddfffff");
-        mixed.left(&steps, 1, true);
+        mixed.left(&steps, 1, true, |_, _| ());
         assert_eq!(gathered(&mut mixed, 7), "ddfffff");
         // What doesn't fit leaves straight from memory.
         assert_eq!(mixed.next(&steps, 100, 1), Some(Piece::Range(0, 1..3)));
-        mixed.left(&steps, 2, true);
+        mixed.left(&steps, 2, true, |_, _| ());
         assert_eq!(mixed.next(&steps, 100, 100), Some(Piece::Range(1, 0..10)));
     }
 }

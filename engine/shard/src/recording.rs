@@ -136,27 +136,62 @@ impl Recording {
     }
 
     /// `count` requests with these stamps were never sent, and aren't handled one by one: they
-    /// waited, and have no raw samples.
+    /// waited, at the cap or not, and have no raw samples.
     pub(super) fn unsent(
         &mut self,
         stamps: &Stamps,
         over_ns: u64,
         reason: UnsentReason,
-        count: u64,
+        (count, at_the_cap): (u64, bool),
     ) {
         self.progress.intended += count;
         self.recorder.unsent(stamps, over_ns, reason, count);
         self.recorder.counts.waited += count;
+        if at_the_cap {
+            self.recorder.capped(stamps.step, stamps.intended_ns, count);
+        }
         if let Some(sampler) = &mut self.sampler {
             sampler.lose(count);
         }
     }
 
-    /// A request waits for a connection; `at_the_cap` if none can be opened for it.
-    pub(super) fn waited(&mut self, phases: &Phases, intended_ns: u64, at_the_cap: bool) {
+    /// A request waits for a connection; `capped` is its step if none can be opened for it.
+    pub(super) fn waited(&mut self, phases: &Phases, intended_ns: u64, capped: Option<u16>) {
         if phases.is_recorded(intended_ns) {
             self.recorder.counts.waited += 1;
-            self.recorder.counts.capped += u64::from(at_the_cap);
+            if let Some(step) = capped {
+                self.recorder.capped(step, intended_ns, 1);
+            }
+        }
+    }
+
+    /// True if requests are recorded by parts too.
+    #[inline]
+    pub(super) fn has_parts(&self) -> bool {
+        self.recorder.has_parts()
+    }
+
+    /// A request is sent, and has its connection from now on; there must be parts.
+    pub(super) fn connection_taken(&mut self, stamps: &Stamps) {
+        self.recorder.connection_taken(stamps);
+    }
+
+    /// A request that was sent has ended; there must be parts.
+    pub(super) fn connection_freed(&mut self, stamps: &Stamps) {
+        self.recorder.connection_freed(stamps);
+    }
+
+    /// Bytes of a request have left; there must be parts.
+    pub(super) fn bytes_sent(&mut self, phases: &Phases, stamps: &Stamps, bytes: usize) {
+        if phases.is_recorded(stamps.intended_ns) {
+            self.recorder.bytes_sent(stamps, bytes);
+        }
+    }
+
+    /// Bytes of the response to a request have arrived; there must be parts.
+    pub(super) fn bytes_received(&mut self, phases: &Phases, stamps: &Stamps, bytes: usize) {
+        if phases.is_recorded(stamps.intended_ns) {
+            self.recorder.bytes_received(stamps, bytes);
         }
     }
 
@@ -208,9 +243,8 @@ impl Recording {
         let due_in_window = phases.is_recorded(stamps.intended_ns);
         self.progress.ended(stamps, ending, outcome, due_in_window);
         if due_in_window {
-            let ended_ns = ending.ended_ns();
-            self.recorder.ended(stamps, ending, ended_ns <= phases.end_ns(), outcome);
-            self.recorder.look(number, stamps, ended_ns, outcome);
+            let in_window = ending.ended_ns() <= phases.end_ns();
+            self.recorder.ended(number, stamps, ending, in_window, outcome);
             if let Some(sampler) = &mut self.sampler {
                 sampler.push(stamps, ending, outcome);
             }

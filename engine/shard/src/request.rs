@@ -145,7 +145,8 @@ impl Shard {
                         load.wait(due);
                         self.recording.intended(&self.phases, intended_ns);
                         self.open_for_waiting(now_ns);
-                        self.recording.waited(&self.phases, intended_ns, self.is_capped());
+                        let capped = self.is_capped().then(|| self.plan.mix.step(due.number));
+                        self.recording.waited(&self.phases, intended_ns, capped);
                     }
                 }
                 Load::Paced(load) => {
@@ -165,7 +166,7 @@ impl Shard {
                     } else {
                         load.wait(user, arrival, now_ns);
                         self.recording.intended(&self.phases, intended_ns);
-                        self.recording.waited(&self.phases, intended_ns, false);
+                        self.recording.waited(&self.phases, intended_ns, None);
                     }
                 }
             }
@@ -384,11 +385,15 @@ impl Shard {
         let mut at = 0;
         loop {
             let bytes = &arrival.plain(&self.ring, &self.sessions)[at..];
+            let length = bytes.len();
             let (steps, known) = (&self.plan.steps, &mut self.known_heads);
             let event = self.connections[slot].receive(steps, known, arrival.kernel_ns, bytes);
+            if self.recording.has_parts() {
+                self.count_received(slot, event, length);
+            }
             match event {
                 Event::Answered { number, status, consumed, next } => {
-                    let is_all = consumed == bytes.len();
+                    let is_all = consumed == length;
                     at += consumed;
                     let arrived_ns = arrival.kernel_ns.filter(|_| !arrival.doubted);
                     let whole = self.answered(slot, number, status, arrived_ns);
@@ -420,6 +425,21 @@ impl Shard {
         if 1 < answered {
             self.recording.counts_mut().shared_receives += answered;
         }
+    }
+
+    /// Counts the bytes of a response, of which this event is the meaning of the next `length`, for
+    /// its request's part. Bytes that no request asked for belong to none.
+    // One request on one route at one rate shouldn't pay for a longer function.
+    #[inline(never)]
+    fn count_received(&mut self, slot: u32, event: Event, length: usize) {
+        let exchanges = &self.connections[slot].exchanges;
+        let (number, bytes) = match event {
+            Event::Answered { number, consumed, .. } => (number, consumed),
+            Event::Failed { number, .. } => (number, length),
+            Event::More => (exchanges.oldest().number, length),
+            Event::Broken(_) | Event::Closed => return,
+        };
+        self.recording.bytes_received(&self.phases, &exchanges.get(number).stamps, bytes);
     }
 
     /// The connection was closed.
@@ -622,6 +642,9 @@ impl Shard {
         // noticed.
         self.recording.in_flight(now_ns, in_flight);
         self.recording.stayed(stamps.sent_ns, received_ns, now_ns);
+        if self.recording.has_parts() {
+            self.recording.connection_freed(&stamps);
+        }
         self.clock.handled_no_earlier(now_ns);
         // A request sent before the window has no latency in it, and an answer after the window
         // that took far longer than those in it doesn't count as one: such waits count as blocked.

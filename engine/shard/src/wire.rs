@@ -15,11 +15,13 @@
 use load::DueRequest;
 use plan::StampSource;
 use record::outcome::Cause;
+use record::stamps::Stamps;
 use uring::OUT_BYTES;
 use uring::receive_stamps::ReceiveStamps;
 use uring::socket::new_socket;
 use uring::token::Op;
 
+use super::connection::Connection;
 use super::output::{Left, Making, Piece};
 use super::secure::encrypt_next;
 use super::shard::{Sending, Shard};
@@ -148,7 +150,15 @@ impl Shard {
     /// Another `bytes` of the output of this slot have left. Returns true if all has.
     pub(super) fn left(&mut self, slot: u32, bytes: usize) -> bool {
         let is_whole = !self.sessions.as_mut().is_some_and(|sessions| sessions.wants_write(slot));
-        match self.connections[slot].output.left(&self.plan.steps, bytes, is_whole) {
+        let Connection { output, exchanges, .. } = &mut self.connections[slot];
+        let left = output.left(&self.plan.steps, bytes, is_whole, |number, length| {
+            if self.recording.has_parts() {
+                // It hasn't ended: one that is answered before it has left ends its connection.
+                let stamps = &exchanges.get(number).stamps;
+                self.recording.bytes_sent(&self.phases, stamps, length);
+            }
+        });
+        match left {
             Left::All => self.connections[slot].socket.sending = false,
             _ if self.withhold(slot) => {}
             // If a send was short, the next one shows why.
@@ -225,6 +235,22 @@ impl Shard {
                 self.recording.intended(&self.phases, stamps.intended_ns);
             }
             self.recording.sent(&self.phases, &stamps, together);
+            if self.recording.has_parts() {
+                self.part_sent(slot, &stamps);
+            }
+        }
+    }
+
+    /// Records for its part that a request was sent. The bytes of those in the output are counted
+    /// as they leave.
+    // One request on one route at one rate shouldn't pay for a longer function.
+    #[inline(never)]
+    fn part_sent(&mut self, slot: u32, stamps: &Stamps) {
+        self.recording.connection_taken(stamps);
+        let is_silent = self.sessions.is_none() && self.connections[slot].output.requests() == 0;
+        if is_silent {
+            let length = self.plan.steps[usize::from(stamps.step)].request.len();
+            self.recording.bytes_sent(&self.phases, stamps, length);
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use engine::plan::scenario::{Scenario, Step};
 use engine::plan::{Arrivals, Plan};
+use engine::report::{Bytes, Report};
 use engine::run;
 use engine::sys::placement::allowed_cores;
 use engine::sys::units::{CoreList, Nanos};
@@ -137,6 +138,63 @@ fn a_limited_closed_run_sends_the_same_for_any_shards_and_pipeline() {
     assert!(alone == of_run(8, 1, &cores[..1]), "more connections");
     assert!(alone == of_run(4, 16, &cores[..1]), "pipelined");
     assert!(alone == of_run(4, 2, &cores[..cores.len().min(2)]), "more shards");
+}
+
+/// Four routes in a run that sends only what it records: those of a plan, and a long upload, which
+/// leaves as it was rendered.
+fn with_upload(plan: Plan) -> Plan {
+    let body = Some("x".repeat(40_000));
+    let (method, url) = (Some("PUT".to_owned()), Some("/upload".to_owned()));
+    let step = [Step { method, url, body, ..Step::default() }];
+    let mut scenario = plan.scenario;
+    scenario.push(Scenario { name: String::new(), weight: 1, step });
+    let duration = Nanos::from_secs(30);
+    let (headers, trace, conns, requests) = (Vec::new(), None, Some(4), Some(400));
+    Plan { scenario, headers, trace, conns, requests, duration, ..plan }
+}
+
+/// Each part has the bytes of the requests that the server saw, and of its responses, and all other
+/// bytes are beside them. Returns those.
+fn assert_bytes(report: &Report, seen: &Seen) -> Bytes {
+    let seen = sorted(seen);
+    let requests = report.config.plan.requests();
+    assert_eq!(requests.len(), report.whole.parts.len());
+    for (part, request) in report.whole.parts.iter().zip(requests) {
+        let start = format!("{} ", request.method);
+        let own = seen.iter().filter(|seen| seen.starts_with(&start));
+        let sent: usize = own.map(String::len).sum();
+        assert_eq!(part.sent_bytes, sent as u64, "{}", part.name);
+        let answer = if start == "HEAD " { OK.len() - b"hello".len() } else { OK.len() };
+        assert_eq!(part.received_bytes, part.counts.answered * answer as u64, "{}", part.name);
+        assert!(50 < part.counts.answered, "{}", part.name);
+    }
+    assert_eq!(wrong(report_alone(report)), []);
+    let parts = Bytes::of_parts(&report.whole.parts);
+    let beside = report.traffic.beside_parts.expect("several parts");
+    assert_eq!(Bytes::of_shards(&report.generator.shards).minus(beside), Some(parts));
+    beside
+}
+
+#[test]
+fn each_route_has_the_bytes_that_its_target_saw() {
+    let (address, seen) = server();
+    let file = csv((0..40).map(|row| format!("{row},x{row}\n")));
+    let routes = with_upload(routes(address, &file));
+    let report = run_to_its_end(routes.clone()).report;
+    assert_eq!(assert_bytes(&report, &seen), Bytes::default());
+    let pipelined = Plan { pipeline: 4, ..routes.clone() };
+    assert_eq!(assert_bytes(&run_to_its_end(pipelined).report, &seen), Bytes::default());
+
+    let authority = Authority::new();
+    let (config, kept) = (Arc::new(authority.server("127.0.0.1", BOTH)), seen.clone());
+    let address = listen(move |_, socket| {
+        let Some(Peer { tls, socket, .. }) = Peer::accept(&config, socket) else { return };
+        answer_all(rustls::StreamOwned::new(tls, socket), &kept);
+    });
+    let Plan { target, cacert, .. } = authority.plan(address);
+    let encrypted = Plan { target, cacert, ..routes };
+    let beside = assert_bytes(&run_to_its_end(encrypted).report, &seen);
+    assert!(400 * 20 < beside.received_bytes && 400 * 20 < beside.sent_bytes, "{beside:?}");
 }
 
 #[test]

@@ -83,8 +83,7 @@ pub fn record_share(
         if !is_unsent {
             recorder.unconnected(&stamps);
         }
-        recorder.ended(&stamps, ending, in_window, outcome);
-        recorder.look(number, &stamps, ending.ended_ns(), outcome);
+        recorder.ended(number, &stamps, ending, in_window, outcome);
         ended(&stamps, ending, outcome);
     }
     let sends = in_flight.iter().map(|(_, stamps, ..)| (stamps.sent_ns, true));
@@ -100,8 +99,7 @@ pub fn record_share(
     for (ending, stamps, outcome, number) in in_flight {
         let in_window = ending.ended_ns() <= plan.end_ns();
         recorder.in_flight.stay(stamps.sent_ns, ending.received_ns, ending.handled_ns);
-        recorder.ended(&stamps, ending, in_window, outcome);
-        recorder.look(number, &stamps, ending.ended_ns(), outcome);
+        recorder.ended(number, &stamps, ending, in_window, outcome);
         ended(&stamps, ending, outcome);
     }
     (recorder, digest)

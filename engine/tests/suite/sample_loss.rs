@@ -35,7 +35,7 @@ fn lost_samples_are_counted_and_shown() {
         let ending = Ending::at(intended_ns + 5);
         recorder.counts.intended += 1;
         recorder.sent(&stamps, true);
-        recorder.ended(&stamps, ending, true, Outcome::Answered(200));
+        recorder.ended(0, &stamps, ending, true, Outcome::Answered(200));
         sampler.push(&stamps, ending, Outcome::Answered(200));
     }
     let end = (sampler.finish(), ShardEnd::new(&recorder, Digest::default()));

@@ -917,8 +917,7 @@ fn closed(period: Option<Nanos>) -> Report {
         let ending = Ending { stamped_by: StampedBy::Kernel, ..Ending::at(ended_ns) };
         recorder.intended(sent_ns);
         recorder.sent(&stamps, true);
-        recorder.ended(&stamps, ending, true, Outcome::Answered(200));
-        recorder.look(k, &stamps, ended_ns, Outcome::Answered(200));
+        recorder.ended(k, &stamps, ending, true, Outcome::Answered(200));
         sent_ns = ended_ns;
     }
     made_up::report(&plan, vec![(recorder, digest)], None)

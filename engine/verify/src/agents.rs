@@ -6,8 +6,8 @@ use load::schedule::Digest;
 use plan::flatten::flatten;
 use record::counts::Counts;
 use report::{
-    AgentConfig, AgentLost, AgentPart, AgentReported, DistributionPart, Part, Report, Samples,
-    StepCounts, StepPart, judge_agent,
+    AgentConfig, AgentLost, AgentPart, AgentReported, Bytes, DistributionPart, Part, Report,
+    Samples, StepCounts, StepPart, judge_agent,
 };
 use serde_json::Value;
 use stats::distribution::Distribution;
@@ -172,6 +172,11 @@ fn sum_of_steps(parts: &[&Part], merged: &Part) -> Vec<Finding> {
         of_agents.iter().for_each(|step| counts += step.counts.as_whole());
         let counts = StepCounts::new(&counts);
         findings.extend(compare(&format!("part {name}: counts."), &counts, &merged.counts));
+        let held = of_agents.iter().map(|step| step.held).fold(0, u64::saturating_add);
+        findings.push(Finding::equal(format!("part {name}: held"), held, merged.held));
+        let bytes = Bytes::of_parts(of_agents.iter().copied());
+        let found = Bytes::of_parts([merged]);
+        findings.extend(compare(&format!("part {name}: "), &bytes, &found));
         let naive = sum(of_agents.iter().map(|step| &step.naive), &merged.naive);
         findings.extend(compare(&format!("part {name}: naive."), &naive, &merged.naive));
         let corrected = sum(of_agents.iter().map(|step| &step.corrected), &merged.corrected);

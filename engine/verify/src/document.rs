@@ -44,7 +44,7 @@ fn checked(report: &Report, draws: bool) -> Vec<Finding> {
     let Some(decoded) = decoded else { return findings };
     findings.extend(part(report, &report.whole, Some(&decoded.latencies)));
     findings.push(corrected_digest(report));
-    let traffic = report.generator.traffic();
+    let traffic = report.generator.traffic(&report.whole.parts);
     findings.extend(summed_up("traffic", compare("", &traffic, &report.traffic)));
     findings.extend(agents(report, &decoded, draws));
     findings.push(until(report));

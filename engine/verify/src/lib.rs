@@ -50,5 +50,5 @@ pub use replay::with_samples;
 /// rest are checked.
 pub const UNCHECKED: &str = "the environment and the address; the figures of the generator and the \
     machine; connections, users, connect times and the errors of idle connections; which arrivals \
-    waited; the load before the window; how many requests were in flight; agents' names, clocks and \
+    waited, and for which requests; the load before the window; how many requests were in flight; agents' names, clocks and \
     findings; and when one was lost, and what it had reported";

@@ -6,7 +6,7 @@ use load::requests::is_cut_short;
 use plan::{Model, Plan, StampSource};
 use record::counts::Counts;
 use report::merge::offered_rate;
-use report::{DistributionPart, LittlesLaw, Part, Rates, Report, ResponseStamps};
+use report::{Bytes, DistributionPart, LittlesLaw, Part, Rates, Report, ResponseStamps};
 use stats::arrival_proof::ArrivalProof;
 use stats::interval::dependent;
 use stats::percentiles::Quantile;
@@ -119,10 +119,29 @@ pub(super) fn part(
     findings.extend(rates(report, part));
     findings.extend(tls(plan, part));
     findings.extend(parts(plan, part, report.config.window_s()));
+    findings.extend(of_parts(report, part));
     let slow = if part.parts.is_empty() { plan.slowest() } else { 0 };
     let checks = slowest(plan, &part.slowest, 0, slow, &part.corrected);
     findings.extend(summed_up("slowest", checks));
     findings
+}
+
+/// The bytes of the parts, and the requests that arrivals at the cap found in flight, against what
+/// the connections carried.
+fn of_parts(report: &Report, part: &Part) -> Vec<Finding> {
+    if part.parts.is_empty() {
+        return Vec::new();
+    }
+    let carried = Bytes::of_shards(&report.generator.shards);
+    let bytes = Bytes::of_parts(&part.parts);
+    let in_flight_max = (report.conns() * report.config.plan.pipeline) as u64;
+    let held_max = part.counts.capped.saturating_mul(in_flight_max);
+    let held = part.parts.iter().map(|part| part.held).fold(0, u64::saturating_add);
+    vec![
+        Finding::at_most("parts: received_bytes", carried.received_bytes, bytes.received_bytes),
+        Finding::at_most("parts: sent_bytes", carried.sent_bytes, bytes.sent_bytes),
+        Finding::at_most("parts: held", held_max, held),
+    ]
 }
 
 /// TLS counts against the plan and the connections.

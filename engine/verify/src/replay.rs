@@ -214,9 +214,8 @@ impl<'a> Replay<'a> {
         } else if sample.is_unconnected() {
             self.recorder.unconnected(&stamps);
         }
-        self.recorder.ended(&stamps, ending, ending.ended_ns() <= self.until_ns, outcome);
         // Samples have no numbers.
-        self.recorder.look(0, &stamps, ending.ended_ns(), outcome);
+        self.recorder.ended(0, &stamps, ending, ending.ended_ns() <= self.until_ns, outcome);
         if is_sent {
             self.recorder.in_flight.stay(sent_ns, ending.received_ns, ending.handled_ns);
         }
@@ -352,8 +351,12 @@ fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
         }
     }
     number(&mut part.slowest, &whole.slowest);
-    let each = part.parts.iter_mut().zip(&whole.parts);
-    each.for_each(|(found, reported)| number(&mut found.slowest, &reported.slowest));
+    for (found, reported) in part.parts.iter_mut().zip(&whole.parts) {
+        number(&mut found.slowest, &reported.slowest);
+        found.counts.capped = reported.counts.capped;
+        found.held = reported.held;
+        (found.received_bytes, found.sent_bytes) = (reported.received_bytes, reported.sent_bytes);
+    }
     compare("samples: ", &part, whole)
 }
 

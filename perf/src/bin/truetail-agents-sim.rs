@@ -311,8 +311,7 @@ impl Run {
         for (stamps, ending, number) in in_flight {
             recorder.in_flight.stay(stamps.sent_ns, ending.received_ns, ending.handled_ns);
             let in_window = ending.received_ns <= until_ns;
-            recorder.ended(&stamps, ending, in_window, Outcome::Answered(200));
-            recorder.look(number, &stamps, ending.received_ns, Outcome::Answered(200));
+            recorder.ended(number, &stamps, ending, in_window, Outcome::Answered(200));
         }
         let window_ns = plan.warmup.0..until_ns;
         let observed_s = window_ns.end.saturating_sub(window_ns.start) as f64 / 1e9;

@@ -7,7 +7,7 @@ use record::outcome::Cause;
 use stats::mix_proof::{MixProof, P_MIN};
 
 use super::rule::Found;
-use super::share::{HALF, percent, share, share_of};
+use super::share::{HALF, percent, roughly, share, share_of};
 use crate::Report;
 use crate::figures::count;
 use crate::verdict::Topic;
@@ -222,11 +222,22 @@ pub(super) fn cap_reached(report: &Report) -> Option<Found> {
             percent(held)
         )
     });
+    let holders = report.holders().map(|holders| {
+        format!(
+            "; {} of these were busy with {} ({} of the requests), and {} of the arrivals were of \
+             other scenarios",
+            roughly(holders.share),
+            holders.named(),
+            roughly(holders.of_requests),
+            count(holders.others)
+        )
+    });
     let evidence = format!(
-        "{} arrivals ({}) waited while all {} connections were busy; the limit is {}",
+        "{} arrivals ({}) waited while all {} connections were busy{}; the limit is {}",
         count(counts.capped),
         percent(figure),
         count(conns as u64),
+        holders.unwrap_or_default(),
         percent(CAPPED_MAX)
     );
     Some(Found::suspect(figure, CAPPED_MAX, evidence).meaning(meaning))
