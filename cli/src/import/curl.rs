@@ -4,6 +4,7 @@
 use clap::error::ContextKind;
 use clap::{ArgAction, Parser};
 use engine::plan::endpoint::Endpoint;
+use engine::plan::literal;
 use engine::sys::units::Nanos;
 
 use super::PlanFile;
@@ -120,7 +121,7 @@ fn of_flags(curl: Curl) -> Result<OfCurl, String> {
         return Err(format!("has {} URLs; give a line with one", urls.len()));
     };
     let mut notes = Vec::new();
-    let mut target = url(target);
+    let mut target = literal::url(url(target));
     let mut headers = curl.headers;
     let add = |headers: &mut Vec<String>, line: String| {
         let name = line.split(':').next().unwrap_or_default().to_owned();
@@ -151,7 +152,15 @@ fn of_flags(curl: Curl) -> Result<OfCurl, String> {
         && let Some(query) = body.take()
     {
         target.push(if target.contains('?') { '&' } else { '?' });
-        target.push_str(&query);
+        target.push_str(&literal::url(query));
+    }
+    if !names_file {
+        body = body.map(literal::body);
+    }
+    if let Some(line) = headers.iter().find(|line| !literal::is_literal(line)) {
+        let name = line.split_once(':').map_or("", |(name, _)| name);
+        let problem = "has double braces, which a plan takes for a field";
+        return Err(format!("the header {name:?} {problem}; leave it out"));
     }
     if json {
         add(&mut headers, "Content-Type: application/json".to_owned());
@@ -228,6 +237,12 @@ mod tests {
                     [\"Content-Type: application/x-www-form-urlencoded\"]\nbody = \"@f.json\"\n",
             ),
             (
+                "curl 'http://h/{{a}}?b={c}' -d '{{uuid}}'",
+                "target = \"http://h/%7B%7Ba%7D%7D?b={c}\"\nmethod = \"POST\"\nheaders = \
+                    [\"Content-Type: application/x-www-form-urlencoded\"]\n\
+                    body = \"@data:;base64,e3t1dWlkfX0=\"\n",
+            ),
+            (
                 "curl --json '{}' http://h/",
                 "target = \"http://h/\"\nmethod = \"POST\"\nheaders = [\"Content-Type: \
                     application/json\", \"Accept: application/json\"]\nbody = \"{}\"\n",
@@ -258,6 +273,7 @@ mod tests {
             ("curl http://h/ --data-raw $'pa55\\n'", "$'…' is only for some shells"),
             ("curl ftp://h/?pa55", "neither http nor https"),
             ("curl http://h/ -m pa55", "-m"),
+            ("curl http://h/ -H 'X-Key: {{pa55}}'", "the header \"X-Key\" has double braces"),
         ] {
             let error = read(line).expect_err(line);
             assert!(error.contains(problem) && !error.contains("pa55"), "{line}: {error}");

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use engine::plan::endpoint::Endpoint;
+use engine::plan::literal;
 use engine::plan::redact;
 use engine::plan::scenario::{SCENARIOS_MAX, Scenario, Step};
 use serde::Deserialize;
@@ -133,6 +134,7 @@ pub(crate) fn read(har: impl Read) -> Result<OfHar, String> {
 /// The step of a request on the target's host; the first request decides the target.
 fn step(request: Request, target: &mut Option<String>) -> Result<Step, &'static str> {
     let Request { method, url, headers, post_data } = request;
+    let url = literal::url(url);
     let Ok(Endpoint { authority, path, .. }) = Endpoint::parse(&url) else {
         return Err("not an http or https URL");
     };
@@ -142,9 +144,7 @@ fn step(request: Request, target: &mut Option<String>) -> Result<Step, &'static 
         return Err("on another host than the first");
     }
     let body = post_data.and_then(|data| data.text).filter(|body| !body.is_empty());
-    if body.as_ref().is_some_and(|body| body.starts_with('@')) {
-        return Err("a body that begins with @, which would name a file");
-    }
+    let body = body.map(literal::body);
     let is_dropped = |name: &str| {
         DROPPED.contains(&name) || DROPPED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
@@ -152,9 +152,11 @@ fn step(request: Request, target: &mut Option<String>) -> Result<Step, &'static 
         .into_iter()
         .filter(|header| !is_dropped(&header.name.to_ascii_lowercase()))
         .map(|header| format!("{}: {}", header.name, header.value));
-    let (method, url) = (Some(method), Some(path));
-    let without_body = Step { method, url, headers: headers.collect(), ..Step::default() };
-    Ok(Step { body, ..without_body })
+    let headers: Vec<String> = headers.collect();
+    if !headers.iter().all(|line| literal::is_literal(line)) {
+        return Err("a header with double braces, which a plan takes for a field");
+    }
+    Ok(Step { method: Some(method), url: Some(path), headers, body, ..Step::default() })
 }
 
 /// Takes the headers that all requests share out of them.
@@ -208,7 +210,8 @@ mod tests {
             entry("GET", "https://cdn.test/x.js", &common, None),
             entry("GET", "data:text/css,x", &[], None),
             entry("POST", "https://h:8443/o", &json, Some("{\"a\":1}")),
-            entry("POST", "https://h:8443/o", &json, Some("@x")),
+            entry("POST", "https://h:8443/{{o}}", &json, Some("@x")),
+            entry("GET", "https://h:8443/", &[("X-Template", "{{o}}")], None),
             entry("GET", "https://h:8443/?q=1", &common, None),
             entry("GET", "http://h:8443/", &common, None),
         ]);
@@ -218,14 +221,17 @@ mod tests {
             [[scenario]]\nweight = 2\n\n[[scenario.step]]\nmethod = \"GET\"\nurl = \"/?q=1\"\n\
             headers = [\"Cookie: a=b\"]\n\n[[scenario]]\nweight = 1\n\n[[scenario.step]]\n\
             method = \"POST\"\nurl = \"/o\"\nheaders = [\"Cookie: c=d\", \
-            \"Content-Type: application/json\"]\nbody = '{\"a\":1}'\n";
+            \"Content-Type: application/json\"]\nbody = '{\"a\":1}'\n\n\
+            [[scenario]]\nweight = 1\n\n[[scenario.step]]\nmethod = \"POST\"\n\
+            url = \"/%7B%7Bo%7D%7D\"\nheaders = [\"Cookie: c=d\", \
+            \"Content-Type: application/json\"]\nbody = \"@data:;base64,QHg=\"\n";
         assert_eq!(toml, want);
-        assert_eq!(entries, 7);
+        assert_eq!(entries, 8);
         let left_out: Vec<(&str, u64)> = left_out.into_iter().collect();
         assert_eq!(
             left_out,
             [
-                ("a body that begins with @, which would name a file", 1),
+                ("a header with double braces, which a plan takes for a field", 1),
                 ("not an http or https URL", 1),
                 ("on another host than the first", 2)
             ]

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 
 use engine::plan::access_log::{self, Logged, Summary};
+use engine::plan::literal;
+use engine::plan::route::folded;
 use engine::plan::scenario::{Scenario, Step, weights_of};
 use engine::plan::stage::Stage;
 use engine::plan::{DURATION_MAX, PARTS_MAX};
@@ -16,10 +18,6 @@ use super::PlanFile;
 
 /// Seconds of the shortest stage.
 const MINUTE_S: u64 = 60;
-/// The shortest text of hexadecimal digits that is taken for an id.
-const HEX_ID_MIN: usize = 16;
-/// What stands for an id in a route's name.
-const ID: &str = "{id}";
 
 /// The plan of a log, and what it has and lacks.
 #[derive(Debug)]
@@ -82,8 +80,7 @@ pub(crate) fn read(log: &mut impl BufRead, fold: bool, routes_max: usize) -> Res
         *host.seconds.entry(second).or_default() += 1;
         let url = host.urls.entry((method, path)).or_default();
         url.requests += 1;
-        // A body in a plan that begins with @ names a file.
-        url.body = url.body.take().or(body.filter(|body| !body.starts_with('@')));
+        url.body = url.body.take().or(body.map(literal::body));
     });
     let lines = lines.map_err(|error| format!("can't be read ({error}); name a file"))?;
     let all: u64 = hosts.values().map(|host| host.requests).sum();
@@ -142,24 +139,6 @@ fn routes(
     routes.sort_by(|(one, a), (other, b)| b.requests.cmp(&a.requests).then_with(|| one.cmp(other)));
     let rest = routes.split_off(routes_max.min(routes.len()));
     (routes, (rest.len() as u64, rest.iter().map(|(_, route)| route.requests).sum()))
-}
-
-/// A path without its query, and with its ids as `{id}`.
-fn folded(url: &str) -> String {
-    let path = url.split('?').next().unwrap_or_default();
-    let segment = |segment: &str| {
-        let (stem, ending) = segment.split_at(segment.find('.').unwrap_or(segment.len()));
-        if is_id(stem) { format!("{ID}{ending}") } else { segment.to_owned() }
-    };
-    path.split('/').map(segment).collect::<Vec<String>>().join("/")
-}
-
-/// True for a number, a UUID or a long hexadecimal number.
-fn is_id(text: &str) -> bool {
-    let is_hex = |byte: u8| byte == b'-' || byte.is_ascii_hexdigit();
-    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    has_digit && (is_number || HEX_ID_MIN <= text.len() && text.bytes().all(is_hex))
 }
 
 fn scenarios(routes: Vec<(Key, Route)>) -> Vec<Scenario> {
@@ -223,21 +202,6 @@ mod tests {
             texts.push((name.as_str(), *weight, step.url.as_deref().expect("a URL")));
         }
         texts
-    }
-
-    #[test]
-    fn ids_are_folded() {
-        for (path, route) in [
-            ("/", "/"),
-            ("/users/17/orders/9?x=1", "/users/{id}/orders/{id}"),
-            ("/a/3f2504e0-4f89-11d3-9a0c-0305e82c3301", "/a/{id}"),
-            ("/a/507f1f77bcf86cd799439011.json", "/a/{id}.json"),
-            ("/img/42.tar.gz", "/img/{id}.tar.gz"),
-            ("/v1/feedbeef/deadbeefdeadbeef/cafe1", "/v1/feedbeef/deadbeefdeadbeef/cafe1"),
-            ("/2024-01-15/x", "/2024-01-15/x"),
-        ] {
-            assert_eq!(folded(path), route);
-        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! defaults and refuses every contradiction before anything runs.
 //!
 //! This room reads no clock and opens no socket. The only files it reads are those that requests
-//! are made of: bodies and data.
+//! are made of: bodies, data and a log that is sent again.
 
 pub mod access_log;
 pub mod address;
@@ -15,12 +15,14 @@ pub mod data;
 pub mod endpoint;
 mod error;
 pub mod flatten;
+pub mod literal;
 mod objectives;
 mod plan;
 pub mod redact;
 pub mod replay;
 mod replayed;
 pub mod request;
+pub mod route;
 pub mod scenario;
 pub mod slo;
 pub mod stage;
