@@ -135,11 +135,12 @@ struct Demand {
 }
 
 impl Demand {
-    /// The demand of this share of a completed plan.
-    fn new(plan: &Plan, share: &Share) -> Demand {
+    /// The demand of this share of a completed plan, whose log has this highest rate.
+    fn new(plan: &Plan, peak: Option<Rate>, share: &Share) -> Demand {
         let conns = share.count(plan.conns());
-        let rate_micro = match (Curve::of_plan(plan), plan.period) {
-            (Some(curve), _) => Some(share.part_of(curve.peak().micro_per_second())),
+        let of_plan = Curve::of_plan(plan).filter(|_| plan.replay.is_none());
+        let rate_micro = match (of_plan.map(|curve| curve.peak()).or(peak), plan.period) {
+            (Some(peak), _) => Some(share.part_of(peak.micro_per_second())),
             (None, Some(period)) => {
                 // Each user starts a request once a period.
                 let per_period = conns as u128 * u128::from(SECOND_NS) * 1_000_000;
@@ -154,22 +155,31 @@ impl Demand {
 }
 
 impl Admission {
-    /// Checks the load that this share of a completed plan puts on the agent, but not its target.
+    /// Checks the load that this share of a completed plan puts on the agent, but not its target;
+    /// `peak` is the highest rate of the log that the plan sends again.
     ///
     /// # Errors
     /// The first flag whose value isn't allowed here, with the cure.
-    pub fn check_plan(&self, plan: &Plan, share: &Share) -> Result<(), PlanError> {
-        if let Some(log) = &plan.replay {
-            let problem = "an agent reads no log of its machine";
-            let cure = "use `truetail run` there";
-            return Err(PlanError::new("--replay", log.display(), problem, cure));
-        }
-        let demand = Demand::new(plan, share);
+    pub fn check_plan(
+        &self,
+        plan: &Plan,
+        peak: Option<Rate>,
+        share: &Share,
+    ) -> Result<(), PlanError> {
+        let demand = Demand::new(plan, peak, share);
         match (self.rate_max, demand.rate_micro) {
             (Some(max), Some(micro)) if max.micro_per_second() < micro => {
                 let value = micro as f64 / 1e6;
                 let above = format!("{value} per second, above its --max-rate {max}");
                 let cure = "add agents, or start the agent with a higher --max-rate";
+                if let Some(log) = &plan.replay {
+                    return Err(PlanError::new(
+                        "--replay",
+                        log.display(),
+                        format!("this agent's part of its busiest second is {above}"),
+                        format!("lower --speed, {cure}"),
+                    ));
+                }
                 return Err(match (plan.rate, plan.period) {
                     (None, Some(period)) => PlanError::new(
                         "--period",
@@ -310,6 +320,8 @@ pub fn check_placement(plan: &Plan) -> Result<(), PlanError> {
 
 #[cfg(test)]
 mod tests {
+    use engine::plan::scenario::{Scenario, Step};
+
     use super::*;
 
     fn admission(targets: &[&str]) -> Admission {
@@ -471,7 +483,7 @@ mod tests {
         let whole = Share::whole();
         let text = |plan: Plan, share: &Share| {
             let plan = completed(plan);
-            caps.check_plan(&plan, share).map_err(|error| error.to_string())
+            caps.check_plan(&plan, None, share).map_err(|error| error.to_string())
         };
         // 5 s of warm-up, at most 5 s of setup load, and 30 s.
         assert_eq!(text(open("3k"), &third), Ok(()));
@@ -535,7 +547,31 @@ mod tests {
             assert_eq!(text(plan, share), Err(refusal.to_owned()));
         }
         let free = Admission::default();
-        assert_eq!(free.check_plan(&completed(closed), &whole), Ok(()));
+        assert_eq!(free.check_plan(&completed(closed), None, &whole), Ok(()));
+    }
+
+    #[test]
+    fn the_rate_of_a_log_is_that_of_its_busiest_second() {
+        let rate = |text: &str| text.parse::<Rate>().expect("a rate");
+        let caps = Admission { rate_max: Some(rate("1k")), ..Admission::default() };
+        let log = Plan {
+            replay: Some("access.log".into()),
+            // A mean of 10/s.
+            requests: Some(300),
+            scenario: vec!["GET /".to_owned()].into_iter().map(named).collect(),
+            warmup: Nanos(0),
+            ..Plan::default()
+        };
+        let (log, third) = (completed(log), Share::units(0..1, 3));
+        assert_eq!(caps.check_plan(&log, Some(rate("3k")), &third), Ok(()));
+        let error = caps.check_plan(&log, Some(rate("3001")), &third).expect_err("too much");
+        let words = "--replay access.log: this agent's part of its busiest second is 1000.333334 \
+            per second, above its --max-rate 1000; lower --speed, add agents";
+        assert!(error.to_string().starts_with(words), "{error}");
+    }
+
+    fn named(name: String) -> Scenario {
+        Scenario { name, weight: 1, step: [Step::default()] }
     }
 
     #[test]

@@ -217,7 +217,7 @@ impl AgentGroup {
 
     /// The report of a run that has ended.
     fn finish(&self, ended: Ended, raw: Option<&Path>) -> Result<Driven, Failure> {
-        let Ended { agents, mut lost, plan, began_ns, stopped } = ended;
+        let Ended { agents, mut lost, plan, replay, began_ns, stopped } = ended;
         let mut joined = Joined::default();
         // One at a time: an agent's decoded results take megabytes.
         for mut agent in agents {
@@ -245,7 +245,7 @@ impl AgentGroup {
         });
         let began = clock::wall_time(began_ns);
         let facts = RunFacts {
-            replay: None,
+            replay,
             lost: lost.collect(),
             stopped,
             controller: Some(of_controller()),

@@ -46,9 +46,11 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
     settings.plan.drop_conflicts(&alone.plan);
     flags.lay_over(&mut settings);
     if settings.plan.replay.is_some() {
-        // The log has its own length, and nothing comes before its first request.
+        // The log has its own length, and nothing comes before its first request. Many runs take
+        // only its start.
         let Plan { duration, warmup, .. } = &mut settings.plan;
-        *duration = if is_given("duration") { *duration } else { DURATION_MAX };
+        let is_cut = is_given("duration") || commands.contains(&"ab");
+        *duration = if is_cut { *duration } else { DURATION_MAX };
         *warmup = if is_given("warmup") { *warmup } else { Nanos(0) };
     }
     if flags.has("duration") && !settings.plan.stage.is_empty() {

@@ -71,7 +71,7 @@ pub(crate) fn fields() -> Vec<Hot> {
     let of: DataFile = "rows.csv".parse().expect("a data file");
     let table = Table::read("rows", format!("id\n{rows}").as_bytes());
     let table = Arc::new(table.expect("a table"));
-    let data = vec![Data { name: "rows".to_owned(), of, table }];
+    let data = vec![Data { name: "rows".to_owned(), of, table, is_encoded: false }];
     let all = ["seq", "rand 1 1000000", "zipf 1.1 1000", "uuid", "rows.id", "json:rows.id"];
     all.iter().map(|field| rendering(field, &data)).collect()
 }

@@ -5,13 +5,11 @@
 //! see `Job::unless_called_off`.
 
 use engine::host;
-use engine::load::requests;
 use engine::load::share::Share;
 use engine::plan::body::SharedBody;
 use engine::plan::endpoint::Endpoint;
 use engine::plan::{Plan, PlanError};
 use engine::run::{self, PrepareError, Prepared, Targets};
-use engine::sys::placement;
 
 use super::config::AgentConfig;
 use crate::admission::{AllowedTarget, check_placement};
@@ -34,9 +32,8 @@ pub(super) fn prepare(
         source_addresses: config.source_addresses.clone(),
         ..plan
     };
-    let mut completed = plan.clone().complete(&placement::allowed_cores()).map_err(refused)?;
-    requests::end_window(&mut completed).map_err(refused)?;
-    config.admission.check_plan(&completed, &share).map_err(refused)?;
+    let (completed, peak) = run::completed(plan.clone(), files).map_err(refused)?;
+    config.admission.check_plan(&completed, peak, &share).map_err(refused)?;
     let endpoint = Endpoint::of(&plan).map_err(refused)?;
     let mut allowed = Vec::new();
     for endpoint in endpoints(&completed).map_err(refused)? {

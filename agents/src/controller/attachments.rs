@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::plan::body::{Body, SharedBody};
+use engine::plan::body::{self, Body, SharedBody};
 use engine::plan::{Plan, PlanError};
 
 use super::fault::Fault;
@@ -19,17 +19,17 @@ impl Attachments {
     /// One can't be read, or is larger than an agent takes.
     pub(super) fn of_plan(plan: &Plan, files: &SharedBody) -> Result<Attachments, PlanError> {
         let attached = plan.files().into_iter().map(|(flag, name)| {
-            let body = files.file(flag, &name)?;
-            let (length, sha256) = (body.length(), *body.sha256());
+            let file = files.file(flag, &name)?;
+            let (length, sha256) = (file.length(), *file.sha256());
             if ATTACHMENT_MAX < length {
                 let problem = format!(
                     "the file has {length} bytes; an agent takes {ATTACHMENT_MAX} ({} MiB)",
                     ATTACHMENT_MAX >> 20
                 );
                 let cure = "give a smaller one, or use `truetail run`";
-                return Err(PlanError::new(flag, format!("@{name}"), problem, cure));
+                return Err(PlanError::new(flag, body::shown(flag, &name), problem, cure));
             }
-            Ok((Attachment { name, length, sha256 }, body))
+            Ok((Attachment { name, length, sha256 }, file))
         });
         attached.collect::<Result<_, _>>().map(Attachments)
     }

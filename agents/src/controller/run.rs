@@ -8,12 +8,13 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use engine::load::replay::ReplayedLog;
 use engine::load::share::Share;
 use engine::plan::redact::Redacted;
 use engine::plan::{Plan, PlanError};
 use engine::report::collected::{AgentRun, CollectedHead, Synchronization};
 use engine::report::{AgentReported, NotOfPlan};
-use engine::run::{common, connections};
+use engine::run::{Common, common, connections};
 use engine::sys::clock::now_ns;
 use glommio::timer::Timer;
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
@@ -91,6 +92,8 @@ pub struct Ended {
     pub lost: Vec<Lost>,
     /// The plan that all were given, as their reports show it, without what is each agent's own.
     pub plan: Redacted,
+    /// The log that they sent again.
+    pub replay: Option<ReplayedLog>,
     /// When the load began, ns of this machine's CLOCK_MONOTONIC; `None` if it never did.
     pub began_ns: Option<u64>,
     /// Whether the user stopped it.
@@ -201,20 +204,21 @@ impl Controlled {
     /// The plan is wrong.
     pub fn start(plane: &ControlPlane, order: Order) -> Result<Controlled, PlanError> {
         // The agents have cores of their own, and add them to the plan.
-        let plan = common(order.plan.clone(), &order.files)?;
         let attachments = Attachments::of_plan(&order.plan, &order.files)?;
+        let common = common(order.plan.clone(), &order.files)?;
+        let plan = common.plan.clone();
         check(plan.plan(), &order, &attachments.announced())?;
         let limits = Limits::new(plan.plan());
         let names = order.agents.iter().map(|agent| agent.address.to_string());
         let shared = Arc::new(Shared::new(names));
-        let (known, of_all) = (Arc::clone(&shared), plan.clone());
+        let known = Arc::clone(&shared);
         let (bring, ended) = mpsc::sync_channel(1);
         let guard = Arc::new(());
         let under_way = Arc::downgrade(&guard);
         let run = move |executor: &LocalExecutor| {
             let _guard = guard;
             // The caller may have dropped the run.
-            let _ = bring.send(control(executor, order, attachments, of_all, limits, &known));
+            let _ = bring.send(control(executor, order, attachments, common, limits, &known));
         };
         plane.runs.send(Box::new(run)).expect("the control plane doesn't panic");
         Ok(Controlled { plan, shared, ended, under_way })
@@ -254,7 +258,7 @@ fn control(
     executor: &LocalExecutor,
     order: Order,
     attachments: Attachments,
-    common: Redacted,
+    common: Common,
     limits: Limits,
     shared: &Arc<Shared>,
 ) -> io::Result<Ended> {
@@ -297,7 +301,8 @@ fn control(
     });
     let stopped = shared.stops();
     let (agents, lost) = (Vec::new(), Vec::new());
-    let mut ended = Ended { agents, lost, plan: common, began_ns, stopped };
+    let Common { plan, replay } = common;
+    let mut ended = Ended { agents, lost, plan, replay, began_ns, stopped };
     let all = members.into_iter().zip(brought).zip(keeper.finish()).enumerate();
     for (number, ((member, brought), samples)) in all {
         ended.add(member, brought, samples, shared.reported(number));

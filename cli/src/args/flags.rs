@@ -155,18 +155,23 @@ fn table() -> Vec<Flag> {
         .tables("stage")
         .excludes(&["rate", "period", "requests", "duration"])
         .refused(&MANY_RUNS, "each of its runs has one rate", OR_RUN),
-        file(
+        flag(
             option("replay", LOAD).value_name("LOG").help(
                 "Open model: send the requests of an access log again, each when it came: common \
                     or combined format, also with nginx's $request_time at the end, or JSON lines \
                     with time, method and path. The window is as long as the log; a shorter \
                     --duration cuts it. There is no warm-up",
             ),
-            |to| &mut to.plan.replay,
+            |to, given| put(&mut to.plan.replay, file_name(last(given)).map(Some)),
         )
         .excludes(&["rate", "stages", "period", "requests", "targets"])
-        .refused(&MANY_RUNS, "each of its runs has one rate", OR_RUN)
-        .refused(&["controller"], "agents don't have the log", OR_RUN_THERE),
+        .refused(&SERIES, "each of its runs has one rate", OR_RUN)
+        .shown(&["ab"], |arg, _| {
+            arg.help(
+                "Open model: send the requests of an access log again, each when it came, in each \
+                    slice to one side: the first --duration of the log",
+            )
+        }),
         flag(
             option("speed", LOAD).value_name("N").help(
                 "How much faster than in the log of --replay requests come, e.g. 2x or 0.5x \
@@ -174,8 +179,7 @@ fn table() -> Vec<Flag> {
             ),
             |to, given| put(&mut to.plan.speed, parsed::<Speed>(given)),
         )
-        .hidden(&MANY_RUNS)
-        .hidden(&["controller"]),
+        .hidden(&SERIES),
         flag(
             option("spread", LOAD).value_name("HOW").help(
                 "How the requests of one second come if the log of --replay has only whole \
@@ -184,8 +188,7 @@ fn table() -> Vec<Flag> {
             |to, given| put(&mut to.plan.spread, choice::<Spread>(given)),
         )
         .choices(&["even", "none"])
-        .hidden(&MANY_RUNS)
-        .hidden(&["controller"]),
+        .hidden(&SERIES),
         flag(
             option("arrivals", LOAD).help(with_default(
                 "Open model: how arrivals are spaced, at random, evenly, or as in the log of \

@@ -81,6 +81,7 @@ pub(crate) fn read(log: &mut impl BufRead, fold: bool, routes_max: usize) -> Res
         let url = host.urls.entry((method, path)).or_default();
         url.requests += 1;
         url.body = url.body.take().or(body.map(literal::body));
+        Ok(())
     });
     let lines = lines.map_err(|error| format!("can't be read ({error}); name a file"))?;
     let all: u64 = hosts.values().map(|host| host.requests).sum();

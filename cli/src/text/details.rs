@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use engine::load::replay::ReplayedLog;
-use engine::plan::{Model, StampSource, Switch};
+use engine::plan::endpoint::Endpoint;
+use engine::plan::{Model, Plan, StampSource, Switch};
 use engine::record::counts::{Counts, CountsBy, Key, SetupCounts, WarmupCounts};
 use engine::record::outcome::Cause;
 use engine::record::shard_stats::ShardStats;
@@ -391,7 +392,7 @@ impl Lines {
             report.verdict.found().all(|reason| !reason.evidence.starts_with(&**line))
         };
         if let Some(log) = &report.replay {
-            self.add("log", replayed(log));
+            self.add("log", replayed(log, &report.config.plan));
         }
         if let Some(line) = report.arrivals_line.as_ref().filter(is_shown) {
             self.add("schedule", line);
@@ -469,9 +470,21 @@ fn added(share: &ClientShare, stamps: &ResponseStamps, are_long: bool) -> String
     }
 }
 
-/// What was read of a log that was replayed.
-fn replayed(log: &ReplayedLog) -> String {
-    let mut text = format!("{}, {}", log.format, things(log.requests, "request"));
+/// That the requests of several hosts had one target; empty if the log names one at most.
+pub(super) fn all_to_one(log: &ReplayedLog, plan: &Plan) -> String {
+    match Endpoint::parse(&plan.target) {
+        Ok(target) if 1 < log.hosts => {
+            let hosts = count(log.hosts);
+            format!("; requests to its {hosts} hosts were all sent to {}", target.authority)
+        }
+        _ => String::new(),
+    }
+}
+
+/// What was read of a log that this plan replays.
+fn replayed(log: &ReplayedLog, plan: &Plan) -> String {
+    let (requests, routes) = (things(log.requests, "request"), things(log.routes, "route"));
+    let mut text = format!("{}, {requests} to {routes}", log.format);
     if 0 < log.unreadable {
         let problems = log.problems.join("; ");
         text.push_str(&format!(", {} unreadable ({problems})", things(log.unreadable, "line")));
@@ -479,7 +492,7 @@ fn replayed(log: &ReplayedLog) -> String {
     if log.spread {
         text.push_str("; it has only whole seconds, over which they were spread");
     }
-    text
+    text + &all_to_one(log, plan)
 }
 
 fn p50_p99(of: &DistributionPart) -> String {
@@ -565,16 +578,20 @@ mod tests {
             unreadable: 0,
             problems: Vec::new(),
             spread: false,
+            routes: 1,
+            hosts: 1,
             sha256: String::new(),
         };
-        assert_eq!(replayed(&log), "JSON lines, 1 request");
+        let plan = Plan { target: "http://h/x".to_owned(), ..Plan::default() };
+        assert_eq!(replayed(&log, &plan), "JSON lines, 1 request to 1 route");
         log.unreadable = 7;
         log.problems = vec!["line 3: not JSON".to_owned(), "line 5: not JSON".to_owned()];
-        log.spread = true;
+        (log.spread, log.hosts) = (true, 3);
         assert_eq!(
-            replayed(&log),
-            "JSON lines, 1 request, 7 lines unreadable (line 3: not JSON; line 5: not JSON); it has \
-             only whole seconds, over which they were spread"
+            replayed(&log, &plan),
+            "JSON lines, 1 request to 1 route, 7 lines unreadable (line 3: not JSON; line 5: not \
+             JSON); it has only whole seconds, over which they were spread; requests to its 3 \
+             hosts were all sent to h"
         );
     }
 

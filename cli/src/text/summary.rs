@@ -134,7 +134,8 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
                     format!("arrivals of a log at {}{left_out}", plan.speed())
                 }
             };
-            format!("{arrivals}, seed {}", plan.seed)
+            let to_one = report.replay.as_ref().map(|log| details::all_to_one(log, plan));
+            format!("{arrivals}, seed {}{}", plan.seed, to_one.unwrap_or_default())
         }
         (Model::Closed, None) => {
             let in_flight = match plan.pipeline {

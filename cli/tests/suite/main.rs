@@ -23,6 +23,7 @@ mod imports;
 mod limits;
 mod live;
 mod named_objectives;
+mod noting_server;
 mod outputs;
 mod pauses;
 mod phases;
@@ -30,6 +31,7 @@ mod profiles;
 #[cfg(feature = "real-servers")]
 mod real_servers;
 mod refusals;
+mod replayed_urls;
 mod replays;
 mod routes;
 mod runs;

@@ -31,6 +31,7 @@ mod paced;
 pub mod replay;
 pub mod requests;
 pub mod rescaling;
+mod routes;
 pub mod schedule;
 pub mod share;
 mod tree;

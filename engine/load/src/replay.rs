@@ -9,38 +9,49 @@
 //! into one of as many equal cells, at a place in it that follows from the seed. Sent together they
 //! would be a burst that the log doesn't have. A line that is stamped at its request's end is
 //! spread first, and then moved back by the time that the request took.
+//!
+//! Paths and bodies are data, by the requests' numbers, as if they were in a file of `--data` called
+//! `log`: each route is a scenario whose URL is a field (`values.rs`). So a log may have any number
+//! of them. A line takes 18 bytes besides its path and its body, and up to three times as much while
+//! the log is read.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::collections::{HashMap, HashSet};
+use std::io::BufReader;
 use std::sync::Arc;
 
 use plan::access_log::{self, Logged, Summary, has_body};
-use plan::replay::Spread;
+use plan::body::SharedBody;
+use plan::data::{Data, DataFile, End, Pick, Table};
+use plan::replay::{LOG, Spread};
 use plan::scenario::{SCENARIOS_MAX, Scenario, Step, weights_of};
 use plan::{DURATION_MAX, Plan, PlanError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
-use units::{Nanos, SECOND_NS};
+use units::{Nanos, Rate, SECOND_NS};
 
+use super::routes::{Route, Routes};
 use super::schedule::mix;
 
 /// Gives the places within a second values independent of the schedule's.
 const SPREAD_SEED: u64 = 0x7370_7265_6164_0000;
 /// The window ends with the millisecond of its last request.
 const END_NS: u64 = 1_000_000;
+/// The most bytes of a path, and of a body: both and the headers have to fit a request with fields.
+const TEXT_MAX: usize = 12_288;
+/// How much of a log is read at once, bytes.
+const READ_BYTES: usize = 1 << 18;
 
 /// A log that is sent again.
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// When each request is due, ns since the window's start, in order.
     pub due_ns: Arc<[u64]>,
-    /// The step of each, as a position in `steps`.
+    /// The step of each, as a position among the scenarios.
     pub taken: Arc<[u16]>,
-    /// The log's different requests, each a method and a URL, in the order in which they first
-    /// come.
-    steps: Vec<Step>,
+    /// The path of each, without its first slash, and its body.
+    pub data: Data,
+    /// The routes, each of which is a scenario.
+    routes: Vec<Route>,
     /// What was read.
     pub log: ReplayedLog,
 }
@@ -58,28 +69,84 @@ pub struct ReplayedLog {
     pub problems: Vec<String>,
     /// True if the log has only whole seconds, and their requests were spread over them.
     pub spread: bool,
+    /// Its different routes: methods, and paths with their ids folded.
+    pub routes: u64,
+    /// Its different hosts. All its requests were sent to that of the plan.
+    pub hosts: u64,
     /// SHA-256 of the file, in hexadecimal digits.
     pub sha256: String,
 }
 
+/// A request of the log, while it is read.
+struct Line {
+    /// The time of its line, ns since the Unix epoch.
+    stamped_ns: u64,
+    /// How long it took before, ns.
+    took_ns: u64,
+    /// Its route, as it was found.
+    route: u32,
+    /// The row of its path and body.
+    row: u32,
+}
+
+impl Line {
+    fn began_ns(&self) -> u64 {
+        self.stamped_ns.saturating_sub(self.took_ns)
+    }
+}
+
+/// The lines of a log, in their order.
+struct Lines {
+    all: Vec<Line>,
+    texts: Table,
+    routes: Routes,
+    hosts: HashSet<String>,
+}
+
+impl Lines {
+    fn add(&mut self, logged: Logged) -> Result<(), &'static str> {
+        let Logged { stamped_ns, took_ns, method, host, path, body } = logged;
+        // Where a GET has no body, some logs have an empty one.
+        let body = body.filter(|body| !body.is_empty() || has_body(&method));
+        let text = body.as_deref().unwrap_or_default();
+        if TEXT_MAX < path.len().max(text.len()) {
+            return Err("the path or the body has more than 12288 bytes");
+        }
+        let route = self.routes.add(&method, &path, body.is_some());
+        let row = u32::try_from(self.all.len()).expect("a line has more than a byte");
+        self.all.push(Line { stamped_ns, took_ns, route, row });
+        self.texts.push([path.strip_prefix('/').unwrap_or(&path), text]);
+        if let Some(host) = host.filter(|host| !self.hosts.contains(host)) {
+            self.hosts.insert(host);
+        }
+        Ok(())
+    }
+}
+
+fn columns() -> Table {
+    Table::new(["path", "body"].map(str::to_owned).to_vec())
+}
+
 impl Replay {
-    /// Reads a plan's log; `None` if it replays none.
+    /// Reads a plan's log, which `files` has or reads; `None` if it replays none.
     ///
     /// # Errors
     /// It can't be read, has no request, or takes too long.
-    pub fn read(plan: &Plan) -> Result<Option<Replay>, PlanError> {
+    pub fn read(plan: &Plan, files: &SharedBody) -> Result<Option<Replay>, PlanError> {
         let Some(file) = &plan.replay else { return Ok(None) };
         let refuse = |problem: String, cure: &str| {
             Err(PlanError::new("--replay", file.display(), problem, cure))
         };
-        let mut lines = Vec::new();
-        let read = File::open(file).and_then(|file| {
-            let mut hashing = Hashing { file, hash: Sha256::new() };
-            let read = access_log::read(BufReader::new(&mut hashing), |line| lines.push(line))?;
-            Ok((read, hashing.hash.finalize()))
-        });
-        let (summary, hash) = match read {
-            Ok(read) => read,
+        let contents = files.file("--replay", &file.to_string_lossy())?;
+        let reader = BufReader::with_capacity(READ_BYTES, contents.reader());
+        let mut lines = Lines {
+            all: Vec::new(),
+            texts: columns(),
+            routes: Routes::default(),
+            hosts: HashSet::new(),
+        };
+        let summary = match access_log::read(reader, |logged| lines.add(logged)) {
+            Ok(summary) => summary,
             Err(error) => {
                 return refuse(format!("can't be read ({error})"), "name a readable log");
             }
@@ -89,10 +156,10 @@ impl Replay {
             return refuse(problem, cure);
         };
         let Summary { requests, unreadable, problems, .. } = summary;
-        let is_whole = |line: &Logged| line.stamped_ns.is_multiple_of(SECOND_NS);
-        let spread = plan.spread() == Spread::Even && lines.iter().all(is_whole);
+        let is_whole = |line: &Line| line.stamped_ns.is_multiple_of(SECOND_NS);
+        let spread = plan.spread() == Spread::Even && lines.all.iter().all(is_whole);
         if spread {
-            spread_seconds(&mut lines, plan.seed);
+            spread_seconds(&mut lines.all, plan.seed);
         }
         let log = ReplayedLog {
             format: format.to_string(),
@@ -100,69 +167,88 @@ impl Replay {
             unreadable,
             problems,
             spread,
-            sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+            routes: lines.routes.found() as u64,
+            hosts: lines.hosts.len() as u64,
+            sha256: contents.sha256().iter().map(|byte| format!("{byte:02x}")).collect(),
         };
-        let replay = Replay::of_lines(lines, plan.speed().micro(), log);
+        let of = DataFile { file: file.clone(), pick: Pick::ByNumber, end: End::Wrap };
+        let replay = Replay::of_lines(lines, of, plan.speed().micro(), log);
         let length = Nanos(replay.end_ns());
         if DURATION_MAX < length {
             let problem =
                 format!("its requests take {length}, and a window at most {DURATION_MAX}");
             return refuse(problem, "raise --speed, or give a part of the log");
         }
-        if SCENARIOS_MAX < replay.steps.len() {
+        if SCENARIOS_MAX < replay.routes.len() {
             let problem = format!(
-                "it has {} different URLs, and a run at most {SCENARIOS_MAX}",
-                replay.steps.len()
+                "its requests have so many methods that they are {} routes, and a run has at most \
+                 {SCENARIOS_MAX}",
+                replay.routes.len()
             );
-            return refuse(problem, "give a part of it, or use `truetail import`");
+            return refuse(problem, "leave out those of the rarest methods");
         }
         Ok(Some(replay))
     }
 
-    fn of_lines(mut lines: Vec<Logged>, speed_micro: u64, log: ReplayedLog) -> Replay {
+    fn of_lines(lines: Lines, of: DataFile, speed_micro: u64, log: ReplayedLog) -> Replay {
+        let Lines { mut all, texts, routes, .. } = lines;
         // Lines of the same time stay in their order.
-        lines.sort_by_key(Logged::began_ns);
-        let first_ns = lines.first().map_or(0, Logged::began_ns);
-        let due = |line: &Logged| {
+        all.sort_by_key(Line::began_ns);
+        let first_ns = all.first().map_or(0, Line::began_ns);
+        let due = |line: &Line| {
             let since =
                 u128::from(line.began_ns() - first_ns) * 1_000_000 / u128::from(speed_micro);
             u64::try_from(since).unwrap_or(u64::MAX)
         };
-        let due_ns = lines.iter().map(due).collect();
-        let mut known: HashMap<(String, String), usize> = HashMap::new();
-        let (mut taken, mut steps) = (Vec::new(), Vec::new());
-        for Logged { method, path, body, .. } in lines {
-            // In a plan, a body that begins with @ names a file.
-            let body = body.filter(|body| !body.starts_with('@'));
-            let step = *known.entry((method, path)).or_insert_with_key(|(method, path)| {
-                let (method, url) = (Some(method.clone()), Some(path.clone()));
-                steps.push(Step { method, url, body, ..Step::default() });
-                steps.len() - 1
-            });
-            taken.push(u16::try_from(step).unwrap_or(u16::MAX));
+        let mut table = columns();
+        for Line { row, .. } in &all {
+            table.push([0, 1].map(|column| texts.value(u64::from(*row), column)));
         }
-        Replay { due_ns, taken: taken.into(), steps, log }
+        let (routes, results) = routes.into_results();
+        // More than a plan may have are refused before any is taken.
+        let taken = |line: &Line| u16::try_from(results[line.route as usize]).unwrap_or(u16::MAX);
+        Replay {
+            due_ns: all.iter().map(due).collect(),
+            taken: all.iter().map(taken).collect(),
+            data: Data { name: LOG.to_owned(), of, table: table.into(), is_encoded: true },
+            routes,
+            log,
+        }
     }
 
     /// Completes a plan by what only the log knows: the length of the window, which a shorter
-    /// duration cuts, the number of requests in it, and a scenario for each different request.
+    /// duration cuts, the number of requests in it, and a scenario for each route.
     pub fn complete(&self, plan: &mut Plan) {
         plan.duration = plan.duration.min(Nanos(self.end_ns()));
         let requests = self.requests_before(plan.duration.0);
         plan.requests = Some(requests);
-        let mut counts = vec![0; self.steps.len()];
+        let mut counts = vec![0; self.routes.len()];
         let within = usize::try_from(requests).expect("they are in memory");
         self.taken[..within].iter().for_each(|step| counts[usize::from(*step)] += 1);
-        let scenario = |(step, weight): (&Step, u32)| {
-            let mut step = step.clone();
-            let method = step.method.as_deref().unwrap_or_default();
-            // The plan's body is for the methods that have one.
-            if plan.body.is_some() && step.body.is_none() && !has_body(method) {
-                step.body = Some(String::new());
-            }
-            Scenario { name: String::new(), weight, step: [step] }
+        let scenario = |(route, weight): (&Route, u32)| {
+            let Route { name, method, has_body: is_logged } = route.clone();
+            let body = match is_logged {
+                true => Some(format!("{{{{{LOG}.body}}}}")),
+                // The plan's body is for the methods that have one.
+                false => plan.body.as_ref().filter(|_| !has_body(&method)).map(|_| String::new()),
+            };
+            let url = Some(format!("/{{{{{LOG}.path}}}}"));
+            let step = Step { method: Some(method), url, body, ..Step::default() };
+            Scenario { name, weight, step: [step] }
         };
-        plan.scenario = self.steps.iter().zip(weights_of(&counts)).map(scenario).collect();
+        let scenarios = self.routes.iter().zip(weights_of(&counts)).map(scenario).collect();
+        plan.scenario = scenarios;
+    }
+
+    /// The highest rate of the requests before this time, ns since the window's start, over a
+    /// second; `None` if it is above the highest that can be asked for.
+    pub fn peak(&self, end_ns: u64) -> Option<Rate> {
+        let due_ns = &self.due_ns[..self.due_ns.partition_point(|due_ns| *due_ns < end_ns)];
+        let within = |from: usize| {
+            let until_ns = due_ns[from].saturating_add(SECOND_NS);
+            due_ns[from..].partition_point(|due_ns| *due_ns < until_ns)
+        };
+        (0..due_ns.len()).map(within).max()?.to_string().parse().ok()
     }
 
     /// Where the window of the whole log ends, ns since its start.
@@ -178,7 +264,7 @@ impl Replay {
 }
 
 /// Spreads the lines of each second over it.
-fn spread_seconds(lines: &mut [Logged], seed: u64) {
+fn spread_seconds(lines: &mut [Line], seed: u64) {
     let mut counts: HashMap<u64, (u64, u64)> = HashMap::new();
     for line in &*lines {
         counts.entry(line.stamped_ns).or_default().0 += 1;
@@ -194,20 +280,6 @@ fn spread_seconds(lines: &mut [Logged], seed: u64) {
     }
 }
 
-/// Hashes what is read from a file.
-struct Hashing {
-    file: File,
-    hash: Sha256,
-}
-
-impl Read for Hashing {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read(buffer)?;
-        self.hash.update(&buffer[..count]);
-        Ok(count)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
@@ -215,6 +287,7 @@ mod tests {
     use plan::replay::Speed;
     use tempfile::NamedTempFile;
 
+    use super::super::routes::ROUTES_MAX;
     use super::super::schedule::{Arrival, Schedule};
     use super::super::share::Share;
     use super::*;
@@ -235,11 +308,16 @@ mod tests {
 
     fn replay(text: &str, change: impl Fn(Plan) -> Plan) -> Replay {
         let (plan, _file) = plan(text);
-        Replay::read(&change(plan)).expect("a log").expect("a replay")
+        Replay::read(&change(plan), &SharedBody::default()).expect("a log").expect("a replay")
     }
 
     fn json(time: &str, method: &str, path: &str) -> String {
         format!("{{\"time\":{time},\"method\":\"{method}\",\"path\":\"{path}\"}}\n")
+    }
+
+    /// The paths of all requests, by their numbers.
+    fn paths(replay: &Replay) -> Vec<&str> {
+        replay.data.table.values(0).collect()
     }
 
     fn at_speed(text: &str) -> impl Fn(Plan) -> Plan {
@@ -257,11 +335,9 @@ mod tests {
         .concat();
         let whole = replay(&log, |plan| plan);
         assert_eq!(whole.due_ns[..], [0, 0, 2_250_000_000]);
-        let urls: Vec<_> = whole.steps.iter().map(|step| step.url.as_deref()).collect();
-        assert_eq!(
-            (&urls[..], &whole.taken[..]),
-            (&[Some("/a?x"), Some("/b"), Some("/c")][..], &[0, 1, 2][..])
-        );
+        assert_eq!(paths(&whole), ["a?x", "b", "c"]);
+        let taken = whole.taken.iter().map(|step| whole.routes[usize::from(*step)].name.as_str());
+        assert_eq!(taken.collect::<Vec<_>>(), ["POST /a", "GET /b", "GET /c"]);
         assert_eq!((whole.end_ns(), whole.log.spread), (2_251_000_000, false));
         assert_eq!(replay(&log, at_speed("2x")).due_ns[..], [0, 0, 1_125_000_000]);
         assert_eq!(replay(&log, at_speed("0.3x")).due_ns[2], 7_500_000_000);
@@ -324,26 +400,106 @@ mod tests {
         }
     }
 
+    /// This plan, completed with its log.
+    fn completed(plan: Plan) -> Plan {
+        let mut plan = plan.complete(&[0]).expect("it runs");
+        let replay = Replay::read(&plan, &SharedBody::default()).expect("a log").expect("a replay");
+        replay.complete(&mut plan);
+        plan.complete(&[0]).expect("it still runs")
+    }
+
     #[test]
     fn the_log_completes_the_plan() {
-        let log = [json("1.5", "GET", "/"), json("2.5", "POST", "/"), json("3.5", "GET", "/")];
+        let log = [json("1.5", "GET", "/7?a"), json("2.5", "POST", "/"), json("3.5", "GET", "/8")];
         let (plan, _file) = plan(&log.concat());
-        let completed = |plan: Plan| {
-            let mut plan = plan.complete(&[0]).expect("it runs");
-            Replay::read(&plan).expect("a log").expect("a replay").complete(&mut plan);
-            plan.complete(&[0]).expect("it still runs")
-        };
         let whole = completed(Plan { body: Some("x".to_owned()), ..plan.clone() });
         assert_eq!((whole.requests, whole.duration), (Some(3), Nanos(2_001_000_000)));
         let steps: Vec<_> =
             whole.requests().into_iter().map(|plan| (plan.method, plan.body)).collect();
         let bodies = [("GET", ""), ("POST", "x")];
         assert_eq!(steps, bodies.map(|(method, body)| (method.to_owned(), Some(body.to_owned()))));
-        assert_eq!((whole.weights(), whole.step_names()[1].as_str()), (vec![2, 1], "POST /"));
+        assert_eq!(
+            (whole.weights(), whole.step_names()),
+            (vec![2, 1], names(["GET /{id}", "POST /"]))
+        );
+        assert!(whole.requests().iter().all(|plan| plan.target == "http://h/{{log.path}}"));
         let again = completed(whole.clone());
         assert_eq!(again, whole, "the plan of a report is the same plan");
         let cut = completed(Plan { duration: Nanos::from_secs(1), ..plan });
         assert_eq!((cut.requests, cut.weights()), (Some(1), vec![1, 0]));
+    }
+
+    fn names(names: [&str; 2]) -> Vec<String> {
+        names.map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn each_request_has_its_own_path_and_body() {
+        let with_body = |line: String, body: &str| {
+            line.replace("\"}\n", &format!("\",\"body\":\"{body}\"}}\n"))
+        };
+        let log = [
+            with_body(json("3", "POST", "/orders/7"), "@{{seq}}"),
+            with_body(json("1", "GET", "//a b?c={{d}}"), ""),
+            with_body(json("2", "GET", "http://H/8"), "e"),
+        ];
+        let (plan, _file) = plan(&log.concat());
+        let plan = Plan { spread: Some(Spread::None), ..plan };
+        let whole = Replay::read(&plan, &SharedBody::default()).expect("a log").expect("a replay");
+        assert_eq!(paths(&whole), ["/a%20b?c=%7B%7Bd%7D%7D", "8", "orders/7"]);
+        assert_eq!(whole.data.table.values(1).collect::<Vec<_>>(), ["", "e", "@{{seq}}"]);
+        let of_log = Some("{{log.body}}");
+        let bodies: Vec<_> = completed(plan).requests().into_iter().map(|it| it.body).collect();
+        let bodies: Vec<_> = bodies.iter().map(Option::as_deref).collect();
+        assert_eq!(bodies, [None, of_log, of_log], "{:?}", whole.routes);
+        assert_eq!((whole.log.routes, whole.log.hosts), (3, 1));
+    }
+
+    #[test]
+    fn a_log_may_have_any_number_of_urls() {
+        let line = |at: u32| json(&format!("{}.5", at / 1_000), "GET", &format!("/u/{at}/x-{at}"));
+        let log: String = (0..3_000).map(line).collect();
+        let whole = replay(&log, |plan| plan);
+        assert_eq!((whole.log.routes, whole.routes.len()), (3_000, ROUTES_MAX + 1));
+        assert_eq!(whole.routes[ROUTES_MAX].name, "other GET routes");
+        let other = whole.taken.iter().filter(|step| usize::from(**step) == ROUTES_MAX).count();
+        assert_eq!(other, 3_000 - ROUTES_MAX);
+        assert_eq!(paths(&whole)[2_999], "u/2999/x-2999");
+    }
+
+    #[test]
+    fn a_path_that_no_request_with_fields_can_have_is_unreadable() {
+        let path = |bytes: usize| format!("/{}", "x".repeat(bytes - 1));
+        let log = json("1.5", "GET", &path(TEXT_MAX)) + &json("2.5", "GET", &path(TEXT_MAX + 1));
+        let whole = replay(&log, |plan| plan);
+        assert_eq!((whole.log.requests, whole.log.unreadable), (1, 1));
+        let problem = format!("line 2: the path or the body has more than {TEXT_MAX} bytes");
+        assert_eq!(whole.log.problems, [problem]);
+    }
+
+    #[test]
+    fn a_route_may_have_an_objective() {
+        let (plan, _file) = plan(&[json("1.5", "GET", "/7"), json("1.6", "PUT", "/")].concat());
+        let with = |slo: &str| Plan { slo: slo.parse().ok(), ..plan.clone() };
+        assert!(completed(with("GET /{id}: p99<1s")).objectives().is_some());
+        let mut unknown = with("GET /7: p99<1s").complete(&[0]).expect("the log isn't read yet");
+        let replay = Replay::read(&unknown, &SharedBody::default()).expect("a log");
+        replay.expect("a replay").complete(&mut unknown);
+        let error = unknown.complete(&[0]).expect_err("no such route").to_string();
+        assert!(
+            error.starts_with("--slo GET /7: neither") && error.contains("GET /{id}"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_peak_is_that_of_the_busiest_second() {
+        let times = ["1.5", "2.0", "2.4", "2.5", "2.6", "9.5"];
+        let log: String = times.map(|time| json(time, "GET", "/")).concat();
+        let whole = replay(&log, |plan| plan);
+        let peak = |end_ns| whole.peak(end_ns).map(Rate::per_second);
+        assert_eq!((peak(u64::MAX), peak(SECOND_NS)), (Some(4.0), Some(3.0)));
+        assert_eq!(replay(&log, at_speed("10x")).peak(u64::MAX).map(Rate::per_second), Some(6.0));
     }
 
     #[test]
@@ -357,13 +513,15 @@ mod tests {
             ),
         ] {
             let (plan, _file) = plan(text);
-            let error = Replay::read(&plan).expect_err(problem).to_string();
+            let read = Replay::read(&plan, &SharedBody::default());
+            let error = read.expect_err(problem).to_string();
             assert!(error.starts_with("--replay /") && error.contains(problem), "{error}");
             assert!(!error.contains("pa55"), "{error}");
         }
         let missing = Plan { replay: Some("/nowhere.log".into()), ..Plan::default() };
-        let error = Replay::read(&missing).expect_err("missing").to_string();
-        assert!(error.starts_with("--replay /nowhere.log: can't be read ("), "{error}");
-        assert!(Replay::read(&Plan::default()).expect("no log").is_none());
+        let read = |plan: &Plan| Replay::read(plan, &SharedBody::default());
+        let error = read(&missing).expect_err("missing").to_string();
+        assert!(error.starts_with("--replay /nowhere.log: can't read the file ("), "{error}");
+        assert!(read(&Plan::default()).expect("no log").is_none());
     }
 }

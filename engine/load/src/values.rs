@@ -270,7 +270,7 @@ mod tests {
     fn table(text: &str, options: &str) -> Data {
         let of = format!("t.csv{options}").parse().expect("a data file");
         let table = Table::read("t", text.as_bytes()).expect("a table").into();
-        Data { name: "t".to_owned(), of, table }
+        Data { name: "t".to_owned(), of, table, is_encoded: false }
     }
 
     /// A changed byte changes what every plan with this seed sends.

@@ -107,11 +107,15 @@ impl Summary {
     }
 }
 
-/// Reads a log to its end, and hands each request to `each` in the order of the lines.
+/// Reads a log to its end, and hands each request to `each` in the order of the lines. A line whose
+/// request `each` refuses, with a problem, is one that can't be read.
 ///
 /// # Errors
 /// Those of the reader.
-pub fn read(mut log: impl BufRead, mut each: impl FnMut(Logged)) -> io::Result<Summary> {
+pub fn read(
+    mut log: impl BufRead,
+    mut each: impl FnMut(Logged) -> Result<(), &'static str>,
+) -> io::Result<Summary> {
     let mut summary = Summary::default();
     let mut line = Vec::new();
     for number in 1_u64.. {
@@ -123,11 +127,14 @@ pub fn read(mut log: impl BufRead, mut each: impl FnMut(Logged)) -> io::Result<S
             continue;
         }
         let text = str::from_utf8(&line).map(str::trim).map_err(|_| "not UTF-8");
-        match text.and_then(|text| parse(text, summary.format)) {
-            Ok((format, request)) => {
+        let format = text.and_then(|text| {
+            let (format, request) = parse(text, summary.format)?;
+            each(request).map(|()| format)
+        });
+        match format {
+            Ok(format) => {
                 summary.format = Some(format);
                 summary.requests += 1;
-                each(request);
             }
             Err(problem) => {
                 summary.unreadable += 1;
@@ -269,7 +276,8 @@ fn of_target(target: &[u8]) -> Result<(Option<String>, String), &'static str> {
     let uri: Uri = target.parse().map_err(|_| no_path)?;
     match (uri.authority(), uri.path_and_query()) {
         (Some(host), Some(path)) if uri.scheme().is_some() => {
-            Ok((Some(host.as_str().to_ascii_lowercase()), path.as_str().to_owned()))
+            // As text, a query without a path has one.
+            Ok((Some(host.as_str().to_ascii_lowercase()), path.to_string()))
         }
         _ => Err(no_path),
     }
@@ -284,7 +292,11 @@ mod tests {
 
     fn requests(log: &str) -> (Vec<Logged>, Summary) {
         let mut all = Vec::new();
-        let summary = read(log.as_bytes(), |request| all.push(request)).expect("memory");
+        let keep = |request| {
+            all.push(request);
+            Ok(())
+        };
+        let summary = read(log.as_bytes(), keep).expect("memory");
         assert_eq!(summary.requests, all.len() as u64);
         (all, summary)
     }
@@ -357,6 +369,7 @@ mod tests {
             (r"/a\xZZ", r"/a\xZZ"),
             ("http://h:80/p?q", "/p?q"),
             ("http://h", "/"),
+            ("http://h?p", "/?p"),
         ] {
             let line =
                 format!(r#"- - - [10/Oct/2000:13:55:36 -0700] "GET {logged} HTTP/1.1" 200 1"#);
@@ -403,6 +416,16 @@ mod tests {
         );
         let (all, _) = requests(&format!("{start}\n{start} 0.001\n"));
         assert!(all.iter().all(|it| it.took_ns == 0) && all.len() == 2);
+    }
+
+    #[test]
+    fn a_request_that_its_reader_refuses_is_unreadable() {
+        let line = r#"{"time":1,"method":"GET","path":"/a"}"#;
+        let text = format!("{line}\n{}\n", line.replace("/a", "/b"));
+        let refuse = |request: Logged| if request.path == "/a" { Err("not /a") } else { Ok(()) };
+        let summary = read(text.as_bytes(), refuse).expect("memory");
+        assert_eq!((summary.requests, summary.unreadable), (1, 1));
+        assert_eq!(summary.problems, ["line 1: not /a"]);
     }
 
     #[test]

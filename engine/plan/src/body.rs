@@ -1,5 +1,5 @@
 //! The request's body: literal text, the content of a file, or bytes written as base64; and the
-//! other files of a plan.
+//! other files of a plan: data, and a log that is sent again.
 //!
 //! A large file isn't kept in memory: it is read once, for its hash, and mapped when it is sent.
 //! Nothing is read twice, even for several runs: a pipe can't be reread, and a file may change.
@@ -240,7 +240,7 @@ impl SharedBody {
                     table
                 }
             };
-            Ok(Data { name: name.clone(), of: of.clone(), table })
+            Ok(Data { name: name.clone(), of: of.clone(), table, is_encoded: false })
         };
         plan.data.iter().map(table).collect()
     }
@@ -308,7 +308,7 @@ impl io::Write for Hasher {
 }
 
 /// A file's name as the value of its flag.
-fn shown(flag: &str, name: &str) -> String {
+pub fn shown(flag: &str, name: &str) -> String {
     let at = if flag == "--body" { "@" } else { "" };
     format!("{at}{name}")
 }

@@ -144,6 +144,8 @@ pub struct Data {
     pub of: DataFile,
     /// Its values.
     pub table: Arc<Table>,
+    /// True if its values stand in URLs as they are: a log's paths are encoded already.
+    pub is_encoded: bool,
 }
 
 impl Data {
@@ -161,9 +163,29 @@ pub struct Table {
     text: String,
     /// Where each of them ends.
     ends: Vec<u32>,
+    /// The length of each column's longest value, in bytes.
+    longest: Vec<usize>,
 }
 
 impl Table {
+    /// A table of these columns, without a row.
+    pub fn new(columns: Vec<String>) -> Table {
+        let longest = vec![0; columns.len()];
+        Table { columns, text: String::new(), ends: Vec::new(), longest }
+    }
+
+    /// Adds a row: a value for each column.
+    ///
+    /// # Panics
+    /// The values have 4 GiB or more: a file that is read has at most one.
+    pub fn push<'a>(&mut self, row: impl IntoIterator<Item = &'a str>) {
+        for (value, longest) in row.into_iter().zip(&mut self.longest) {
+            self.text.push_str(value);
+            self.ends.push(u32::try_from(self.text.len()).expect("a file of at most a GiB"));
+            *longest = value.len().max(*longest);
+        }
+    }
+
     /// Reads the data called `name` from the contents of its file.
     ///
     /// # Errors
@@ -195,13 +217,10 @@ impl Table {
         {
             return Err(refuse(format!("two columns are called {twice:?}"), "rename one of them"));
         }
-        let mut table = Table { columns, text: String::new(), ends: Vec::new() };
+        let mut table = Table::new(columns);
         let mut record = csv::StringRecord::new();
         while reader.read_record(&mut record).map_err(not_csv)? {
-            for value in &record {
-                table.text.push_str(value);
-                table.ends.push(u32::try_from(table.text.len()).expect("a GiB has 30 bits"));
-            }
+            table.push(&record);
         }
         if table.ends.is_empty() {
             return Err(refuse("it has no row below its header line".to_owned(), "add one"));
@@ -226,6 +245,11 @@ impl Table {
         let at = row * self.columns.len() + column;
         let from = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.text[from as usize..self.ends[at] as usize]
+    }
+
+    /// The length of a column's longest value, in bytes.
+    pub fn longest(&self, column: usize) -> usize {
+        self.longest[column]
     }
 
     /// The values of a column, in order of its rows.

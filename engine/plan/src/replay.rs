@@ -8,6 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 use units::Scalar;
 
+/// The name of a replayed log in fields.
+pub const LOG: &str = "log";
+
 /// How much faster than in the log requests come, in millionths. As text `2x` or `2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(with = "String")]

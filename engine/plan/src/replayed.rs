@@ -2,9 +2,10 @@
 
 use units::Nanos;
 
+use super::data::End;
 use super::error::PlanError;
 use super::plan::{Arrivals, Model, Plan};
-use super::replay::{Speed, Spread};
+use super::replay::{LOG, Speed, Spread};
 
 impl Plan {
     /// How much faster than in the log requests come.
@@ -33,7 +34,15 @@ impl Plan {
             let problem = "the log sets when requests come";
             return Err(PlanError::new("--period", period, problem, own));
         }
-        // Once the log was read, the plan has a number of requests, and its methods as scenarios.
+        if self.data.contains_key(LOG) {
+            let problem = "the log's own fields have this name";
+            return Err(PlanError::new("--data", LOG, problem, "give it another"));
+        }
+        if let Some((name, _)) = self.data.iter().find(|(_, data)| data.end == End::Stop) {
+            let problem = "the log sets the length of the window";
+            return Err(PlanError::new("--data", name, problem, "omit `,stop`, or give `,fail`"));
+        }
+        // Once the log was read, the plan has a number of requests, and its routes as scenarios.
         if !self.scenario.is_empty() && self.requests.is_none() {
             let count = format!("{} scenarios", self.scenario.len());
             let problem = "the log has the requests";
@@ -97,6 +106,10 @@ mod tests {
     #[test]
     fn flags_that_contradict_the_log_are_refused() {
         let none = || Plan { replay: None, ..plan() };
+        let with_data = |name: &str, file: &str| {
+            let file = file.parse().expect("a data file");
+            Plan { data: [(name.to_owned(), file)].into(), ..plan() }
+        };
         for (plan, start, cure) in [
             (Plan { rate: "5".parse().ok(), ..plan() }, "--rate 5: the log", "or --replay"),
             (
@@ -120,6 +133,8 @@ mod tests {
                 "--warmup 5s: a log",
                 "before the first request",
             ),
+            (with_data("log", "a.csv"), "--data log: the log's own fields", "give it another"),
+            (with_data("a", "a.csv,stop"), "--data a: the log sets the length", "give `,fail`"),
             (Plan { speed: "2x".parse().ok(), ..none() }, "--speed 2x: there is", "--replay FILE"),
             (
                 Plan { spread: Some(Spread::None), ..none() },

@@ -48,7 +48,8 @@ impl Plan {
         let bodies = self.body.iter().chain(steps.filter_map(|step| step.body.as_ref()));
         let data = self.data.values().map(|data| ("--data", data.file.to_string_lossy().into()));
         let named = bodies.filter_map(|body| Some(("--body", body::file_name(body)?.to_owned())));
-        let named = named.chain(data);
+        let log = self.replay.iter().map(|log| ("--replay", log.to_string_lossy().into()));
+        let named = named.chain(data).chain(log);
         let mut seen = HashSet::new();
         named.filter(|(_, name)| seen.insert(name.clone())).collect()
     }
@@ -249,6 +250,8 @@ mod tests {
         plan.body = Some("@a".to_owned());
         assert_eq!(names(&plan), ["a", "b", ""]);
         assert_eq!(plan.files()[0].0, "--body");
+        plan.replay = Some("access.log".into());
+        assert_eq!(plan.files()[3], ("--replay", "access.log".to_owned()));
     }
 
     #[test]

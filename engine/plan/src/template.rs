@@ -327,13 +327,14 @@ impl Fields<'_> {
     /// The field of a column, perhaps as JSON.
     fn column(&self, inner: &str, place: Place<'_>) -> Result<Field, PlanError> {
         let name = inner.strip_prefix("json:");
-        let escape = Escape { json: name.is_some(), url: matches!(place, Place::Url(_)) };
+        let json = name.is_some();
         let name = name.unwrap_or(inner).trim();
         let column = self.columns().find(|(full, ..)| full == name);
         let Some((_, data, column)) = column else {
             return Err(self.unknown(name, place));
         };
-        Ok(Field { value: Value::Column { data, column }, escape })
+        let url = matches!(place, Place::Url(_)) && !self.data[data].is_encoded;
+        Ok(Field { value: Value::Column { data, column }, escape: Escape { json, url } })
     }
 
     /// The names of all columns, each with the positions of its data and of itself.
@@ -409,6 +410,9 @@ impl Field {
             Value::Uuid => 36,
             Value::TraceId => 32,
             Value::ParentId => 16,
+            Value::Column { data: from, column } if self.escape == Escape::default() => {
+                data[from].table.longest(column)
+            }
             Value::Column { data: from, column } => {
                 let mut written = Vec::new();
                 let lengths = data[from].table.values(column).map(|text| {
@@ -479,6 +483,7 @@ mod tests {
             name: "users".to_owned(),
             of: "users.csv".parse().expect("a data file"),
             table: table.expect("a table").into(),
+            is_encoded: false,
         }]
     }
 

@@ -13,7 +13,8 @@ mod shard_plan;
 
 pub use health::{Health, Trouble};
 pub use prepare::{
-    PrepareError, Prepared, Targets, check_sources, common, connections, prepare, prepare_with,
+    Common, PrepareError, Prepared, Targets, check_sources, common, completed, connections,
+    prepare, prepare_with,
 };
 pub use progress::{Phase, RunProgress};
 pub use run::{Finished, Passed, Run, RunError, SetUp};

@@ -8,7 +8,7 @@ use host::Unreached;
 use host::check::Check;
 use host::stamping::{self, Stamping};
 use http1::request::Request;
-use load::replay::Replay;
+use load::replay::{Replay, ReplayedLog};
 use load::requests;
 use load::share::Share;
 use load::values::Rendering;
@@ -24,7 +24,7 @@ use shard::{SEND_SILENT_MAX, Step};
 use sys::placement;
 use sys::topology::{Attachment, Topology};
 use tls::ClientSetup;
-use units::OneIn;
+use units::{OneIn, Rate};
 use uring::Payload;
 
 /// A plan that has passed every check.
@@ -83,15 +83,36 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     prepare_with(plan, &SharedBody::default(), Targets::Resolve, Share::whole())
 }
 
-/// The plan that all agents of its run report, without their own settings: completed as far as the
-/// plan alone determines it, on any machine. `files` has its files, or reads them.
+/// What all agents of a run report alike.
+#[derive(Clone, Debug)]
+pub struct Common {
+    /// Their plan without their own settings: completed as far as it alone determines that, on any
+    /// machine.
+    pub plan: Redacted,
+    /// The log that they send again.
+    pub replay: Option<ReplayedLog>,
+}
+
+/// What all agents of a plan's run report alike. `files` has its files, or reads them.
 ///
 /// # Errors
 /// The first problem that doesn't depend on the machine, with the cure.
-pub fn common(plan: Plan, files: &SharedBody) -> Result<Redacted, PlanError> {
+pub fn common(plan: Plan, files: &SharedBody) -> Result<Common, PlanError> {
     // Every machine has a core; which ones it has isn't part of this plan.
-    let Completed { plan, requests, .. } = complete(plan, files, &[0])?;
-    redacted(&plan, files, &requests)
+    let Completed { plan, requests, replay, .. } = complete(plan, files, &[0])?;
+    let plan = redacted(&plan, files, &requests)?;
+    Ok(Common { plan, replay: replay.map(|replay| replay.log.clone()) })
+}
+
+/// A plan as this machine would complete it, and the highest rate of the log that it sends again,
+/// if there is one. Nothing else is checked.
+///
+/// # Errors
+/// The first value that can't be run, with its flag and the cure.
+pub fn completed(plan: Plan, files: &SharedBody) -> Result<(Plan, Option<Rate>), PlanError> {
+    let Completed { plan, replay, .. } = complete(plan, files, &placement::allowed_cores())?;
+    let peak = replay.and_then(|replay| replay.peak(plan.end_ns()));
+    Ok((plan, peak))
 }
 
 /// A plan completed as far as it determines that by itself.
@@ -106,12 +127,13 @@ struct Completed {
 fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Completed, PlanError> {
     let endpoint = Endpoint::of(&plan)?;
     let mut plan = plan.complete(allowed)?;
-    let replay = Replay::read(&plan)?.map(Arc::new);
+    let replay = Replay::read(&plan, body)?.map(Arc::new);
     if let Some(replay) = &replay {
         replay.complete(&mut plan);
         plan = plan.complete(allowed)?;
     }
-    let data = body.tables(&plan)?;
+    let mut data = body.tables(&plan)?;
+    data.extend(replay.iter().map(|replay| replay.data.clone()));
     requests::end_with_rows(&mut plan, &data)?;
     requests::end_window(&mut plan)?;
     let mut requests = Vec::new();

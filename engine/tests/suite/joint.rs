@@ -361,7 +361,8 @@ fn a_run_that_lost_all_agents_counts_nothing_and_keeps_their_progress_reports() 
             reported: (number == 0).then(reported),
         };
         let facts = RunFacts { lost: vec![lost(0), lost(1)], raw, ..facts() };
-        let plan = run::common(plan(arrivals, "1k", 20), &SharedBody::default()).expect("a plan");
+        let plan =
+            run::common(plan(arrivals, "1k", 20), &SharedBody::default()).expect("a plan").plan;
         let (report, _) = Joined::none_left(&plan).report(&facts).expect("a report");
         assert!(report.partial && report.interrupted && report.per_agent.is_empty());
         assert_eq!((report.verdict.level, report.whole.counts.intended), (Level::Invalid, 0));
@@ -448,7 +449,7 @@ fn agents_that_do_not_belong_together_are_refused() {
 
 #[test]
 fn an_agents_plan_is_compared_with_the_common_one() {
-    let common = |plan: Plan| run::common(plan, &SharedBody::default()).expect("a plan");
+    let common = |plan: Plan| run::common(plan, &SharedBody::default()).expect("a plan").plan;
     let plan = plan(Arrivals::Poisson, "2k", 2);
     let head = |plan: &Plan| agent(plan, 0, (&Share::whole(), 2), well).head;
     assert!(head(&plan).is_of(&common(plan.clone())));

@@ -11,6 +11,7 @@ use load::mix::Mix;
 use load::replay::Replay;
 use load::schedule::{Arrival, Digest, Schedule};
 use load::share::Share;
+use plan::body::SharedBody;
 use plan::thresholds::Thresholds;
 use report::Report;
 use report::merge::offer;
@@ -120,13 +121,13 @@ impl Planned {
 
 /// The log that a report replayed, if it is still where it was, and the same.
 fn replayed(report: &Report) -> Option<Replay> {
-    let replay = Replay::read(&report.config.plan).ok().flatten()?;
+    let replay = Replay::read(&report.config.plan, &SharedBody::default()).ok().flatten()?;
     report.replay.as_ref().is_some_and(|log| *log == replay.log).then_some(replay)
 }
 
 /// The log of a report as it is now against what was replayed; none if it isn't there.
 pub(super) fn log(report: &Report) -> Vec<Finding> {
-    match Replay::read(&report.config.plan) {
+    match Replay::read(&report.config.plan, &SharedBody::default()) {
         Ok(Some(now)) => compare("replay.", &Some(now.log), &report.replay),
         _ => Vec::new(),
     }
@@ -149,12 +150,17 @@ fn in_order(mut schedules: Vec<Schedule>) -> impl Iterator<Item = Arrival> {
     })
 }
 
-/// The digest of the schedule on a single process, until the plan's end; `None` without a schedule.
+/// The digest of the schedule on a single process, until the plan's end; `None` without a schedule,
+/// or without the log that was replayed.
 pub(super) fn of_one_process(report: &Report) -> Option<Digest> {
     let plan = &report.config.plan;
     let curve = offer(&report.config.plan, &report.whole, &report.per_agent)?.curve;
     let mut whole = Digest::default();
-    let schedule = Schedule::new(curve, plan.arrivals, plan.seed, plan.end_ns(), Share::whole());
+    let (until_ns, share) = (plan.end_ns(), Share::whole());
+    let schedule = match plan.replay {
+        Some(_) => Schedule::of_log(replayed(report)?.due_ns, until_ns, share),
+        None => Schedule::new(curve, plan.arrivals, plan.seed, until_ns, share),
+    };
     schedule.times_ns().take(most_arrivals(report)).for_each(|due_ns| whole.add(due_ns));
     Some(whole)
 }

@@ -7,7 +7,7 @@ mod attachments;
 mod controller;
 mod losses;
 mod network;
-mod processes;
+pub mod processes;
 mod refusals;
 mod runs;
 mod same_requests;
