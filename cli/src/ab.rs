@@ -222,6 +222,7 @@ impl Slices<'_> {
             error: failure.as_ref().map(ToString::to_string),
             plan,
             environment,
+            reports: self.args.reports.clone(),
             ..AbDocument::new(&asked, slices)
         };
         Ok((document, failure))

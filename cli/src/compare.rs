@@ -30,7 +30,11 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     require_distinct_runs(b, &runs_b)?;
     let allowed = Allowed { invalid: args.allow_invalid, plans: args.allow_different_plans };
     let comparison = match probe::compare::compare(&runs_a, &runs_b, args.change.margin, allowed) {
-        Ok(comparison) => comparison,
+        Ok(mut comparison) => {
+            comparison.a.reports = a.to_vec();
+            comparison.b.reports = b.to_vec();
+            comparison
+        }
         Err(problem) => {
             let of = problem.run().and_then(|run| a.iter().chain(b).nth(run));
             let path = of.map_or(String::new(), |path| format!("REPORT {}: ", path.display()));

@@ -229,7 +229,7 @@ mod tests {
         let text = String::from_utf8(bytes).expect("text");
         let lines: Vec<&str> = text.lines().collect();
         let columns: Vec<&str> = lines[0].split(',').collect();
-        insta::assert_snapshot!(columns[..20].join(","), @"scenario,stage,from_per_s,to_per_s,start_s,duration_s,planned,intended,sent,unsent,answered,timed_out,failed,abandoned,unexpected_status,bad,corrected_mean_us,corrected_p50_us,corrected_p50_low_us,corrected_p50_high_us");
+        insta::assert_snapshot!(columns[..22].join(","), @"scenario,stage,from_per_s,to_per_s,start_s,duration_s,planned,intended,sent,unsent,answered,timed_out,failed,abandoned,unexpected_status,bad,capped,held,received_bytes,sent_bytes,corrected_mean_us,corrected_p50_us");
         assert_eq!(columns.last(), Some(&"naive_max_us"));
         let shown: Vec<&str> = lines[1..].iter().map(|line| &line[..56]).collect();
         insta::assert_snapshot!(shown.join("\n"), @r#"

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 
 use calibration::floor::{self, Calibration};
 use engine::report::{Report, SCHEMA};
+use probe::ab::AbDocument;
+use probe::compare::{self, Comparison};
 use probe::document::{self, CeilingDocument, SearchDocument, SweepDocument};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -55,9 +57,6 @@ pub(crate) enum DocumentError {
     /// It is a calibration.
     #[error("a calibration, not a report; use it with `run --calibration`")]
     Calibration,
-    /// It compares several reports.
-    #[error("a comparison, not a report; name the reports that it is of")]
-    Comparison,
     /// It is of another version.
     #[error(
         "a {kind} of schema {found}, and this version reads schema {read}; read it with the \
@@ -84,6 +83,10 @@ pub(crate) enum Document {
     Search(Box<SearchDocument>),
     /// Of `ceiling --out`.
     Ceiling(Box<CeilingDocument>),
+    /// Of `compare --out`.
+    Comparison(Box<Comparison>),
+    /// Of `ab --out`.
+    Ab(Box<AbDocument>),
 }
 
 /// Why a text isn't a readable calibration.
@@ -126,8 +129,9 @@ struct Versioned {
     schema: u32,
 }
 
-/// Reads a document, recognised by its fields: a sweep's has a knee, a search's the side that ended
-/// it, a ceiling's a proof, and a run's report none of these.
+/// Reads a document, recognised by its fields: a comparison's has a margin and one by slices has
+/// these, too; a sweep's has a knee, a search's the side that ended it, a ceiling's a proof, and a
+/// run's report none of these.
 ///
 /// # Errors
 /// It is of another version, or malformed.
@@ -137,10 +141,9 @@ pub(crate) fn read_document(reader: impl Read) -> Result<Document, DocumentError
     if keys.contains_key("clocks") {
         return Err(DocumentError::Calibration);
     }
-    if keys.contains_key("margin") {
-        return Err(DocumentError::Comparison);
-    }
     let (kind, read) = match () {
+        () if keys.contains_key("slices") => ("comparison by slices", compare::SCHEMA),
+        () if keys.contains_key("margin") => ("comparison", compare::SCHEMA),
         () if keys.contains_key("proof") => ("ceiling", document::SCHEMA),
         () if keys.contains_key("knee") => ("sweep", document::SCHEMA),
         () if keys.contains_key("ended_by") => ("search", document::SCHEMA),
@@ -155,6 +158,8 @@ pub(crate) fn read_document(reader: impl Read) -> Result<Document, DocumentError
         "sweep" => Document::Sweep(serde_json::from_str(&text)?),
         "search" => Document::Search(serde_json::from_str(&text)?),
         "ceiling" => Document::Ceiling(serde_json::from_str(&text)?),
+        "comparison" => Document::Comparison(serde_json::from_str(&text)?),
+        "comparison by slices" => Document::Ab(serde_json::from_str(&text)?),
         _ => Document::Report(serde_json::from_str(&text)?),
     })
 }

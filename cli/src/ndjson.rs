@@ -81,6 +81,8 @@ struct LinePart {
     timed_out: u64,
     failed: u64,
     abandoned: u64,
+    received_bytes: u64,
+    sent_bytes: u64,
     /// Corrected latency; `None` if unknown.
     p50_us: Option<f64>,
     p99_us: Option<f64>,
@@ -101,6 +103,8 @@ impl LinePart {
             timed_out,
             failed,
             abandoned,
+            received_bytes: part.received_bytes,
+            sent_bytes: part.sent_bytes,
             p50_us: part.corrected.quantile_us(0.5),
             p99_us: part.corrected.quantile_us(0.99),
         }
@@ -371,7 +375,7 @@ mod tests {
         assert!(lines[..4].iter().all(|line| line.get("parts").is_none()), "{lines:?}");
         let parts = lines[4]["parts"].as_array().expect("a list");
         assert_eq!(parts.len(), 4);
-        insta::assert_snapshot!(parts[3], @r#"{"scenario":"POST /a, \"b\"","stage":2,"intended":2000,"sent":2000,"unsent":0,"answered":2000,"unexpected_status":5,"timed_out":0,"failed":0,"abandoned":0,"p50_us":8000.0,"p99_us":8000.0}"#);
+        insta::assert_snapshot!(parts[3], @r#"{"scenario":"POST /a, \"b\"","stage":2,"intended":2000,"sent":2000,"unsent":0,"answered":2000,"unexpected_status":5,"timed_out":0,"failed":0,"abandoned":0,"received_bytes":400000,"sent_bytes":200000,"p50_us":8000.0,"p99_us":8000.0}"#);
     }
 
     #[test]

@@ -88,6 +88,9 @@ pub(crate) fn read(path: &Path) -> Result<Report, Failure> {
         Document::Sweep(_) | Document::Search(_) | Document::Ceiling(_) => {
             Err(refuse(format!("of many runs, where this takes one; {cure}")))
         }
+        Document::Comparison(_) | Document::Ab(_) => {
+            Err(refuse("a comparison, not a report; name the reports that it is of".to_owned()))
+        }
     }
 }
 

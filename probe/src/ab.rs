@@ -16,6 +16,8 @@
 //! - Half of the pairs must count, and half must have a percentile. Which ones do depends on the
 //!   measurements, so a few don't represent the rest.
 
+use std::path::PathBuf;
+
 use engine::plan::Plan;
 use engine::record::counts::Counts;
 use engine::report::environment::Environment;
@@ -183,6 +185,8 @@ pub struct AbDocument {
     pub comparison: Comparison,
     /// Why nothing is called, if too few pairs count or the target may have made slices invalid.
     pub not_judged: Option<String>,
+    /// The number of pairs asked for.
+    pub pairs_asked: usize,
     /// The pairs whose latencies count.
     pub pairs: Vec<usize>,
     /// True if slices count whatever their verdict.
@@ -195,6 +199,9 @@ pub struct AbDocument {
     pub plan: Option<Plan>,
     /// Where it ran; `None` without a slice.
     pub environment: Option<Environment>,
+    /// The folder with the slices' reports, as the user named it; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reports: Option<PathBuf>,
     /// The slices in the order in which they were made, without the warm-up.
     pub slices: Vec<Slice>,
 }
@@ -251,12 +258,14 @@ impl AbDocument {
         AbDocument {
             comparison,
             not_judged,
+            pairs_asked: asked.pairs,
             pairs,
             allow_invalid: asked.allow_invalid,
             interrupted: false,
             error: None,
             plan: None,
             environment: None,
+            reports: None,
             slices,
         }
     }

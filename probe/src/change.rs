@@ -118,6 +118,24 @@ pub fn called([low, high]: [Option<f64>; 2], least: f64) -> Change {
     }
 }
 
+impl PercentileChange {
+    /// What its own figures make of it, if changes by less than a factor of `least` aren't called.
+    pub(crate) fn again(&self, least: f64) -> Change {
+        match called(self.interval, least) {
+            Change::Undecided if self.a.is_none() || self.b.is_none() => Change::Unknown,
+            change => change,
+        }
+    }
+}
+
+impl ErrorsChange {
+    /// The same, as its shares and its interval make it.
+    pub(crate) fn again(&self) -> ErrorsChange {
+        let ErrorsChange { a, b, interval, .. } = *self;
+        errors(ShareDifference { shares: [a, b], difference: b - a, interval })
+    }
+}
+
 /// The change of the share of requests without a good answer.
 pub(crate) fn errors(found: ShareDifference) -> ErrorsChange {
     let ShareDifference { shares, difference, interval } = found;

@@ -19,6 +19,8 @@
 //! the latencies of each run don't depend on each other, as in the report itself. Its errors then
 //! count as no less bunched than those of the whole, which include them.
 
+use std::path::PathBuf;
+
 use engine::plan::Plan;
 use engine::record::counts::Counts;
 use engine::report::Report;
@@ -40,7 +42,7 @@ use crate::parts::{Matched, PartChange, PartName, errors_of_each, matched};
 use crate::step::Trust;
 
 /// The version of the document, raised with every change of its keys.
-pub const SCHEMA: u32 = 4;
+pub const SCHEMA: u32 = 5;
 /// The change below which nothing is called by default: about the difference between two runs of
 /// one target on a quiet machine.
 pub const MARGIN: f64 = 0.01;
@@ -103,6 +105,9 @@ pub struct Side {
     pub targets: Vec<String>,
     /// The number of runs.
     pub runs: usize,
+    /// The files of their reports, as the user named them; empty for slices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<PathBuf>,
     /// The requests of all windows.
     pub requests: u64,
     /// The requests that were never sent, which aren't errors of the target.
@@ -240,7 +245,7 @@ fn changes(a: &Figures, b: &Figures, margin: f64, error: f64) -> Changes {
 impl Changes {
     /// Worse if a figure is, else better if one is, else undecided if one is, else the same if a
     /// percentile is known: errors alone don't make two sides the same.
-    fn overall(&self) -> Change {
+    pub(crate) fn overall(&self) -> Change {
         let latencies = self.percentiles.iter().map(|one| one.change);
         let errors = self.errors.as_ref().map(|errors| errors.change);
         let all: Vec<Change> = latencies.clone().chain(errors).collect();
@@ -262,7 +267,7 @@ impl PartChange {
 
 /// The change by those of the whole and of the parts. A part of which nothing is known doesn't
 /// object.
-fn overall(whole: Change, parts: impl Iterator<Item = Change> + Clone) -> Change {
+pub(crate) fn overall(whole: Change, parts: impl Iterator<Item = Change> + Clone) -> Change {
     let has = |change| whole == change || parts.clone().any(|part| part == change);
     match () {
         () if has(Change::Worse) => Change::Worse,

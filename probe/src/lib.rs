@@ -47,6 +47,7 @@ mod simulated;
 pub mod step;
 pub mod sweep;
 pub mod verify;
+pub mod verify_comparison;
 pub mod within;
 
 use std::ops::ControlFlow;

@@ -308,7 +308,7 @@ fn backlog(found: &Backlog) -> Vec<Finding> {
 }
 
 /// Percentiles rise up to the maximum, each within its interval.
-fn rises(name: &str, latency: &Latency) -> Finding {
+pub(crate) fn rises(name: &str, latency: &Latency) -> Finding {
     let known = latency.percentiles.iter().filter_map(|(_, one)| Some((one.value?, one.interval)));
     let (mut last, mut ok) = (0.0, true);
     for (value, interval) in known {

@@ -1,8 +1,6 @@
 //! The details of a run, shown on demand: its reasons in full, and a line each for lateness,
 //! requests, connections, and the run's checks of itself.
 
-use std::collections::BTreeMap;
-
 use engine::load::replay::ReplayedLog;
 use engine::plan::endpoint::Endpoint;
 use engine::plan::{Model, Plan, StampSource, Switch};
@@ -18,10 +16,10 @@ use engine::stats::mix_proof::MixProof;
 use engine::stats::percentiles::Quantile;
 use engine::sys::units::{CoreList, OneIn};
 
-use super::figures::{count, percent, rate, things, time};
+use super::figures::{count, largest_first, listed, percent, rate, things, time};
 use super::layout::{LABEL, Text, sections, wrap};
 use super::slo::objectives;
-use super::{explain, per_agent, slowest, table, verdict};
+use super::{explain, parts, per_agent, slowest, table, verdict};
 use crate::json;
 
 /// A shorter phase isn't shown, seconds.
@@ -44,6 +42,7 @@ pub(crate) fn all(report: &Report) -> String {
         whole.successes.as_ref().map_or_else(String::new, |successes| {
             table::table("successes", Some(&successes.naive), &successes.corrected)
         }),
+        parts::outcomes(whole),
         per_agent::more(report),
         slowest::slowest(whole),
         lines(report),
@@ -535,23 +534,6 @@ fn opened_and_closed(shards: &[ShardStats]) -> String {
         return String::new();
     }
     format!("; opened in {}, closed in {}", time(opening_s * 1e6), time(closing_s * 1e6))
-}
-
-/// Names and counts, the largest first.
-pub(super) fn listed<K: Key>(counts: &CountsBy<K>) -> String {
-    largest_first(counts.by_name())
-}
-
-fn largest_first(named: BTreeMap<String, u64>) -> String {
-    if named.is_empty() {
-        return "none".to_owned();
-    }
-    let mut named: Vec<(String, u64)> = named.into_iter().collect();
-    // A stable sort keeps the names of equal counts in order.
-    named.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let texts: Vec<String> =
-        named.into_iter().map(|(name, number)| format!("{name}: {}", count(number))).collect();
-    texts.join(", ")
 }
 
 fn in_brackets<K: Key>(counts: &CountsBy<K>) -> String {

@@ -1,5 +1,8 @@
 //! The format of figures: times in a fitting unit, counts with separators, rates.
 
+use std::collections::BTreeMap;
+
+use engine::record::counts::{CountsBy, Key};
 use engine::report::DistributionPart;
 use engine::shard::CoarseHistogram;
 pub(crate) use probe::numbers::{count, number, percent, rate, time};
@@ -37,6 +40,40 @@ pub(crate) fn megabytes(bytes: f64) -> String {
         _ => 0,
     };
     format!("{megabytes:.digits$} MB")
+}
+
+/// Bytes, to three figures in a fitting unit: `950 B`, `1.62 MB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let (number, unit) = match bytes as f64 {
+        few if few < 999.5 => return format!("{bytes} B"),
+        some if some < 999.5e3 => (some / 1e3, "kB"),
+        some if some < 999.5e6 => (some / 1e6, "MB"),
+        many => (many / 1e9, "GB"),
+    };
+    let digits = match number {
+        few if few < 9.995 => 2,
+        some if some < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{number:.digits$} {unit}")
+}
+
+/// Names and counts, the largest first.
+pub(super) fn listed<K: Key>(counts: &CountsBy<K>) -> String {
+    largest_first(counts.by_name())
+}
+
+/// The same of counts by name.
+pub(super) fn largest_first(named: BTreeMap<String, u64>) -> String {
+    if named.is_empty() {
+        return "none".to_owned();
+    }
+    let mut named: Vec<(String, u64)> = named.into_iter().collect();
+    // A stable sort keeps the names of equal counts in order.
+    named.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let texts: Vec<String> =
+        named.into_iter().map(|(name, number)| format!("{name}: {}", count(number))).collect();
+    texts.join(", ")
 }
 
 /// A count and its noun: `1 request`, `2,000 requests`.

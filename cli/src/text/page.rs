@@ -6,7 +6,7 @@ use engine::stats::percentiles::PERCENTILES;
 use serde::Serialize;
 
 use super::extent::Extent;
-use super::figures::{count, megabytes, percentile, rate, time};
+use super::figures::{bytes, count, megabytes, percentile, rate, time};
 use super::parts::times;
 use super::table::{Columns, names, noted};
 use super::verdict::{Line, in_order};
@@ -142,12 +142,14 @@ pub(crate) fn parts(report: &Report) -> Table {
     let mut head = vec![unit.to_owned()];
     head.extend(stage("stage"));
     head.extend(words(&["requests", "bad"]));
-    head.extend(shown.map(|of| of.label.to_owned()).chain(["max".to_owned()]));
+    head.extend(shown.map(|of| of.label.to_owned()));
+    head.extend(words(&["max", "received", "sent"]));
     let row = |(part, times): (&StepPart, Vec<String>)| {
         let number = part.stage.as_ref().map_or(String::new(), StageSpan::label);
         let counts = [count(part.counts.intended), count(part.bad)];
         let times = times.iter().map(|cell| unbroken(cell));
-        [part.name.clone()].into_iter().chain(stage(&number)).chain(counts).chain(times).collect()
+        let cells = [part.name.clone()].into_iter().chain(stage(&number)).chain(counts);
+        cells.chain(times).chain([part.received_bytes, part.sent_bytes].map(bytes)).collect()
     };
     Table { head, rows: parts.iter().zip(times).map(row).collect(), notes: Vec::new() }
 }
@@ -264,11 +266,11 @@ mod tests {
         let lines: Vec<String> =
             lines.map(|line| line.replace(['\u{2007}', '\u{2008}'], "")).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
-        ms | stage | requests | bad | p50 | p90 | p99 | p99.9 | max
-        home | 1 | 1,500 | 5 | 1.00 | 1.00 | 1.00 | n/a | 1.00
-        home | 2 | 6,000 | 5 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00
-        POST /a, "b" | 1 | 500 | 5 | 4.00 | 4.00 | n/a | n/a | 4.00
-        POST /a, "b" | 2 | 2,000 | 5 | 8.00 | 8.00 | 8.00 | n/a | 8.00
+        ms | stage | requests | bad | p50 | p90 | p99 | p99.9 | max | received | sent
+        home | 1 | 1,500 | 5 | 1.00 | 1.00 | 1.00 | n/a | 1.00 | 300 kB | 150 kB
+        home | 2 | 6,000 | 5 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 | 1.20 MB | 600 kB
+        POST /a, "b" | 1 | 500 | 5 | 4.00 | 4.00 | n/a | n/a | 4.00 | 100 kB | 50.0 kB
+        POST /a, "b" | 2 | 2,000 | 5 | 8.00 | 8.00 | 8.00 | n/a | 8.00 | 400 kB | 200 kB
         "#);
     }
 

@@ -1,12 +1,15 @@
-//! The requests of each scenario, a line each: those with the longest tail first; and those of each
-//! stage, in order.
+//! The requests of each scenario, a line each, the worst first; and those of each stage, in order.
+//!
+//! A request without a good answer is worse than any latency. So scenarios in which more than one
+//! request in a hundred is bad come before those with the longest p99.
 
 use engine::plan::Plan;
-use engine::report::{DistributionPart, Holders, Part, Report, StageSpan, StepPart};
+use engine::record::counts::Counts;
+use engine::report::{Bytes, DistributionPart, Holders, Part, Report, StageSpan, StepPart};
 
-use super::figures::{count, percent, rate, things};
+use super::figures::{bytes, count, listed, percent, rate, things};
 use super::layout::Column::{self, Left, Right};
-use super::layout::{Text, wrap};
+use super::layout::{Text, aligned, wrap};
 use super::scale::{Scale, at_the_point};
 
 /// The width of the column with scenarios' names.
@@ -17,23 +20,45 @@ const STAGE_NAME_MAX: usize = 10;
 /// The requests of some parts, added up.
 struct Sum<'a> {
     of: &'a StepPart,
-    intended: u64,
-    sent: u64,
-    answered: u64,
+    counts: Counts,
     bad: u64,
+    bytes: Bytes,
     corrected: DistributionPart,
+}
+
+/// The share of bad requests from which on p99 says less than they do.
+const BAD_MAX: f64 = 0.01;
+
+impl Sum<'_> {
+    /// How bad it is: first by the share of its bad requests, if they are many, then by its tail.
+    fn badness(&self) -> (f64, f64) {
+        let bad = self.bad as f64 / self.counts.intended.max(1) as f64;
+        // If p99 is unknown, the maximum is known.
+        let tail = self.corrected.quantile_us(0.99).or(self.corrected.max);
+        (if BAD_MAX < bad { bad } else { 0.0 }, tail.unwrap_or(0.0))
+    }
+}
+
+/// The scenarios of a part, the worst first; empty if there is only one.
+fn worst_first(part: &Part) -> Vec<Sum<'_>> {
+    let mut sums = sums(part, |one, other| one.name == other.name);
+    if sums.len() < 2 {
+        return Vec::new();
+    }
+    sums.sort_by(|one, other| {
+        let ((bad, tail), (other_bad, other_tail)) = (one.badness(), other.badness());
+        other_bad.total_cmp(&bad).then(other_tail.total_cmp(&tail))
+    });
+    sums
 }
 
 /// A line for each scenario of a part, at most `rows_max`; empty if there is only one.
 pub(super) fn scenarios(part: &Part, rows_max: usize) -> String {
-    let mut sums = sums(part, |one, other| one.name == other.name);
+    let mut sums = worst_first(part);
     let all = sums.len();
-    if all < 2 {
+    if all == 0 {
         return String::new();
     }
-    // If p99 is unknown, the maximum is known.
-    let tail = |sum: &Sum<'_>| sum.corrected.quantile_us(0.99).or(sum.corrected.max);
-    sums.sort_by(|one, other| tail(other).unwrap_or(0.0).total_cmp(&tail(one).unwrap_or(0.0)));
     sums.truncate(rows_max);
     let (unit, times) = times(sums.iter().map(|sum| &sum.corrected), &[0.5, 0.99]);
     let columns = [Left(NAME_MAX), Right(10), Right(9), Right(12), Right(12), Right(12)];
@@ -41,12 +66,40 @@ pub(super) fn scenarios(part: &Part, rows_max: usize) -> String {
     let title = format!("by scenario, {unit}");
     text.row(&columns, &[&*title, "requests", "bad", "p50", "p99", "max"]);
     for (sum, times) in sums.iter().zip(times) {
-        let first = [name_in(&sum.of.name, NAME_MAX), count(sum.intended), count(sum.bad)];
+        let first = [name_in(&sum.of.name, NAME_MAX), count(sum.counts.intended), count(sum.bad)];
         text.row(&columns, &[&first[..], &times].concat());
     }
     text.add(others(all, rows_max));
     text.done()
 }
+
+/// The bytes and the outcomes of each scenario, a line each; empty if there is only one.
+pub(super) fn outcomes(part: &Part) -> String {
+    let sums = worst_first(part);
+    let mut text = Text::new();
+    let columns = [Left(NAME_MAX), Right(8), Right(9)];
+    let line = |text: &mut Text, cells: &[String], outcomes: &str| {
+        text.field(OUTCOMES, &aligned(&columns, cells), outcomes);
+    };
+    if !sums.is_empty() {
+        let head = ["by scenario", "received", "sent"].map(str::to_owned);
+        line(&mut text, &head, "status; errors");
+    }
+    for sum in sums {
+        let Bytes { received_bytes, sent_bytes } = sum.bytes;
+        let cells = [name_in(&sum.of.name, NAME_MAX), bytes(received_bytes), bytes(sent_bytes)];
+        let Counts { abandoned, unsent, .. } = sum.counts;
+        let mut outcomes = vec![listed(&sum.counts.status)];
+        outcomes.extend((0 < sum.counts.errors.total()).then(|| listed(&sum.counts.errors)));
+        outcomes.extend((0 < abandoned).then(|| format!("abandoned: {}", count(abandoned))));
+        outcomes.extend((0 < unsent).then(|| format!("never sent: {}", count(unsent))));
+        line(&mut text, &cells, &outcomes.join("; "));
+    }
+    text.done()
+}
+
+/// Columns before the outcomes of a scenario.
+const OUTCOMES: usize = NAME_MAX + 8 + 9 + 2;
 
 /// Which scenarios all others waited for at the cap; empty unless a few had most connections then.
 pub(super) fn holders(report: &Report) -> String {
@@ -122,7 +175,8 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
             true => rate(number as f64 / length_s),
             false => "n/a".to_owned(),
         };
-        let (sent, answered) = (per_second(sum.sent), per_second(sum.answered));
+        let Counts { sent, answered, .. } = sum.counts;
+        let (sent, answered) = (per_second(sent), per_second(answered));
         let label = name_in(&stage.label(), STAGE_NAME_MAX);
         let bad = count(sum.bad);
         text.row(&columns, &[&[label, asked, sent, answered, bad][..], &times].concat());
@@ -138,11 +192,12 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
     text.done()
 }
 
-/// The line on parts that aren't shown.
+/// The line on parts that aren't shown without details.
 fn others(all: usize, shown_max: usize) -> String {
     match all.checked_sub(shown_max) {
         None | Some(0) => String::new(),
-        Some(others) => format!("and {others} others: see `parts` in the report\n"),
+        Some(1) => "and 1 other: see --details\n".to_owned(),
+        Some(others) => format!("and {others} others: see --details\n"),
     }
 }
 
@@ -159,13 +214,13 @@ fn sums<'a>(part: &'a Part, alike: impl Fn(&StepPart, &StepPart) -> bool) -> Vec
 }
 
 fn sum<'a>(group: &[&'a StepPart]) -> Sum<'a> {
-    let number = |of: fn(&StepPart) -> u64| group.iter().map(|part| of(part)).sum();
+    let mut counts = Counts::default();
+    group.iter().for_each(|part| counts += part.counts.as_whole());
     Sum {
         of: group[0],
-        intended: number(|part| part.counts.intended),
-        sent: number(|part| part.counts.sent),
-        answered: number(|part| part.counts.answered),
-        bad: number(|part| part.bad),
+        counts,
+        bad: group.iter().map(|part| part.bad).sum(),
+        bytes: Bytes::of_parts(group.iter().copied()),
         corrected: match group {
             [only] => only.corrected.clone(),
             several => DistributionPart::added(several.iter().map(|part| &part.corrected))
@@ -185,10 +240,11 @@ pub(crate) fn name_in(name: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::record::counts::Counts;
     use engine::report::{StepCounts, StepSeries};
 
-    use super::super::reports::{part, times};
+    use engine::record::outcome::Cause;
+
+    use super::super::reports::{part, report, times};
     use super::*;
 
     fn step(name: &str, us: u64, requests: u64) -> StepPart {
@@ -263,7 +319,7 @@ mod tests {
         ");
         let (plan, whole) = staged(&["1:1s,2:1s"; 21].join(","));
         let text = stages(&whole, &plan, 42.0, 40);
-        assert!(text.contains("and 2 others: see `parts` in the report\n"), "{text}");
+        assert!(text.contains("and 2 others: see --details\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 
@@ -280,22 +336,73 @@ mod tests {
     }
 
     #[test]
+    fn a_scenario_that_fails_comes_before_all_that_are_slow() {
+        let mut whole = part(1_020, 1_020, 0, 0);
+        assert_eq!(outcomes(&whole), "");
+        let mut down = step("down", 100, 500);
+        (down.bad, down.corrected) = (400, times(100, 20));
+        down.counts.failed = 400;
+        down.counts.errors = [(Cause::Reset, 390), (Cause::ConnectRefused, 10)].into();
+        let mut answered = step("up", 90_000, 9_000);
+        answered.counts.status = [(200, 8_000), (404, 991), (503, 6)].into();
+        answered.counts.unsent = 1;
+        whole.parts = vec![step("slow", 182_000, 900), answered, down];
+        insta::assert_snapshot!(scenarios(&whole, 2), @r"
+        by scenario, ms           requests      bad         p50         p99         max
+        down                           500      400       0.100         n/a       0.100
+        slow                           900        3     182             182     182
+        and 1 other: see --details
+        ");
+        insta::assert_snapshot!(outcomes(&whole), @"");
+    }
+
+    #[test]
+    fn the_scenario_that_the_others_waited_for_is_named() {
+        let mut report = report(true, part(1_020, 1_020, 0, 0));
+        assert_eq!(holders(&report), "");
+        report.whole.counts.capped = 1_250;
+        let mut step = |name: &str, held: u64, capped: u64| {
+            let mut step = step(name, 1_000, 9_000);
+            (step.held, step.counts.capped) = (held, capped);
+            report.whole.parts.push(step);
+        };
+        step("search", 60_000, 250);
+        step("home", 15_000, 900);
+        step("orders", 5_000, 100);
+        insta::assert_snapshot!(holders(&report), @r"
+        While arrivals waited at the cap of 1,000 connections, 75.0 % of these were busy
+        with search, which has 33.3 % of the requests: 1,000 of the 1,250 arrivals were
+        of other scenarios.
+        ");
+        report.whole.parts[0].held = 7_000;
+        insta::assert_snapshot!(holders(&report), @r"
+        While arrivals waited at the cap of 1,000 connections, 55.6 % of these were busy
+        with home, which has 33.3 % of the requests: 350 of the 1,250 arrivals were of
+        other scenarios.
+        ");
+        // Two of two are no cause, nor is anything if no arrival waited.
+        report.whole.parts.truncate(2);
+        report.whole.parts.iter_mut().for_each(|part| part.held = 0);
+        assert_eq!(holders(&report), "");
+    }
+
+    #[test]
     fn the_scenario_with_the_longest_tail_comes_first() {
         let mut whole = part(1_020, 1_020, 0, 0);
         assert_eq!(scenarios(&whole, 12), "");
         whole.parts = vec![
             step("GET /", 1_020, 9_000),
             step("a name that is longer than there is room for", 182_000, 900),
-            step("rare", 90_000, 20),
+            StepPart { bad: 0, ..step("rare", 90_000, 20) },
         ];
         insta::assert_snapshot!(scenarios(&whole, 12), @r"
         by scenario, ms           requests      bad         p50         p99         max
         a name that is longer…         900        3      182         182         182
-        rare                            20        3       90.0       n/a          90.0
+        rare                            20        0       90.0       n/a          90.0
         GET /                        9,000        3        1.02        1.02        1.02
         ");
         whole.parts = (0..14).map(|at| step(&at.to_string(), 1_000 + at, 700)).collect();
-        assert!(scenarios(&whole, 12).ends_with("and 2 others: see `parts` in the report\n"));
+        assert!(scenarios(&whole, 12).ends_with("and 2 others: see --details\n"));
         assert!(scenarios(&whole, 12).lines().all(|line| line.chars().count() <= 80));
     }
 }

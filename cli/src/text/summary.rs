@@ -5,9 +5,9 @@ use engine::plan::{Arrivals, Model};
 use engine::record::counts::leads_elsewhere;
 use engine::report::Report;
 
-use super::details::{self, generator, listed};
+use super::details::{self, generator};
 use super::extent::Extent;
-use super::figures::{count, megabytes, rate, things, time};
+use super::figures::{count, listed, megabytes, rate, things, time};
 use super::layout::{SCREEN, Text, fitting, sections, wrap};
 use super::parts::{holders, scenarios, stages};
 use super::table::table;
@@ -16,17 +16,15 @@ use super::{explain, per_agent, slo, verdict};
 /// The most causes of bad requests shown.
 const CAUSES_MAX: usize = 4;
 
-/// The most scenarios, and the most stages, on the first screen.
+/// The most scenarios, and the most stages, without details.
 const ROWS_MAX: usize = 12;
-/// The same with details.
-const ROWS_MAX_OF_DETAILS: usize = 40;
 
 /// The summary of a run; `written` names the files with the results.
 pub(crate) fn summary(report: &Report, written: &[String], extent: Extent) -> String {
     let difference = explain::briefly(report);
     let rows_max = match extent {
         Extent::Screen => ROWS_MAX,
-        Extent::Details => ROWS_MAX_OF_DETAILS,
+        Extent::Details => usize::MAX,
     };
     // In a closed loop naive repeats corrected, unless requests waited for connections.
     let is_unpaced = report.config.plan.model() == Model::Closed

@@ -146,9 +146,9 @@ mod tests {
         3 checks, 1 DIFFERS: what this is about
         not checked, for lack of data: the environment and the address; the figures of
         the generator and the machine; connections, users, connect times and the errors
-        of idle connections; which arrivals waited; the load before the window; how many
-        requests were in flight; agents' names, clocks and findings; and when one was
-        lost, and what it had reported
+        of idle connections; which arrivals waited, and for which requests; the load
+        before the window; how many requests were in flight; agents' names, clocks and
+        findings; and when one was lost, and what it had reported
         ");
         let sum = "1 check, no difference: what this is about\n";
         assert_eq!(shown(&all[..1]), sum);

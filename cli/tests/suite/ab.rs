@@ -47,8 +47,13 @@ fn a_slower_target_is_found_and_the_same_one_is_the_same() {
     let ratio = p50["ratio"].as_f64().expect("a ratio");
     assert!(2.0 < low && low < ratio && ratio < high, "{p50}");
 
-    let output = binary().arg("verify").arg(folder.join("ab.json")).output().expect("it runs");
-    let refused = said(&output);
+    let verify = || binary().arg("verify").arg(folder.join("ab.json")).output().expect("it runs");
+    let output = verify();
+    let verified = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{verified}");
+    assert!(verified.contains("from the slices, and they from their reports"), "{verified}");
+    let report = binary().arg("report").arg(folder.join("ab.json")).output().expect("it runs");
+    let refused = said(&report);
     assert!(refused.contains("a comparison, not a report; name the reports"), "{refused}");
 
     // The slices alternate, and both of a pair have the same arrivals, unlike the next pair.

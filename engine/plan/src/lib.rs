@@ -24,6 +24,7 @@ mod replayed;
 pub mod request;
 pub mod route;
 pub mod scenario;
+mod similar;
 pub mod slo;
 pub mod stage;
 mod stages;

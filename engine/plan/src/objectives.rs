@@ -3,6 +3,7 @@
 use super::error::PlanError;
 use super::plan::Plan;
 use super::scenario::Scenario;
+use super::similar::most_similar_first;
 use super::slo::{Clause, Objective, Objectives};
 
 /// The most names that an error lists.
@@ -73,12 +74,10 @@ impl Plan {
 
     /// The cure for a name that nothing has: the names that something has, the most similar first.
     fn names_like(&self, unknown: &str) -> String {
-        let mut names: Vec<&str> = self.part_names().collect();
+        let names = most_similar_first(unknown, self.part_names());
         if names.is_empty() {
             return "name scenarios with --targets, or stages with --stages NAME=…".to_owned();
         }
-        let likeness = |name: &str| strsim::jaro_winkler(name, unknown);
-        names.sort_by(|one, other| likeness(other).total_cmp(&likeness(one)));
         let (shown, others) = names.split_at(names.len().min(NAMES_SHOWN));
         let others = match others.len() {
             0 => String::new(),

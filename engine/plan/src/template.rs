@@ -12,6 +12,7 @@ use super::braces::{Piece, has_fields, pieces};
 use super::data::{Data, parsed};
 use super::error::PlanError;
 use super::plan::Plan;
+use super::similar::most_similar_first;
 
 /// The most bytes of a request with fields: it is made where TLS records are made, too.
 pub const MADE_MAX: usize = 32_768;
@@ -355,8 +356,7 @@ impl Fields<'_> {
         }
         let known = ["seq", "rand 1 100", "zipf 1.1 1000", "uuid"].map(str::to_owned);
         let known = known.into_iter().chain(self.columns().map(|(name, ..)| name));
-        let like = |known: &String| strsim::jaro_winkler(name, known);
-        let nearest = known.max_by(|one, other| like(one).total_cmp(&like(other)));
+        let nearest = most_similar_first(name, known).into_iter().next();
         // Other braces may stand for anything, even around a secret.
         let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || b"._-: ".contains(&byte);
         let shown = if name.len() <= 40 && name.bytes().all(is_bare) { name } else { "…" };
