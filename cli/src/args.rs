@@ -290,8 +290,8 @@ pub(crate) struct SamplesArgs {
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The report written by `run --out`, or the document written by `sweep --out`, `search --out`
-    /// or `ceiling --out`
+    /// The report written by `run --out`, or the document written by `sweep --out`, `search --out`,
+    /// `ceiling --out`, `compare --out` or `ab --out`
     pub(crate) report: PathBuf,
 
     /// The raw samples written by `run --raw`, or the folder of all agents' samples that

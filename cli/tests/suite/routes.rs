@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use engine::report::Report;
 use serde_json::Value;
 
 use crate::support::{Target, binary, document, said};
@@ -123,26 +124,14 @@ fn all_routes_wait_for_a_slow_one_at_the_cap_and_the_text_says_for_which() {
 fn requests_dropped_at_the_cap_are_errors_of_their_routes() {
     let (target, flags) = slow_search();
     let folder = tempfile::tempdir().expect("a folder");
-    let flags = [&flags[..], &["--overload", "drop"]].concat();
-    for name in ["a.json", "b.json"] {
-        run(folder.path(), &target.url, &flags);
-        fs::rename(folder.path().join("run.json"), folder.path().join(name)).expect("a report");
-    }
-    let output = binary()
-        .args(["compare", "a.json", "b.json", "--allow-invalid", "--out", "both.json"])
-        .current_dir(folder.path())
-        .output()
-        .expect("the binary runs");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let compared = document(&folder.path().join("both.json"));
-    let of_all = compared["errors"]["a"].as_f64().expect("a share");
-    assert!(0.1 < of_all, "{of_all}");
-    let shares = [0, 1, 2].map(|part| {
-        let errors = &compared["parts"][part]["errors"]["a"];
-        errors.as_f64().expect("a share")
-    });
+    let (_, report) =
+        run(folder.path(), &target.url, &[&flags[..], &["--overload", "drop"]].concat());
+    let report: Report = serde_json::from_value(report).expect("a report");
+    let errors = report.whole.parts.iter().map(|part| part.counts.as_whole().of_target().0);
+    let errors: Vec<u64> = errors.collect();
     // Whatever the route, an arrival is as likely to find all connections in use.
-    assert!(shares.iter().all(|share| of_all / 4.0 < *share), "{shares:?} of {of_all}");
+    assert!(errors.iter().all(|errors| 0 < *errors), "{errors:?}");
+    assert_eq!(errors.iter().sum::<u64>(), report.whole.counts.of_target().0);
 }
 
 #[test]
