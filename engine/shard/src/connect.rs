@@ -142,9 +142,12 @@ impl Shard {
         let now_ns = self.now_ns();
         let mut failed = 0;
         while failed < self.plan.pipeline
-            && let Some(due) = self.next_unconnected(slot, since_ns, failed)
+            && let Some(due) = self.next_unconnected(slot, failed)
         {
             let DueRequest { intended_ns, noticed_ns, waited, .. } = due;
+            if self.load.is_unpaced() {
+                self.recording.intended(&self.phases, intended_ns);
+            }
             let step = self.plan.mix.step(due.number);
             let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited, step };
             self.recording.unconnected(&self.phases, &stamps);
@@ -166,19 +169,15 @@ impl Shard {
     }
 
     /// The next request that fails with the slot's connection, after `failed` others.
-    fn next_unconnected(&mut self, slot: u32, since_ns: u64, failed: usize) -> Option<DueRequest> {
-        let goes_on = self.phases.running() && since_ns < self.phases.end_ns() && self.has_left();
+    fn next_unconnected(&mut self, slot: u32, failed: usize) -> Option<DueRequest> {
         match &mut self.load {
             Load::Open(load) if self.connections.coming_room() < load.waiting_len() => {
                 load.pop_waiting()
             }
-            // A user arrives when it asks for a connection, and tries again after the pause.
-            Load::Closed(_) if failed == 0 && goes_on => {
-                self.recording.intended(&self.phases, since_ns);
-                Some(DueRequest { waited: true, ..self.user_comes(since_ns) })
-            }
+            // The user comes again after the pause.
+            Load::Closed(load) => load.pop_waiting(slot as usize),
             Load::Paced(load) if failed == 0 => load.pop_waiting(slot as usize),
-            Load::Open(_) | Load::Closed(_) | Load::Paced(_) => None,
+            Load::Open(_) | Load::Paced(_) => None,
         }
     }
 
@@ -189,19 +188,10 @@ impl Shard {
         }
     }
 
-    /// Reopens a closed model's connection if it still has requests to send.
+    /// Reopens the connection of a closed model's user, if the user still has requests to send.
     pub(super) fn reopen(&mut self, slot: u32, now_ns: u64) {
-        let is_needed = match &self.load {
-            // Requests due before the end may not have been noticed yet.
-            Load::Paced(load) => {
-                now_ns < self.phases.end_ns()
-                    || load.is_waiting(slot as usize)
-                    || load.next_due_ns() < self.phases.end_ns()
-            }
-            Load::Open(_) => now_ns < self.phases.end_ns(),
-            Load::Closed(_) => now_ns < self.phases.end_ns() && self.has_left(),
-        };
-        if now_ns < self.phases.send_end_ns() && is_needed {
+        self.user_waits(slot, now_ns);
+        if now_ns < self.phases.send_end_ns() && self.needs_connection(slot, now_ns) {
             self.connections.take_closed(slot);
             self.open_slot(slot, now_ns);
         }

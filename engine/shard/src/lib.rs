@@ -11,6 +11,7 @@
 //! | `request` | the turn, and one request from its due time to its one outcome: start at `turn` |
 //! | `wire` | what it hands to the kernel: connect, send, receive, close; the `sent` stamp |
 //! | `http1`, `protocol` | what received bytes mean, and for which request |
+//! | `users` | the users of a closed model: each has its connection, or waits for it |
 //! | `connect`, `connections` | opens connections where one is missing; which have room |
 //! | `connection` | one of them: a `socket`, its `exchanges`, its `protocol` and its `output` |
 //! | `secure` | TLS, between the ring and the requests |
@@ -59,6 +60,7 @@ mod setup;
 mod shard;
 mod slots;
 mod socket;
+mod users;
 mod wire;
 
 pub use self::plan::{Drive, ShardPlan, Step};

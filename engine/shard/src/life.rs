@@ -135,15 +135,7 @@ impl Shard {
         self.phases.run();
         let now_ns = self.now_ns();
         self.recording.meter().begin_at(now_ns);
-        if self.load.is_unpaced() && 0 < self.phases.end_ns() {
-            while self.has_left()
-                && let Some(slot) = self.connections.take_room()
-            {
-                let due = self.user_comes(now_ns);
-                self.begin(slot, due);
-                self.connections.offer(slot);
-            }
-        }
+        self.users_begin(now_ns);
     }
 
     /// Obeys an interruption: ends the load, and shortens the drain.
@@ -193,11 +185,13 @@ impl Shard {
         self.recording.stop_at(end_ns);
     }
 
-    /// True if unpaced users have another request of the window to send. A queued request becomes
-    /// one of these, unless it is sent before the window.
+    /// True if unpaced users have another request of the window to send. A request that is queued,
+    /// or waits for a connection, becomes one of these, unless it is sent before the window.
     #[inline]
     pub(super) fn has_left(&self) -> bool {
-        self.recording.counts().intended + (self.connections.queued() as u64) < self.plan.requests
+        let Load::Closed(load) = &self.load else { return true };
+        let taken = self.connections.queued() + load.waiting_len();
+        self.recording.counts().intended + (taken as u64) < self.plan.requests
     }
 
     /// Ends the window with the last of its requests.
@@ -223,8 +217,8 @@ impl Shard {
                 0 < load.waiting_len()
                     || load.next_due_ns().is_some_and(|due_ns| due_ns < self.phases.end_ns())
             }
-            // A user whose connection is being opened arrived before the end.
-            Load::Closed(_) => 0 < self.connections.coming() && self.has_left(),
+            // A user whose connection is being opened came before the end.
+            Load::Closed(load) => 0 < load.waiting_len(),
             Load::Paced(load) => {
                 0 < load.waiting_len() || load.next_due_ns() < self.phases.end_ns()
             }
@@ -250,7 +244,8 @@ impl Shard {
             }
             let socket = &self.connections[slot].socket;
             if socket.is_coming() || socket.state == State::Fresh {
-                self.never_served(slot, now_ns);
+                let since_ns = self.connections[slot].socket.since_ns;
+                self.blocked(slot, since_ns, now_ns);
             }
             if self.connections[slot].socket.state != State::Closed {
                 self.close(slot);
@@ -282,18 +277,6 @@ impl Shard {
         }
     }
 
-    /// The drain ended before the slot's connection carried anything: its unpaced user was never
-    /// served.
-    fn never_served(&mut self, slot: u32, now_ns: u64) {
-        let since_ns = self.connections[slot].socket.since_ns;
-        self.blocked(slot, since_ns, now_ns);
-        if self.load.is_unpaced() && since_ns < self.phases.end_ns() && self.has_left() {
-            self.recording.intended(&self.phases, since_ns);
-            let due = DueRequest { waited: true, ..self.user_comes(since_ns) };
-            self.unsent(due, now_ns, UnsentReason::End);
-        }
-    }
-
     /// Counts the requests left unsent at the end, up to `counted_max` of a schedule one by one;
     /// `capped`: arrivals waited while all connections were busy.
     fn count_unsent(&mut self, now_ns: u64, capped: bool, counted_max: u32) {
@@ -313,12 +296,14 @@ impl Shard {
                         (due.map(|(_, arrival)| DueRequest::unnoticed(arrival)), false)
                     }
                 },
-                Load::Closed(_) => (None, false),
+                Load::Closed(load) => (load.pop_any_waiting(), false),
             };
             let Some(due) = due else { return };
             let intended_ns = due.intended_ns;
             if !counted {
                 self.recording.intended(&self.phases, intended_ns);
+            }
+            if !counted && !self.load.is_unpaced() {
                 let capped = capped.then(|| self.plan.mix.step(due.number));
                 self.recording.waited(&self.phases, intended_ns, capped);
             }

@@ -103,7 +103,12 @@ impl ShardPlan {
                 let (due_ns, share) = (Arc::clone(due_ns), self.share.clone());
                 Load::Open(OpenLoad::new(Schedule::of_log(due_ns, self.end_ns, share)))
             }
-            Drive::Closed => Load::Closed(ClosedLoad::new(&self.share)),
+            Drive::Closed => {
+                // A connection with fewer requests than the pipeline's has no room for more.
+                let all = usize::try_from(self.requests_per_connection).unwrap_or(usize::MAX);
+                let at_once = self.pipeline.min(all);
+                Load::Closed(ClosedLoad::new(&self.share, self.conns, at_once))
+            }
             Drive::Paced { period_ns } => {
                 Load::Paced(PacedLoad::new(*period_ns, self.conns_total, &self.share))
             }

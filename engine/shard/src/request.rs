@@ -153,7 +153,7 @@ impl Shard {
                     let Some((user, arrival)) = load.take_due(now_ns, self.phases.end_ns()) else {
                         return;
                     };
-                    let slot = u32::try_from(user).expect("connections are numbered in 32 bits");
+                    let slot = Shard::slot_of(user);
                     let due = DueRequest::noticed(arrival, now_ns);
                     let intended_ns = due.intended_ns;
                     // A user's requests are sent in order: this one queues behind those waiting.
@@ -230,38 +230,20 @@ impl Shard {
             let due = match &mut self.load {
                 Load::Open(load) => load.pop_waiting()?,
                 Load::Paced(load) => load.pop_waiting(slot as usize)?,
-                Load::Closed(_) => {
-                    // A user who had to wait for a connection arrived when it asked for it.
-                    let Connection { socket, exchanges, .. } = &self.connections[slot];
-                    let waited = (exchanges.served() as usize) < self.plan.pipeline;
-                    let came_ns = if waited { socket.since_ns } else { now_ns };
-                    if !self.phases.running() || self.phases.end_ns() <= came_ns || !self.has_left()
-                    {
-                        return None;
-                    }
-                    let due = DueRequest { waited, ..self.user_comes(came_ns) };
-                    if waited && self.plan.deadline_ns <= now_ns.saturating_sub(came_ns) {
-                        self.noticed_expired(due);
-                        // The user gives up, and comes again.
-                        self.connections[slot].socket.since_ns = now_ns;
-                        continue;
-                    }
-                    return Some(due);
-                }
+                Load::Closed(load) => match load.pop_waiting(slot as usize) {
+                    Some(due) => due,
+                    None => return self.user_comes(now_ns),
+                },
             };
             let (over_ns, reason) = self.expiry(due.intended_ns);
             if now_ns < over_ns {
                 return Some(self.with_lateness(due, now_ns));
             }
+            if self.load.is_unpaced() {
+                self.recording.intended(&self.phases, due.intended_ns);
+            }
             self.unsent(due, over_ns, reason);
         }
-    }
-
-    /// The next request of an unpaced user, who arrives at this time.
-    #[inline]
-    pub(super) fn user_comes(&mut self, came_ns: u64) -> DueRequest {
-        let Load::Closed(load) = &mut self.load else { panic!("others come by their schedule") };
-        load.take(came_ns)
     }
 
     /// Arrivals noticed late come in a burst, and connections must be opened for all of them at
@@ -705,10 +687,10 @@ mod tests {
             ..ShardPlan::open_for_test(target.into())
         };
         let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        shard.phases.run();
         shard.reopen(0, 0);
         shard.wait_for_fresh();
         shard.connections.take_fresh().expect("it is connected");
-        shard.phases.run();
         shard.clock.pass(2 * DEADLINE_NS);
         shard.clock.stamp_handled();
         let due = shard.next_for(0).expect("the user comes again");
