@@ -16,6 +16,7 @@ use std::str::FromStr;
 use engine::load::curve::Curve;
 use engine::load::share::Share;
 use engine::plan::endpoint::Endpoint;
+use engine::plan::endpoints::Endpoints;
 use engine::plan::{Plan, PlanError};
 use engine::sys::units::{Nanos, Rate, SECOND_NS};
 use ipnet::IpNet;
@@ -128,8 +129,10 @@ impl AllowedTarget {
 struct Demand {
     /// Requests per second, in millionths; `None` if nothing bounds them.
     rate_micro: Option<u64>,
-    /// Connections.
+    /// Connections: of a closed model's users, one to each endpoint.
     conns: usize,
+    /// Users, if it is a closed model.
+    users: usize,
     /// Length of the load, setup included, ns.
     length_ns: u64,
 }
@@ -137,20 +140,22 @@ struct Demand {
 impl Demand {
     /// The demand of this share of a completed plan, whose log has this highest rate.
     fn new(plan: &Plan, peak: Option<Rate>, share: &Share) -> Demand {
-        let conns = share.count(plan.conns());
+        let users = share.count(plan.conns());
+        // A plan whose URLs are wrong is refused when they are resolved.
+        let conns = Endpoints::of(plan).map_or(users, |endpoints| endpoints.sockets(plan, users));
         let of_plan = Curve::of_plan(plan).filter(|_| plan.replay.is_none());
         let rate_micro = match (of_plan.map(|curve| curve.peak()).or(peak), plan.period) {
             (Some(peak), _) => Some(share.part_of(peak.micro_per_second())),
             (None, Some(period)) => {
                 // Each user starts a request once a period.
-                let per_period = conns as u128 * u128::from(SECOND_NS) * 1_000_000;
+                let per_period = users as u128 * u128::from(SECOND_NS) * 1_000_000;
                 let micro = per_period.div_ceil(u128::from(period.0.max(1)));
                 Some(u64::try_from(micro).unwrap_or(u64::MAX))
             }
             (None, None) => None,
         };
         let run_ns = plan.warmup.0.saturating_add(plan.duration.0);
-        Demand { rate_micro, conns, length_ns: plan.setup_ns().1.saturating_add(run_ns) }
+        Demand { rate_micro, conns, users, length_ns: plan.setup_ns().1.saturating_add(run_ns) }
     }
 }
 
@@ -184,7 +189,7 @@ impl Admission {
                     (None, Some(period)) => PlanError::new(
                         "--period",
                         period,
-                        format!("this agent's {} connections send {above}", demand.conns),
+                        format!("this agent's {} connections send {above}", demand.users),
                         format!("give a longer one, {cure}"),
                     ),
                     (None, None) => PlanError::new(
@@ -241,7 +246,7 @@ impl Admission {
         Ok(())
     }
 
-    /// The addresses of a plan's host that this agent may send to, out of those its name resolved
+    /// The addresses of an endpoint's host that this agent may send to, out of those its name resolved
     /// to. No others may be connected to.
     ///
     /// # Errors

@@ -154,7 +154,7 @@ impl Slices<'_> {
 
     /// Checks that two URLs on one server make different requests.
     fn check_urls(&self) -> Result<(), Failure> {
-        let (flag, place) = match (&self.plan.connect_to, &self.plan.unix) {
+        let (flag, place) = match (self.plan.connect_to.first(), &self.plan.unix) {
             (Some(place), _) => ("--connect-to", place.clone()),
             (None, Some(socket)) => ("--unix", socket.display().to_string()),
             (None, None) => return Ok(()),

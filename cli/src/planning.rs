@@ -276,7 +276,7 @@ mod tests {
             requests_per_connection = 7\nconnection_lifetime = '30s'\nsource_addresses = ['127.0.0.2', '::1']\n\
             settle = '2s'\nsettle_min = '1s'\nprewarm = 5\nspare = 3\n\
             expect_status = '2xx,404'\nslo = 'p99<20ms,errors<0.1%'\n\
-            raw = 'r.bin'\nrequests = 8\nconnect_to = 'h:1'\nresolve = 'x:80:127.0.0.1'\n\
+            raw = 'r.bin'\nrequests = 8\nconnect_to = ['h:1']\nresolve = ['x:80:127.0.0.1']\n\
             unix = 's'\ncacert = 'c'\ncert = 'd'\nkey = 'e'\ninsecure = true\n\
             tls_session = 'resume'\norder = 'round-robin'\n\
             data = { a = 'b.csv,random' }\ntrace = 5\nslowest = 3\n";

@@ -22,7 +22,7 @@ pub enum Event {
     Begun {
         /// The controller's name.
         holder: String,
-        /// Host and port of its target.
+        /// Host and port of its target, or of each.
         target: String,
         /// How much of the load this agent offers, in percent.
         percent: String,

@@ -7,7 +7,7 @@
 use engine::host;
 use engine::load::share::Share;
 use engine::plan::body::SharedBody;
-use engine::plan::endpoint::Endpoint;
+use engine::plan::endpoints::{Endpoints, PlanEndpoint};
 use engine::plan::{Plan, PlanError};
 use engine::run::{self, PrepareError, Prepared, Targets};
 
@@ -15,7 +15,7 @@ use super::config::AgentConfig;
 use crate::admission::{AllowedTarget, check_placement};
 use crate::refusal::Refusal;
 
-/// Prepares an agent's share of a plan, whose files came with it. Returns the target's name as well.
+/// Prepares an agent's share of a plan, whose files came with it. Returns the targets' names as well.
 ///
 /// # Errors
 /// The plan is wrong, isn't permitted, or needs what this machine lacks.
@@ -24,7 +24,7 @@ pub(super) fn prepare(
     plan: Plan,
     files: &SharedBody,
     share: Share,
-) -> Result<(Prepared, AllowedTarget), Refusal> {
+) -> Result<(Prepared, Vec<AllowedTarget>), Refusal> {
     let refused = |error: PlanError| Refusal::Plan(error.to_string());
     check_placement(&plan).map_err(refused)?;
     let plan = Plan {
@@ -34,29 +34,21 @@ pub(super) fn prepare(
     };
     let (completed, peak) = run::completed(plan.clone(), files).map_err(refused)?;
     config.admission.check_plan(&completed, peak, &share).map_err(refused)?;
-    let endpoint = Endpoint::of(&plan).map_err(refused)?;
+    let endpoints = Endpoints::of(&completed).map_err(refused)?;
     let mut allowed = Vec::new();
-    for endpoint in endpoints(&completed).map_err(refused)? {
+    for endpoint in endpoints.each() {
         let addresses =
-            host::resolve(&endpoint, &plan).map_err(|error| Refusal::Target(error.to_string()))?;
-        allowed.extend(config.admission.check_target(&endpoint, &addresses).map_err(refused)?);
+            host::resolve(endpoint).map_err(|error| Refusal::Target(error.to_string()))?;
+        allowed
+            .push(config.admission.check_target(&endpoint.endpoint, &addresses).map_err(refused)?);
     }
     let prepared = run::prepare_with(plan, files, Targets::Only(allowed), share);
     let prepared = prepared.map_err(|error| unprepared(&error))?;
-    let target = AllowedTarget::Host { host: endpoint.host, port: endpoint.port };
-    Ok((prepared, target))
-}
-
-/// The endpoint of each request of a completed plan, each host and port once.
-fn endpoints(plan: &Plan) -> Result<Vec<Endpoint>, PlanError> {
-    let mut endpoints: Vec<Endpoint> = Vec::new();
-    for request in plan.requests() {
-        let found = Endpoint::of(&request)?;
-        if endpoints.iter().all(|it| (&it.host, it.port) != (&found.host, found.port)) {
-            endpoints.push(found);
-        }
-    }
-    Ok(endpoints)
+    let target = |endpoint: &PlanEndpoint| AllowedTarget::Host {
+        host: endpoint.endpoint.host.clone(),
+        port: endpoint.endpoint.port,
+    };
+    Ok((prepared, endpoints.each().iter().map(target).collect()))
 }
 
 /// Why a plan can't be run here.

@@ -77,7 +77,7 @@ impl Work<'_> {
         let Some(files) = self.files(&prepare.attachments, kept)? else {
             return Ok(self.called_off());
         };
-        let Some((prepared, target)) = self.prepare(*prepare.plan, files)? else {
+        let Some((prepared, targets)) = self.prepare(*prepare.plan, files)? else {
             return Ok(self.called_off());
         };
         let cores = CoreList::new(prepared.plan().cores().to_vec());
@@ -113,7 +113,7 @@ impl Work<'_> {
         if has_begun {
             self.agent.tell(Event::Begun {
                 holder: job.holder.clone(),
-                target: target.to_string(),
+                target: names(&targets),
                 percent: percent(&self.share),
                 cores,
             });
@@ -146,12 +146,12 @@ impl Work<'_> {
         Ok(Some(kept.of_plan(attachments)))
     }
 
-    /// The share of the plan to run, and the target's name; `None` if it is called off meanwhile.
+    /// The share of the plan to run, and the targets' names; `None` if it is called off meanwhile.
     fn prepare(
         &self,
         plan: Plan,
         files: SharedBody,
-    ) -> Result<Option<(Prepared, AllowedTarget)>, Refusal> {
+    ) -> Result<Option<(Prepared, Vec<AllowedTarget>)>, Refusal> {
         // The agent itself holds one.
         if PREPARING_MAX < Arc::strong_count(&self.agent.preparing) {
             return Err(Refusal::Run(format!(
@@ -315,4 +315,8 @@ fn percent(share: &Share) -> String {
 /// Why its shards didn't start.
 fn not_started(error: &RunError) -> Refusal {
     Refusal::Run(error.to_string())
+}
+/// Targets as one text.
+fn names(targets: &[AllowedTarget]) -> String {
+    targets.iter().map(ToString::to_string).collect::<Vec<String>>().join(", ")
 }

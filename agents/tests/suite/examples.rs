@@ -69,7 +69,7 @@ pub fn head() -> CollectedHead {
     let address = "127.0.0.1:8080".parse().expect("an address");
     CollectedHead {
         plan: Redacted::new(&plan, &Body::of_bytes(Vec::new())),
-        address: Address::Ip(address),
+        addresses: vec![Address::Ip(address)],
         environment: environment(&[0], Vec::new(), Some(address)),
         machine: Machine::default(),
         interrupted: false,

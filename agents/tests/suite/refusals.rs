@@ -10,6 +10,7 @@ use agents::refusal::Refusal;
 use agents::versions::Versions;
 use engine::load::share::Share;
 use engine::plan::Plan;
+use engine::plan::scenario::{Scenario, Step};
 use engine::sys::clock;
 use engine::sys::units::{Nanos, SECOND_NS};
 
@@ -30,6 +31,16 @@ fn refused_share(agent: &Agent, plan: &Plan, share: Share) -> String {
     let refusal = controller.hear_refusal().to_string();
     assert_eq!(agent.said("refused"), format!("refused ann@desk: {refusal}"));
     refusal
+}
+
+/// A scenario for each of two URLs.
+fn two_hosts(one: &str, two: &str) -> Vec<Scenario> {
+    let scenario = |url: &str| Scenario {
+        name: String::new(),
+        weight: 1,
+        step: [Step { url: Some(url.to_owned()), ..Step::default() }],
+    };
+    [one, two].map(scenario).to_vec()
 }
 
 /// Checks that a controller is served, now or once the last one's run is gone.
@@ -76,6 +87,11 @@ fn each_forbidden_plan_is_refused_with_its_reason() {
         (
             Plan { target: "http://127.0.0.1:81/".to_owned(), ..good.clone() },
             "--target 127.0.0.1:81: it stands for 127.0.0.1, which this agent may not send to: it",
+        ),
+        (
+            // The first host is allowed, the second isn't.
+            Plan { scenario: two_hosts(&good.target, "http://192.0.2.1:81/"), ..good.clone() },
+            "--target 192.0.2.1:81: it stands for 192.0.2.1, which this agent may not send to: it",
         ),
         (
             Plan { rate: Some("301".parse().expect("a rate")), ..good.clone() },

@@ -97,7 +97,7 @@ impl Responder {
             sockets_max: conns_max,
             buffer_size: BUFFER_SIZE,
             payloads: vec![Payload::copied(&payload, b"", 1)?],
-            address: None,
+            addresses: Vec::new(),
             outbox: tls.is_some(),
         })?;
         let conns_max = u32::try_from(conns_max).map_err(io::Error::other)?;

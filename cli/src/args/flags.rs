@@ -377,12 +377,12 @@ fn table() -> Vec<Flag> {
         flag(
             option("targets", REQUEST)
                 .value_name("FILE|-")
-                .help("Load several URLs of one host, listed in a file")
+                .help("Load several URLs, listed in a file")
                 .long_help(
                     "Load the requests that a file lists, each with results of its own: a URL a \
                     line, vegeta's http format, or its JSON lines, to which \"name\", \
-                    \"weight\", \"expect\" (as --expect-status) and \"slo\" may be added. All are \
-                    on one host; URL, --method, --header and --body are their defaults",
+                    \"weight\", \"expect\" (as --expect-status) and \"slo\" may be added. URL, \
+                    --method, --header and --body are their defaults",
                 ),
             |to, given| put(&mut to.targets, text(given).and_then(targets::checked)),
         )
@@ -543,17 +543,26 @@ fn table() -> Vec<Flag> {
             |to, given| put(&mut to.plan.connection_lifetime, parsed::<Nanos>(given)),
         ),
         flag(
-            option("connect-to", CONNECTIONS).value_name("HOST:PORT").help(
-                "Connect to this host and port instead of the URL's; the requests stay the same",
-            ),
-            |to, given| put(&mut to.plan.connect_to, text(given)),
+            list("connect-to", CONNECTIONS)
+                .value_name("HOST:PORT")
+                .help(
+                    "Connect to this host and port instead of the URL's; the requests stay the \
+                        same. Repeatable, with HOST1:PORT1:HOST2:PORT2 for the URLs of one host",
+                )
+                .long_help(
+                    "Connect to this host and port instead of the URL's; the requests stay the \
+                        same. HOST1:PORT1:HOST2:PORT2 is for the URLs of HOST1:PORT1 alone, as \
+                        curl's flag is: an empty HOST1 or PORT1 stands for any, an empty HOST2 or \
+                        PORT2 for the URL's own. Repeatable: the first that fits a URL decides",
+                ),
+            |to, given| put(&mut to.plan.connect_to, each(given, str::parse::<String>)),
         ),
         flag(
-            option("resolve", CONNECTIONS).value_name("HOST:PORT:ADDRESS").help(
+            list("resolve", CONNECTIONS).value_name("HOST:PORT:ADDRESS").help(
                 "Connect to this address for the URL's host and port, instead of asking the \
-                    resolver, e.g. api.test:80:10.0.0.2",
+                    resolver, e.g. api.test:80:10.0.0.2. Repeatable, for several hosts",
             ),
-            |to, given| put(&mut to.plan.resolve, text(given)),
+            |to, given| put(&mut to.plan.resolve, each(given, str::parse::<String>)),
         ),
         flag(
             option("unix", CONNECTIONS).value_name("PATH").help(

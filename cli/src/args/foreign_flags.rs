@@ -226,7 +226,7 @@ pub(super) const FLAGS: &[Foreign] = &[
         Any,
         Omit("there is no such flag here"),
     ),
-    ("", "-connect-to", Any, Omit("give the one address as --connect-to HOST:PORT")),
+    ("", "-connect-to", Any, As("--connect-to {}")),
     ("", "-chunked", Bare, Omit("a body is sent with its length")),
     (
         "",

@@ -76,8 +76,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
     let mut target = Endpoint::parse(&plan.target).map_or(String::new(), |endpoint| {
         // A query may be a secret.
         let path = endpoint.path.split('?').next().unwrap_or_default();
-        let scheme = if plan.is_https() { "https" } else { "http" };
-        format!("{scheme}://{}{path}", endpoint.authority)
+        format!("{}{path}", endpoint.origin())
     });
     target.push_str(&format!("  {} bad  ", count(now.bad())));
     let generator = match second.and_then(|second| second.trouble(plan)) {

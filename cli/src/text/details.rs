@@ -11,7 +11,9 @@ use engine::report::machine::Machine;
 use engine::report::machine::Ports;
 use engine::report::machine::TcpCounts;
 use engine::report::profile::{Profile, Sampler};
-use engine::report::{ClientShare, DistributionPart, Report, ResponseStamps, TlsPart};
+use engine::report::{
+    ClientShare, DistributionPart, EndpointPart, Report, ResponseStamps, TlsPart,
+};
 use engine::stats::mix_proof::MixProof;
 use engine::stats::percentiles::Quantile;
 use engine::sys::units::{CoreList, OneIn};
@@ -244,6 +246,9 @@ impl Lines {
                 "waited",
                 format!("{waited} found no connection free, {capped} at the cap of {conns}"),
             );
+        }
+        for endpoint in &part.endpoints {
+            self.add("endpoint", of_endpoint(endpoint));
         }
         if 0 < counts.connection_errors.total() {
             self.add("conn errors", listed(&counts.connection_errors));
@@ -534,6 +539,24 @@ fn opened_and_closed(shards: &[ShardStats]) -> String {
         return String::new();
     }
     format!("; opened in {}, closed in {}", time(opening_s * 1e6), time(closing_s * 1e6))
+}
+
+/// One endpoint's connections, and the arrivals that waited for one.
+fn of_endpoint(endpoint: &EndpointPart) -> String {
+    let EndpointPart { name, address, counts, .. } = endpoint;
+    let mut text = format!("{name} at {address}: {}", things(counts.connects, "connection"));
+    if 0 < counts.yielded {
+        text.push_str(&format!(", {} closed for other endpoints", count(counts.yielded)));
+    }
+    if 0 < counts.waited {
+        let waited = things(counts.waited, "arrival");
+        let longest = time(counts.wait_max_ns as f64 / 1e3);
+        text.push_str(&format!("; {waited} waited for one, at most {longest}"));
+    }
+    if 0 < counts.connect_failures.total() {
+        text.push_str(&format!("; failed to connect: {}", listed(&counts.connect_failures)));
+    }
+    text
 }
 
 fn in_brackets<K: Key>(counts: &CountsBy<K>) -> String {

@@ -85,6 +85,7 @@ pub(crate) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
         tls: None,
         successes: None,
         parts: Vec::new(),
+        endpoints: Vec::new(),
         slowest: Vec::new(),
     }
 }

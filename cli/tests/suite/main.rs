@@ -19,6 +19,7 @@ mod forged;
 mod gates;
 mod habits;
 mod hostile;
+mod hosts;
 mod imports;
 mod limits;
 mod live;

@@ -95,7 +95,7 @@ fn check_ring() -> Check {
             sockets_max: 1,
             buffer_size: 64,
             payloads: vec![payload],
-            address: None,
+            addresses: Vec::new(),
             outbox: false,
         })
     });

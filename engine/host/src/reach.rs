@@ -1,27 +1,26 @@
-//! Reaches the target: finds the address of its host that accepts a connection.
+//! Reaches an endpoint: finds the address of its host that accepts a connection.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
+use plan::PlanError;
 use plan::address::Address;
-use plan::endpoint::{Endpoint, named};
-use plan::{Plan, PlanError};
+use plan::endpoints::PlanEndpoint;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Timeout of the connection that is opened once before the run.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The addresses of the plan's host, in the resolver's order.
+/// The addresses of an endpoint's host, in the resolver's order.
 ///
 /// # Errors
 /// It has none.
-pub fn resolve(endpoint: &Endpoint, plan: &Plan) -> Result<Vec<SocketAddr>, PlanError> {
-    let host = &endpoint.host;
-    let (flag, value) = named(plan);
-    let refuse = |problem: String, cure: &str| PlanError::new(flag, &value, problem, cure);
-    let addresses: Vec<SocketAddr> = (host.as_str(), endpoint.port)
+pub fn resolve(endpoint: &PlanEndpoint) -> Result<Vec<SocketAddr>, PlanError> {
+    let host = &endpoint.endpoint.host;
+    let refuse = |problem: String, cure: &str| endpoint.error(problem, cure);
+    let addresses: Vec<SocketAddr> = (host.as_str(), endpoint.endpoint.port)
         .to_socket_addrs()
         .map(Iterator::collect)
         .map_err(|error| {
@@ -35,7 +34,7 @@ pub fn resolve(endpoint: &Endpoint, plan: &Plan) -> Result<Vec<SocketAddr>, Plan
     Ok(addresses)
 }
 
-/// Why no address of the target accepts a connection.
+/// Why no address of an endpoint accepts a connection.
 #[derive(Debug)]
 pub enum Unreached {
     /// This machine has no port to connect from.
@@ -44,24 +43,26 @@ pub enum Unreached {
     Refused(PlanError),
 }
 
-/// Connects once to each of the host's addresses until one accepts, and returns that one with its
-/// connection. The connection comes from the first source address of the plan, if it names any.
+/// Connects once to each of these addresses of an endpoint until one accepts, and returns that one
+/// with its connection, which comes from the source address, if one is given.
 ///
 /// # Errors
 /// No address accepts a connection.
 ///
 /// # Panics
 /// Without an address.
-pub fn reach(addresses: &[SocketAddr], plan: &Plan) -> Result<(SocketAddr, TcpStream), Unreached> {
-    let (flag, value) = named(plan);
-    let source = plan.source_addresses.first().copied();
+pub fn reach(
+    endpoint: &PlanEndpoint,
+    addresses: &[SocketAddr],
+    source: Option<IpAddr>,
+) -> Result<(SocketAddr, TcpStream), Unreached> {
     let mut last = None;
     for address in addresses {
         let error = match probe(*address, source) {
             Ok(stream) => return Ok((*address, stream)),
             Err(error) => error,
         };
-        let refuse = |problem, cure| PlanError::new(flag, &value, problem, cure);
+        let refuse = |problem: String, cure: &str| endpoint.error(problem, cure);
         last = Some(if error.kind() == io::ErrorKind::AddrNotAvailable {
             Unreached::NoPort(refuse(
                 format!("no local port is free to connect to {address} ({error})"),
@@ -78,11 +79,11 @@ pub fn reach(addresses: &[SocketAddr], plan: &Plan) -> Result<(SocketAddr, TcpSt
     Err(last.expect("a host has an address"))
 }
 
-/// Connects once to the plan's Unix-domain socket.
+/// Connects once to the Unix-domain socket of this path, which stands for an endpoint.
 ///
 /// # Errors
 /// Nothing listens there.
-pub fn reach_unix(path: &Path, plan: &Plan) -> Result<Address, PlanError> {
+pub fn reach_unix(endpoint: &PlanEndpoint, path: &Path) -> Result<Address, PlanError> {
     let address = Address::Unix(path.to_owned());
     let probed = address.for_kernel().and_then(|address| {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -94,9 +95,8 @@ pub fn reach_unix(path: &Path, plan: &Plan) -> Result<Address, PlanError> {
         // Its queue is full, so something listens.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(address),
         Err(error) => {
-            let (flag, value) = named(plan);
             let cure = "start the server, or check the path and who may write to it";
-            Err(PlanError::new(flag, value, format!("accepts no connection ({error})"), cure))
+            Err(endpoint.error(format!("accepts no connection ({error})"), cure))
         }
     }
 }

@@ -77,6 +77,11 @@ impl ClosedLoad {
         self.pop_of(self.first_waiting)
     }
 
+    /// The number of this user's request that has waited longest.
+    pub fn first_waiting(&self, user: usize) -> Option<u64> {
+        self.users[user].front().map(|due| due.number)
+    }
+
     /// The number of this user's waiting requests.
     pub fn waiting_of(&self, user: usize) -> usize {
         self.users[user].len()

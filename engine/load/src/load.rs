@@ -1,4 +1,5 @@
-//! What drives a shard's load, and the open model: the schedule, and the arrivals that wait.
+//! What drives a shard's load, and the open model: the schedule, and the arrivals that wait, in a
+//! queue for each endpoint, so that none is behind another endpoint's.
 //!
 //! Loads hold due and waiting requests, and know neither the ring nor the clock.
 
@@ -30,14 +31,18 @@ impl Load {
 
 /// How many due arrivals are queued with the time they were noticed. Beyond that the schedule
 /// itself is the queue: such an arrival counts as noticed when it was due, since only the backlog
-/// delayed it.
+/// delayed it. All queues together have this limit, so the backlog of one endpoint delays the others
+/// only beyond it.
 const WAITING_MAX: usize = 1 << 16;
 
 /// The open model: the schedule, and the queue of due arrivals that found no connection.
 pub struct OpenLoad {
     schedule: Schedule,
     next: Option<Arrival>,
-    waiting: VecDeque<DueRequest>,
+    /// The arrivals that wait, by endpoint.
+    waiting: Vec<VecDeque<DueRequest>>,
+    /// How many they are.
+    waiting_len: usize,
     digest: Digest,
     /// True if the queue has been full since the last arrival was taken, so that later ones weren't
     /// noticed on time.
@@ -45,13 +50,14 @@ pub struct OpenLoad {
 }
 
 impl OpenLoad {
-    /// A load with this shard's schedule.
-    pub fn new(mut schedule: Schedule) -> OpenLoad {
+    /// A load with this shard's schedule, for this many endpoints.
+    pub fn new(mut schedule: Schedule, endpoints: usize) -> OpenLoad {
         let next = schedule.next();
         OpenLoad {
             schedule,
             next,
-            waiting: VecDeque::with_capacity(WAITING_MAX),
+            waiting: (0..endpoints).map(|_| VecDeque::with_capacity(WAITING_MAX)).collect(),
+            waiting_len: 0,
             digest: Digest::default(),
             lagging: false,
         }
@@ -126,29 +132,53 @@ impl OpenLoad {
         Some((count, self.schedule.middles(from_ns..end_ns, stretches)))
     }
 
-    /// Queues an arrival for a connection.
-    pub fn wait(&mut self, arrival: DueRequest) {
-        self.waiting.push_back(DueRequest { waited: true, ..arrival });
+    /// Queues an arrival for a connection to its endpoint.
+    pub fn wait(&mut self, arrival: DueRequest, endpoint: usize) {
+        self.waiting[endpoint].push_back(DueRequest { waited: true, ..arrival });
+        self.waiting_len += 1;
     }
 
-    /// The arrival that has waited longest.
-    pub fn pop_waiting(&mut self) -> Option<DueRequest> {
-        self.waiting.pop_front()
+    /// The arrival that has waited longest for this endpoint.
+    pub fn pop_waiting(&mut self, endpoint: usize) -> Option<DueRequest> {
+        let due = self.waiting[endpoint].pop_front()?;
+        self.waiting_len -= 1;
+        Some(due)
     }
 
-    /// When the arrival that has waited longest was due.
-    pub fn first_waiting_ns(&self) -> Option<u64> {
-        self.waiting.front().map(|waiting| waiting.intended_ns)
+    /// The arrival that has waited longest of all.
+    pub fn pop_longest(&mut self) -> Option<DueRequest> {
+        let (_, endpoint) = self.longest()?;
+        self.pop_waiting(endpoint)
     }
 
-    /// True if the queue is full: the next arrival stays in the schedule until there is room.
+    /// When the arrival that has waited longest of all was due, and its endpoint.
+    pub fn longest(&self) -> Option<(u64, usize)> {
+        if self.waiting_len == 0 {
+            return None;
+        }
+        let due_ns = |endpoint| Some((self.first_waiting_ns(endpoint)?, endpoint));
+        (0..self.waiting.len()).filter_map(due_ns).min()
+    }
+
+    /// When the arrival that has waited longest for this endpoint was due.
+    pub fn first_waiting_ns(&self, endpoint: usize) -> Option<u64> {
+        self.waiting[endpoint].front().map(|waiting| waiting.intended_ns)
+    }
+
+    /// True if the queues are full: the next arrival stays in the schedule until there is room.
     pub fn is_full(&self) -> bool {
-        self.waiting.len() == WAITING_MAX
+        self.waiting_len == WAITING_MAX
     }
 
     /// The number of waiting arrivals.
     pub fn waiting_len(&self) -> usize {
-        self.waiting.len()
+        self.waiting_len
+    }
+
+    /// The number of arrivals that wait for this endpoint.
+    #[inline]
+    pub fn waiting_for(&self, endpoint: usize) -> usize {
+        self.waiting[endpoint].len()
     }
 
     /// Digest of the arrivals taken.

@@ -118,6 +118,12 @@ impl PacedLoad {
         0 < self.users[user].pending
     }
 
+    /// The number of this user's request that has waited longest.
+    pub fn first_waiting(&self, user: usize) -> Option<u64> {
+        let user = &self.users[user];
+        (0 < user.pending).then_some(user.oldest.number)
+    }
+
     /// Takes any waiting request after the end, to count it as unsent.
     pub fn pop_any_waiting(&mut self) -> Option<DueRequest> {
         let later = &self.users[self.first_waiting..];

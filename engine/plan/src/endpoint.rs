@@ -1,18 +1,17 @@
-//! The parts of the plan's URL, and where to connect to.
+//! The parts of a URL.
 //!
 //! Errors don't show potential secrets: a URL's credentials or its query.
 
-use std::net::IpAddr;
-
 use http::Uri;
-use http::uri::Authority;
 
+use crate::PlanError;
 use crate::braces::{has_fields, masked};
-use crate::{Plan, PlanError};
 
-/// The parts of the plan's URL.
+/// The parts of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
+    /// True for `https`.
+    pub secure: bool,
     /// Host and, unless it is the scheme's own, port: the value of the Host field.
     pub authority: String,
     /// The URL's host without brackets: the name that the certificate must match.
@@ -31,64 +30,12 @@ const PORT_DEFAULT: u16 = 80;
 const TLS_PORT_DEFAULT: u16 = 443;
 
 impl Endpoint {
-    /// The parts of the plan's URL, with the host and port that the plan connects to.
-    ///
-    /// # Errors
-    /// Those of [`Endpoint::parse`], and a malformed `connect_to` or `resolve`, or a `resolve` for
-    /// another host than the URL's.
-    pub fn of(plan: &Plan) -> Result<Endpoint, PlanError> {
-        let endpoint = Endpoint::parse(&plan.target)?;
-        let others = [("--connect-to", &plan.connect_to), ("--resolve", &plan.resolve)];
-        if let (Some(_), Some((flag, place))) =
-            (&plan.unix, others.into_iter().find_map(|(flag, place)| Some((flag, place.as_ref()?))))
-        {
-            let problem = "--unix already sets where to connect to";
-            return Err(PlanError::new(flag, shown(place), problem, "omit one of them"));
-        }
-        match (&plan.connect_to, &plan.resolve) {
-            (None, None) => Ok(endpoint),
-            (Some(_), Some(resolve)) => {
-                let problem = "--connect-to already sets where to connect to";
-                Err(PlanError::new("--resolve", shown(resolve), problem, "omit one of them"))
-            }
-            (Some(place), None) => match parse_place(place) {
-                Some((host, port)) => Ok(Endpoint { host, port, ..endpoint }),
-                None => {
-                    let cure = "give HOST:PORT, e.g. 10.0.0.2:8080 or [::1]:8080";
-                    let problem = "not a host and a port";
-                    Err(PlanError::new("--connect-to", shown(place), problem, cure))
-                }
-            },
-            (None, Some(resolve)) => endpoint.resolved(resolve),
-        }
+    /// Scheme, host and, unless it is the scheme's own, port.
+    pub fn origin(&self) -> String {
+        format!("{}://{}", if self.secure { "https" } else { "http" }, self.authority)
     }
 
-    /// The endpoint at the address that `host:port:address` gives for its host and port.
-    fn resolved(self, resolve: &str) -> Result<Endpoint, PlanError> {
-        let refuse = |problem: String, cure: &str| {
-            Err(PlanError::new("--resolve", shown(resolve), problem, cure))
-        };
-        // An IPv6 address has colons, and so may the host.
-        let parts = resolve.match_indices(':').find_map(|(at, _)| {
-            let address = resolve[at + 1..].trim_start_matches('[').trim_end_matches(']');
-            Some((parse_place(&resolve[..at])?, address.parse::<IpAddr>().ok()?))
-        });
-        match parts {
-            None => {
-                let problem = "not a host, a port and an IP address".to_owned();
-                refuse(problem, "give HOST:PORT:ADDRESS, e.g. api.test:80:10.0.0.2")
-            }
-            Some(((host, port), _))
-                if port != self.port || !host.eq_ignore_ascii_case(&self.host) =>
-            {
-                let problem = format!("the URL is at {}:{}", self.host, self.port);
-                refuse(problem, "give the URL's own host and port, or use --connect-to")
-            }
-            Some((_, address)) => Ok(Endpoint { host: address.to_string(), ..self }),
-        }
-    }
-
-    /// Parses the plan's URL.
+    /// Parses a URL.
     ///
     /// # Errors
     /// It isn't a URL, or no requests can be sent to it.
@@ -100,9 +47,9 @@ impl Endpoint {
         if url.is_empty() {
             return refuse("the URL is missing".to_owned(), example);
         }
-        let default_port = match url.split_once("://") {
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => PORT_DEFAULT,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => TLS_PORT_DEFAULT,
+        let (secure, default_port) = match url.split_once("://") {
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => (false, PORT_DEFAULT),
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => (true, TLS_PORT_DEFAULT),
             Some(_) => return refuse("the scheme is neither http nor https".to_owned(), example),
             None => return refuse("the scheme is missing".to_owned(), example),
         };
@@ -148,26 +95,7 @@ impl Endpoint {
         } else {
             authority.as_str().to_owned()
         };
-        Ok(Endpoint { authority, name: host.clone(), host, port, path })
-    }
-}
-
-/// Parses a host and its port; the host loses its brackets.
-fn parse_place(text: &str) -> Option<(String, u16)> {
-    let authority: Authority = text.parse().ok()?;
-    let port = authority.port_u16().filter(|port| *port != 0)?;
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let is_place = !host.is_empty() && !text.contains('@');
-    is_place.then(|| (host.to_owned(), port))
-}
-
-/// The flag that sets where a plan connects to, and the part of its value that an error may show.
-pub fn named(plan: &Plan) -> (&'static str, String) {
-    match (&plan.unix, &plan.connect_to, &plan.resolve) {
-        (Some(path), ..) => ("--unix", path.display().to_string()),
-        (None, Some(place), _) => ("--connect-to", shown(place)),
-        (None, None, Some(resolve)) => ("--resolve", shown(resolve)),
-        (None, None, None) => ("--target", shown(&plan.target)),
+        Ok(Endpoint { secure, authority, name: host.clone(), host, port, path })
     }
 }
 
@@ -220,6 +148,7 @@ mod tests {
             ("https://h:80/", "h:80", "h", 80, "/"),
         ] {
             let want = Endpoint {
+                secure: url.starts_with("https"),
                 authority: authority.to_owned(),
                 name: host.to_owned(),
                 host: host.to_owned(),
@@ -227,44 +156,6 @@ mod tests {
                 path: path.to_owned(),
             };
             assert_eq!(Endpoint::parse(url), Ok(want), "{url}");
-        }
-    }
-
-    #[test]
-    fn a_plan_may_connect_elsewhere_and_still_requests_its_url() {
-        let of = |connect_to: Option<&str>, resolve: Option<&str>| {
-            Endpoint::of(&Plan {
-                target: "http://api.test:81/x".to_owned(),
-                connect_to: connect_to.map(str::to_owned),
-                resolve: resolve.map(str::to_owned),
-                ..Plan::default()
-            })
-        };
-        for (connect_to, resolve, host, port) in [
-            (None, None, "api.test", 81),
-            (Some("10.0.0.2:8080"), None, "10.0.0.2", 8080),
-            (Some("[::1]:8080"), None, "::1", 8080),
-            (Some("other.test:80"), None, "other.test", 80),
-            (None, Some("api.test:81:10.0.0.2"), "10.0.0.2", 81),
-            (None, Some("API.test:81:[::1]"), "::1", 81),
-            (None, Some("api.test:81:::1"), "::1", 81),
-        ] {
-            let endpoint = of(connect_to, resolve).expect("a place");
-            assert_eq!((endpoint.host.as_str(), endpoint.port), (host, port));
-            let Endpoint { authority, name, path, .. } = endpoint;
-            assert_eq!([authority, name, path], ["api.test:81", "api.test", "/x"]);
-        }
-        for (connect_to, resolve, start) in [
-            (Some("10.0.0.2"), None, "--connect-to 10.0.0.2: not a host and a port"),
-            (Some("a:b@h:80"), None, "--connect-to …@h:80: not a host"),
-            (Some("h:0"), None, "--connect-to h:0: "),
-            (None, Some("api.test:81"), "--resolve api.test:81: not a host, a port and an IP"),
-            (None, Some("api.test:80:10.0.0.2"), "--resolve api.test:80:10.0.0.2: the URL is at"),
-            (None, Some("h:81:10.0.0.2"), "--resolve h:81:10.0.0.2: the URL is at api.test:81"),
-            (Some("h:80"), Some("api.test:81:10.0.0.2"), "--resolve api.test:81:10.0.0.2: --conn"),
-        ] {
-            let error = of(connect_to, resolve).expect_err(start).to_string();
-            assert!(error.starts_with(start), "{error}");
         }
     }
 

@@ -139,12 +139,13 @@ pub struct Plan {
     /// times as long, so that they don't end together. Default: until the target closes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_lifetime: Option<Nanos>,
-    /// Where to connect to, `host:port`. Default: the URL's host and port.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connect_to: Option<String>,
-    /// The address of the URL's host and port, `host:port:address`. Default: the resolver's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resolve: Option<String>,
+    /// Where to connect to, `host:port`, or `host:port:host:port` for the URLs of the first host
+    /// and port. Default: the URL's host and port.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub connect_to: Vec<String>,
+    /// The addresses of URLs' hosts and ports, `host:port:address`. Default: the resolver's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resolve: Vec<String>,
     /// The Unix-domain socket of this machine to connect to, instead of the URL's host and port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unix: Option<PathBuf>,
@@ -337,8 +338,8 @@ impl Default for Plan {
             keepalive: Switch::On,
             requests_per_connection: None,
             connection_lifetime: None,
-            connect_to: None,
-            resolve: None,
+            connect_to: Vec::new(),
+            resolve: Vec::new(),
             unix: None,
             cacert: None,
             cert: None,
@@ -359,9 +360,9 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// True if its URL is https.
+    /// True if the URL of any of its requests is https.
     pub fn is_https(&self) -> bool {
-        is_https(&self.target)
+        self.urls().iter().any(|url| is_https(url))
     }
 
     /// The model of a completed plan.
@@ -413,7 +414,7 @@ impl Plan {
 }
 
 /// True if a URL is https.
-pub(super) fn is_https(url: &str) -> bool {
+fn is_https(url: &str) -> bool {
     url.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"))
 }
 

@@ -8,7 +8,7 @@ use super::body;
 use super::complete::DURATION_MAX;
 use super::endpoint::{Endpoint, shown};
 use super::error::PlanError;
-use super::plan::{Plan, is_https};
+use super::plan::Plan;
 use super::scenario::{SCENARIOS_MAX, Scenario, Step, WEIGHT_MAX};
 use super::status::StatusSet;
 
@@ -94,6 +94,14 @@ impl Plan {
         self.scenario.iter().map(|scenario| scenario.name.clone()).collect()
     }
 
+    /// The URLs of these requests.
+    pub(super) fn urls(&self) -> Vec<String> {
+        if self.scenario.is_empty() {
+            return vec![self.target.clone()];
+        }
+        self.scenario.iter().map(|scenario| self.url_of(scenario.step[0].url.as_deref())).collect()
+    }
+
     /// A step's URL: a complete URL, a path on the plan's host, or by default the plan's URL.
     fn url_of(&self, url: Option<&str>) -> String {
         let url = match url {
@@ -120,7 +128,7 @@ impl Plan {
         if self.scenario.is_empty() {
             return Ok(());
         }
-        let all = Endpoint::parse(&self.target)?;
+        let own_authority = Endpoint::parse(&self.target)?.authority;
         for at in 0..self.scenario.len() {
             let Scenario { name, weight, step: [step] } = &self.scenario[at];
             if WEIGHT_MAX < *weight {
@@ -135,12 +143,6 @@ impl Plan {
                 return refuse(at, problem, "give a URL, or path and query: /search?q=1");
             }
             let endpoint = Endpoint::parse(&own)?;
-            if (&endpoint.authority, endpoint.port) != (&all.authority, all.port)
-                || is_https(&own) != self.is_https()
-            {
-                let problem = format!("{} is on another host than {}", shown(&own), all.authority);
-                return refuse(at, problem, "load one host per run");
-            }
             self.check_timeout(at)?;
             if name.chars().any(char::is_control) {
                 let problem = "the name has a control character".to_owned();
@@ -148,7 +150,10 @@ impl Plan {
             }
             if name.is_empty() {
                 let method = step.method.as_ref().unwrap_or(&self.method);
-                self.scenario[at].name = self.unused_name(&named_by(method, &endpoint.path));
+                let is_own = endpoint.authority.eq_ignore_ascii_case(&own_authority);
+                let host = if is_own { "" } else { &endpoint.authority };
+                let path = format!("{host}{}", endpoint.path);
+                self.scenario[at].name = self.unused_name(&named_by(method, &path));
             } else if self.scenario[..at].iter().any(|other| other.name == *name) {
                 let problem = format!("another scenario is also called {name:?}");
                 return refuse(at, problem, "give each a name of its own, or none");
@@ -262,12 +267,13 @@ mod tests {
                 scenario(1, step("/a?token=1")),
                 scenario(1, step("/a?token=2")),
                 scenario(1, Step::default()),
+                scenario(1, step("http://g/a?token=1")),
             ],
             ..Plan::default()
         };
         plan.complete_scenarios().expect("they are fine");
         let names: Vec<&str> = plan.scenario.iter().map(|it| it.name.as_str()).collect();
-        assert_eq!(names, ["GET /a", "GET /a #2", "GET /"]);
+        assert_eq!(names, ["GET /a", "GET /a #2", "GET /", "GET g/a"]);
         let completed = plan.clone();
         plan.complete_scenarios().expect("the plan of a report is the same plan");
         assert_eq!(plan, completed);
@@ -288,8 +294,6 @@ mod tests {
         for (scenarios, place, problem) in [
             (vec![scenario(0, step("/"))], "weight 0", "no request has a weight"),
             (vec![scenario(1, step("/")), scenario(1, step("a"))], "#2", "doesn't begin with /"),
-            (vec![scenario(1, step("http://g/"))], "#1", "http://g/ is on another host than h"),
-            (vec![scenario(1, step("https://h/"))], "#1", "on another host"),
             (vec![named("a"), named("b"), named("a")], "#3", "also called \"a\""),
             (vec![named("a\nb")], "#1", "a control character"),
             (vec![scenario(WEIGHT_MAX + 1, step("/"))], "#1", "above 1000000"),

@@ -3,6 +3,7 @@
 //! A request's stage follows from its intended time, as its step follows from its number: neither a
 //! connection nor a raw sample stores it, and `verify` derives it.
 
+use plan::endpoints::Endpoints;
 use plan::status::StatusSet;
 use plan::{Model, Plan};
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,8 @@ pub struct RecorderConfig {
     pub slowest: usize,
     /// The start of each stage but the first, ns since the epoch.
     pub stage_starts_ns: Vec<u64>,
+    /// The endpoint of each step; empty if there is only one.
+    pub endpoint_of_steps: Vec<u16>,
 }
 
 impl RecorderConfig {
@@ -65,6 +68,12 @@ impl RecorderConfig {
         self.stage_starts_ns.len() + 1
     }
 
+    /// The number of endpoints recorded beside the whole; none if there is only one, which is the
+    /// whole.
+    pub fn endpoints(&self) -> usize {
+        self.endpoint_of_steps.iter().max().map_or(0, |last| usize::from(*last) + 1)
+    }
+
     /// The part that a request of this step belongs to if it was due at this time.
     pub fn part(&self, step: u16, intended_ns: u64) -> usize {
         usize::from(step) * self.stages() + self.stage(intended_ns)
@@ -91,6 +100,10 @@ impl RecorderConfig {
                 .collect(),
             slowest: plan.slowest(),
             stage_starts_ns: plan.stages().skip(1).map(|(_, span)| span.start).collect(),
+            endpoint_of_steps: Endpoints::of(plan)
+                .ok()
+                .filter(|endpoints| 1 < endpoints.each().len())
+                .map_or(Vec::new(), |endpoints| endpoints.of_steps().to_vec()),
         }
     }
 }

@@ -17,6 +17,7 @@
 pub mod added;
 pub mod config;
 pub mod counts;
+pub mod endpoint;
 pub mod littles_law;
 pub mod outcome;
 pub mod part;

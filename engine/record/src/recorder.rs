@@ -8,8 +8,9 @@ use stats::arrivals::ArrivalStats;
 
 use crate::config::RecorderConfig;
 use crate::counts::Counts;
+use crate::endpoint::EndpointCounts;
 use crate::littles_law::InFlightIntegral;
-use crate::outcome::{Outcome, UnsentReason};
+use crate::outcome::{Cause, Outcome, UnsentReason};
 use crate::part::Part;
 use crate::series::Series;
 use crate::slowest::Slowest;
@@ -36,6 +37,8 @@ pub struct Recorder {
     /// The requests of each step in each stage, first all stages of the first step; empty if there
     /// is only one step and one stage, which the rest of the recorder describes.
     pub parts: Vec<Part>,
+    /// The connections of each endpoint; empty if there is only one.
+    pub endpoints: Vec<EndpointCounts>,
     /// The slowest requests, if there are no parts to list them.
     pub slowest: Slowest,
 }
@@ -49,8 +52,10 @@ impl Recorder {
         let slowest = config.slowest;
         let new = |stage_ns| Part::new(stage_ns, slowest);
         let parts: Vec<Part> = config.part_lengths_ns().map(new).collect();
+        let endpoints = (0..config.endpoints()).map(|_| EndpointCounts::preallocated()).collect();
         Recorder {
             config,
+            endpoints,
             slowest: Slowest::of_at_most(if parts.is_empty() { slowest } else { 0 }),
             parts,
             times: Times::default(),
@@ -73,6 +78,11 @@ impl Recorder {
     #[inline]
     pub fn sent(&mut self, stamps: &Stamps, in_window: bool) {
         self.tried(stamps);
+        if !self.endpoints.is_empty() && stamps.waited {
+            let endpoint = self.config.endpoint_of_steps[usize::from(stamps.step)];
+            let most_ns = &mut self.endpoints[usize::from(endpoint)].wait_max_ns;
+            *most_ns = (*most_ns).max(stamps.sent_ns - stamps.noticed_ns);
+        }
         if in_window {
             self.counts.sent_in_window += 1;
             self.series.send(stamps.sent_ns - self.config.window_ns);
@@ -97,9 +107,12 @@ impl Recorder {
     }
 
     /// `count` arrivals of this step, due at this time in the window, found all connections in use,
-    /// and no further one could be opened.
-    pub fn capped(&mut self, step: u16, due_ns: u64, count: u64) {
+    /// and no further one to this endpoint could be opened.
+    pub fn capped(&mut self, step: u16, due_ns: u64, endpoint: usize, count: u64) {
         self.counts.capped += count;
+        if let Some(of) = self.endpoints.get_mut(endpoint) {
+            of.capped += count;
+        }
         if self.has_parts() {
             self.part(step, due_ns).counts.capped += count;
         }
@@ -248,10 +261,35 @@ impl Recorder {
         }
     }
 
-    /// A connection begun at `since_ns` is open at `at_ns`; `in_window`: the load needed it during
-    /// the measurement.
-    pub fn connected(&mut self, since_ns: u64, at_ns: u64, in_window: bool) {
+    /// `count` requests of the window wait for connections to this endpoint.
+    pub fn waited(&mut self, endpoint: usize, count: u64) {
+        self.counts.waited += count;
+        if let Some(of) = self.endpoints.get_mut(endpoint) {
+            of.waited += count;
+        }
+    }
+
+    /// A connection to this endpoint couldn't be opened.
+    pub fn not_connected(&mut self, endpoint: usize, cause: Cause) {
+        if let Some(of) = self.endpoints.get_mut(endpoint) {
+            of.connect_failures.add(cause);
+        }
+    }
+
+    /// A connection to this endpoint, without a request, was closed for another one's sake.
+    pub fn yielded(&mut self, endpoint: usize) {
+        if let Some(of) = self.endpoints.get_mut(endpoint) {
+            of.yielded += 1;
+        }
+    }
+
+    /// A connection to this endpoint begun at `since_ns` is open at `at_ns`; `in_window`: the load
+    /// needed it during the measurement.
+    pub fn connected(&mut self, endpoint: usize, since_ns: u64, at_ns: u64, in_window: bool) {
         self.counts.connects += 1;
+        if let Some(of) = self.endpoints.get_mut(endpoint) {
+            of.connects += 1;
+        }
         if in_window {
             self.counts.connects_in_window += 1;
             self.times.connect_time.record(at_ns - since_ns);
@@ -265,6 +303,7 @@ impl Recorder {
         self.config == *config
             && arrivals == config.scheduled.then_some(window_ns)
             && self.parts.len() == config.parts()
+            && self.endpoints.len() == config.endpoints()
             && self.parts.iter().all(|part| part.slowest.is_of(config.slowest))
             && self.slowest.is_of(if self.parts.is_empty() { config.slowest } else { 0 })
     }
@@ -280,6 +319,9 @@ impl Recorder {
         self.counts += other.counts.clone();
         self.tls += other.tls.clone();
         for (mine, theirs) in self.parts.iter_mut().zip(&other.parts) {
+            *mine += theirs.clone();
+        }
+        for (mine, theirs) in self.endpoints.iter_mut().zip(&other.endpoints) {
             *mine += theirs.clone();
         }
         self.slowest += other.slowest.clone();

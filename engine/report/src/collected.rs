@@ -34,8 +34,8 @@ pub struct Collected {
 pub struct CollectedHead {
     /// The completed plan, as a report may show it.
     pub plan: Redacted,
-    /// The target's address.
-    pub address: Address,
+    /// The address of each endpoint, in the order of the plan's requests.
+    pub addresses: Vec<Address>,
     /// Where it ran.
     pub environment: Environment,
     /// What the machine did during the run.
@@ -91,6 +91,9 @@ impl AgentRun {
     ) -> Result<AgentRun, E> {
         let plan = head.plan.plan();
         let config = RecorderConfig::of_plan(plan);
+        if head.addresses.len() != config.endpoints().max(1) {
+            return Err(NotOfPlan.into());
+        }
         let mut sum: Option<(Recorder, Digest)> = None;
         let mut stats = Vec::new();
         if plan.end_ns() < head.until_ns {

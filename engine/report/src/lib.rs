@@ -15,6 +15,7 @@
 pub mod calibration;
 pub mod collected;
 mod edge;
+pub mod endpoints;
 pub mod environment;
 pub mod figures;
 mod holders;

@@ -33,6 +33,7 @@ use units::{CoreList, SECOND_NS, seconds_to_ns};
 use crate::calibration::{Calibrated, CalibratedOf, HeldAgainst};
 use crate::collected::{AgentRun, LostAgent, RunFacts};
 use crate::edge::at_the_edge;
+use crate::endpoints::{endpoints, listed};
 use crate::profile::{Profile, Taken};
 use crate::rules::{judge, judge_agent};
 use crate::slo;
@@ -135,7 +136,7 @@ impl Joined {
         let there = per_agent.iter().map(|agent| &agent.config.share);
         let lost = facts.lost.iter().map(|lost| &lost.share);
         let target = offered_rate(&plan, until_ns, there.chain(lost));
-        let WindowFigures { part, stationarity, series } =
+        let WindowFigures { mut part, stationarity, series } =
             window_figures(&recorder, &plan, until_ns, target);
         let times = recorder.times.distributions();
         let window_ns = until_ns.saturating_sub(plan.warmup.0);
@@ -156,6 +157,10 @@ impl Joined {
             per_agent.iter().map(|agent| agent.config.target_address.as_str()).collect();
         addresses.sort_unstable();
         addresses.dedup();
+        for (at, endpoint) in part.endpoints.iter_mut().enumerate() {
+            let of_agents = per_agent.iter().filter_map(|agent| agent.part.endpoints.get(at));
+            endpoint.address = listed(of_agents.map(|of_agent| of_agent.address.clone()));
+        }
         let (arrivals, arrivals_line) = proof(&plan, &part, &per_agent, recorder.arrivals.as_ref());
         let mut report = Report {
             verdict: Verdict::valid(),
@@ -243,7 +248,7 @@ fn agent_part(agent: &AgentRun) -> AgentPart {
         name: agent.name.clone(),
         config: AgentConfig {
             share: agent.share.clone(),
-            target_address: head.address.to_string(),
+            target_address: listed(head.addresses.iter().map(ToString::to_string)),
             cores: CoreList::new(plan.cores().to_vec()),
             source_addresses: plan.source_addresses.clone(),
             stamps: plan.stamps,
@@ -266,6 +271,9 @@ fn agent_part(agent: &AgentRun) -> AgentPart {
         samples: head.samples.clone(),
         part: part(recorder, plan, window_ns, &recorder.series.pieces(window_ns), target),
     };
+    for (endpoint, address) in part.part.endpoints.iter_mut().zip(&head.addresses) {
+        endpoint.address = address.to_string();
+    }
     part.start_skew_us = part.skew_us();
     let evidence = recorder.arrivals.as_ref();
     (part.arrivals, part.arrivals_line) =
@@ -483,6 +491,7 @@ fn part(
             corrected: alone(&success_corrected),
         }),
         parts: parts(recorder, plan, window_ns),
+        endpoints: endpoints(recorder, plan),
         slowest: slowest(&recorder.slowest, plan),
         bad: counts.bad(),
         counts,

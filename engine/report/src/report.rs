@@ -11,6 +11,7 @@ use load::replay::ReplayedLog;
 use load::share::Share;
 use plan::{Plan, StampSource, TlsSession};
 use record::counts::{Counts, CountsBy, IntervalCounts};
+use record::endpoint::EndpointCounts;
 use record::outcome::{Cause, UnsentReason};
 use record::samples::FileError;
 use record::series::{Series, SeriesInterval};
@@ -140,7 +141,7 @@ pub struct Config {
     /// The completed plan.
     #[serde(flatten)]
     pub plan: Plan,
-    /// The address that the target's name resolved to.
+    /// The address that the target's name resolved to; with several endpoints, those of all.
     pub target_address: String,
     /// Version of the schedule, [`load::schedule::VERSION`]: with another one, the same plan and
     /// seed mean other arrivals. `None` for a closed model, which has no schedule.
@@ -555,6 +556,20 @@ impl Synchronization {
     }
 }
 
+/// The connections of one endpoint of several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EndpointPart {
+    /// Scheme, host and, unless it is the scheme's own, port.
+    pub name: String,
+    /// The address that was connected to; with agents that differ in it, those of all.
+    pub address: String,
+    /// Its planned share of all requests.
+    pub planned: f64,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counts: EndpointCounts,
+}
+
 /// One agent's task and placement; settings that all agents share aren't repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentConfig {
@@ -623,6 +638,10 @@ pub struct Part {
     /// which is the whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<StepPart>,
+    /// The connections of each endpoint, in the order of the plan's requests; empty if there is
+    /// only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub endpoints: Vec<EndpointPart>,
     /// The slowest requests by corrected latency, the slowest first; empty if the parts have lists
     /// of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -15,7 +15,8 @@ use load::values::Rendering;
 use plan::address::Address;
 use plan::body::{self, Body, Content, SharedBody};
 use plan::data::Data;
-use plan::endpoint::{Endpoint, named};
+use plan::endpoint::Endpoint;
+use plan::endpoints::{Endpoints, PlanEndpoint};
 use plan::redact::Redacted;
 use plan::request::render_request;
 use plan::template::{Compiled, Template};
@@ -32,10 +33,12 @@ use uring::Payload;
 pub struct Prepared {
     pub(super) plan: Plan,
     pub(super) redacted: Redacted,
-    pub(super) address: Address,
+    pub(super) endpoints: Endpoints,
+    /// The address of each endpoint.
+    pub(super) addresses: Vec<Address>,
+    /// The TLS client setup of each endpoint, if it uses TLS.
+    pub(super) tls: Vec<Option<ClientSetup>>,
     pub(super) steps: Vec<Step>,
-    /// The TLS client setup, if any.
-    pub(super) tls: Option<ClientSetup>,
     /// The share of the plan's load that this process offers.
     pub(super) share: Share,
     /// The log that it sends again.
@@ -66,13 +69,13 @@ pub enum PrepareError {
     File(PlanError),
 }
 
-/// The addresses of a plan's target that may be connected to.
+/// The addresses of a plan's endpoints that may be connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
-    /// Those that its name resolves to.
+    /// Those that their names resolve to.
     Resolve,
-    /// Only these: the name has been resolved elsewhere.
-    Only(Vec<SocketAddr>),
+    /// Only these of each endpoint: the names have been resolved elsewhere.
+    Only(Vec<Vec<SocketAddr>>),
 }
 
 /// [`prepare_with`] a body that no other run sends, the whole load and any address of the target.
@@ -118,27 +121,29 @@ pub fn completed(plan: Plan, files: &SharedBody) -> Result<(Plan, Option<Rate>),
 /// A plan completed as far as it determines that by itself.
 struct Completed {
     plan: Plan,
-    endpoint: Endpoint,
+    endpoints: Endpoints,
     data: Vec<Data>,
     requests: Vec<Prerendered>,
     replay: Option<Arc<Replay>>,
 }
 
 fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Completed, PlanError> {
-    let endpoint = Endpoint::of(&plan)?;
+    Endpoint::parse(&plan.target)?;
     let mut plan = plan.complete(allowed)?;
     let replay = Replay::read(&plan, body)?.map(Arc::new);
     if let Some(replay) = &replay {
         replay.complete(&mut plan);
         plan = plan.complete(allowed)?;
     }
+    let endpoints = Endpoints::of(&plan)?;
+    endpoints.check_conns(&plan)?;
     let mut data = body.tables(&plan)?;
     data.extend(replay.iter().map(|replay| replay.data.clone()));
     requests::end_with_rows(&mut plan, &data)?;
     requests::end_window(&mut plan)?;
     let mut requests = Vec::new();
     for (at, request) in plan.requests().iter().enumerate() {
-        let rendered = prerender(request, &endpoint, body, &data);
+        let rendered = prerender(request, body, &data);
         requests.push(rendered.map_err(|error| match plan.scenario.get(at) {
             None => error,
             Some(scenario) => error.of_scenario(&scenario.name),
@@ -147,24 +152,18 @@ fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Complete
     if requests.iter().any(|of| of.request.closes()) {
         plan.close_each()?;
     }
-    Ok(Completed { plan, endpoint, data, requests, replay })
+    Ok(Completed { plan, endpoints, data, requests, replay })
 }
 
 /// Renders the head of a plan that makes one request, and reads its body.
-fn prerender(
-    plan: &Plan,
-    endpoint: &Endpoint,
-    bodies: &SharedBody,
-    data: &[Data],
-) -> Result<Prerendered, PlanError> {
+fn prerender(plan: &Plan, bodies: &SharedBody, data: &[Data]) -> Result<Prerendered, PlanError> {
     let body = bodies.read(plan)?;
     let compiled = Compiled::new(plan, data)?;
     let (plan, body_bytes) = match &compiled {
         None => (plan, body.length()),
         Some(compiled) => (&compiled.plan, compiled.body_bytes(body.length())),
     };
-    let Endpoint { path, .. } = Endpoint::parse(&plan.target)?;
-    let request = render_request(plan, &Endpoint { path, ..endpoint.clone() }, body_bytes)?;
+    let request = render_request(plan, &Endpoint::parse(&plan.target)?, body_bytes)?;
     let template = compiled.map(|compiled| {
         let Content::Bytes(bytes) = body.content() else { return Err(compiled.too_long()) };
         compiled.template(request.head_bytes(), bytes, data)
@@ -193,8 +192,9 @@ struct Prerendered {
 }
 
 /// Completes a plan, with this process's share of the load, and checks everything that can be
-/// checked without load: the URL, the request, the cores, the machine and, with one connection,
-/// that the target is listening. The plan's body is read unless `body` was read for an earlier run.
+/// checked without load: the URLs, the requests, the cores, the machine and, with one connection
+/// each, that all endpoints are listening. The plan's body is read unless `body` was read for an
+/// earlier run.
 ///
 /// # Errors
 /// The first problem, with its cure.
@@ -207,10 +207,9 @@ pub fn prepare_with(
     let (allowed, topology) = (placement::allowed_cores(), Topology::here());
     let names_cores = plan.cores.is_some();
     let names_stamps = plan.stamps.is_some();
-    let Completed { mut plan, endpoint, data, requests, replay } =
+    let Completed { mut plan, endpoints, data, requests, replay } =
         complete(plan, body, &allowed).map_err(PrepareError::Plan)?;
-    let tls = plan.is_https().then(|| ClientSetup::new(&plan, &endpoint.name)).transpose();
-    let tls = tls.map_err(PrepareError::Plan)?;
+    let tls = client_setups(&plan, &endpoints).map_err(PrepareError::Plan)?;
     let conns = connections(&plan, &share).map_err(PrepareError::Plan)?;
     let cores = match names_cores {
         true => plan.cores().to_vec(),
@@ -225,22 +224,27 @@ pub fn prepare_with(
         };
         let values = template.as_ref().map(|template| Rendering::new(template, &data, plan.trace));
         let (head_request, timeout_ns) = (request.is_head(), plan.timeout_of(at).0);
-        Ok(Step { request: payload, values: values.map(Arc::new), head_request, timeout_ns })
+        let endpoint = endpoints.of_steps()[at];
+        Ok(Step {
+            request: payload,
+            endpoint,
+            values: values.map(Arc::new),
+            head_request,
+            timeout_ns,
+        })
     };
     let steps: io::Result<Vec<Step>> = requests.iter().enumerate().map(step).collect();
     let steps = steps.map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
-    host::require(conns, plan.cores().len()).map_err(PrepareError::Host)?;
+    let sockets = endpoints.sockets(&plan, conns);
+    host::require(sockets, plan.cores().len()).map_err(PrepareError::Host)?;
     if let Some(file) = &plan.raw {
         samples::check_writable(file).map_err(PrepareError::File)?;
     }
     check_sources(&plan.source_addresses).map_err(PrepareError::Plan)?;
-    let address = match &plan.unix {
-        Some(path) => host::reach_unix(path, &plan).map_err(PrepareError::Target)?,
-        None => reach(&endpoint, &plan, targets, tls.as_ref())?.into(),
-    };
+    let addresses = reach_all(&endpoints, &plan, targets, &tls)?;
     if !names_cores {
         // The interface is known only now. The cores may change with it, but not grow in number.
-        let attachment = address.ip().map(host::attachment_towards).unwrap_or_default();
+        let attachment = addresses[0].ip().map(host::attachment_towards).unwrap_or_default();
         plan.place(&topology.default_cores(&allowed, &attachment), conns);
     }
     let mut unstamped = None;
@@ -266,38 +270,84 @@ pub fn prepare_with(
         redacted: redacted(&plan, body, &requests).map_err(PrepareError::Plan)?,
         steps,
         plan,
-        address,
+        endpoints,
+        addresses,
         tls,
         share,
         replay,
     })
 }
 
-/// The first address of a plan's host that accepts a connection and, with TLS, agrees to a
+/// The TLS client setup of each endpoint that uses TLS.
+fn client_setups(
+    plan: &Plan,
+    endpoints: &Endpoints,
+) -> Result<Vec<Option<ClientSetup>>, PlanError> {
+    // Files and trusted issuers are read once.
+    let mut first: Option<ClientSetup> = None;
+    let mut each = Vec::new();
+    for PlanEndpoint { endpoint, .. } in endpoints.each() {
+        let setup = match (endpoint.secure, &first) {
+            (false, _) => None,
+            (true, None) => Some(ClientSetup::new(plan, &endpoint.name)?),
+            (true, Some(first)) => Some(first.named(&endpoint.name)?),
+        };
+        first = first.or_else(|| setup.clone());
+        each.push(setup);
+    }
+    Ok(each)
+}
+
+/// The address of each endpoint: the first that accepts a connection and, with TLS, agrees to a
 /// handshake.
-fn reach(
-    endpoint: &Endpoint,
+fn reach_all(
+    endpoints: &Endpoints,
     plan: &Plan,
     targets: Targets,
+    tls: &[Option<ClientSetup>],
+) -> Result<Vec<Address>, PrepareError> {
+    let each = endpoints.each();
+    if let Some(path) = &plan.unix {
+        let reached = each.iter().map(|endpoint| host::reach_unix(endpoint, path));
+        return reached.collect::<Result<_, PlanError>>().map_err(PrepareError::Target);
+    }
+    let permitted = match targets {
+        Targets::Resolve => {
+            let resolved = each.iter().map(host::resolve);
+            resolved.collect::<Result<Vec<_>, PlanError>>().map_err(PrepareError::Target)?
+        }
+        Targets::Only(permitted) => permitted,
+    };
+    assert_eq!(permitted.len(), each.len(), "addresses for each endpoint");
+    let each = each.iter().zip(permitted).zip(tls);
+    let reached = each.map(|((endpoint, permitted), tls)| {
+        reach(endpoint, plan, permitted, tls.as_ref()).map(Address::from)
+    });
+    reached.collect()
+}
+
+/// The first of these addresses of an endpoint that accepts a connection and, with TLS, agrees to a
+/// handshake.
+fn reach(
+    endpoint: &PlanEndpoint,
+    plan: &Plan,
+    addresses: Vec<SocketAddr>,
     tls: Option<&ClientSetup>,
 ) -> Result<SocketAddr, PrepareError> {
-    let addresses = match targets {
-        Targets::Resolve => host::resolve(endpoint, plan).map_err(PrepareError::Target)?,
-        Targets::Only(addresses) if addresses.is_empty() => {
-            let problem = "none of its addresses may be connected to";
-            let cure = "name a target that is permitted here";
-            let (flag, target) = named(plan);
-            return Err(PrepareError::Target(PlanError::new(flag, target, problem, cure)));
-        }
-        Targets::Only(addresses) => addresses,
-    };
+    if addresses.is_empty() {
+        let problem = "none of its addresses may be connected to";
+        let cure = "name a target that is permitted here";
+        return Err(PrepareError::Target(endpoint.error(problem, cure)));
+    }
     let addresses = of_version(addresses, &plan.source_addresses).map_err(PrepareError::Plan)?;
-    let (address, stream) = host::reach(&addresses, plan).map_err(|unreached| match unreached {
-        Unreached::NoPort(error) => PrepareError::NoPort(error),
-        Unreached::Refused(error) => PrepareError::Target(error),
-    })?;
+    let source = plan.source_addresses.first().copied();
+    let (address, stream) =
+        host::reach(endpoint, &addresses, source).map_err(|unreached| match unreached {
+            Unreached::NoPort(error) => PrepareError::NoPort(error),
+            Unreached::Refused(error) => PrepareError::Target(error),
+        })?;
     if let Some(tls) = tls {
-        tls.probe(&stream, plan).map_err(PrepareError::Target)?;
+        tls.probe(&stream, endpoint, plan).map_err(PrepareError::Target)?;
     }
     Ok(address)
 }
@@ -441,9 +491,9 @@ impl Prepared {
         &self.plan
     }
 
-    /// The target's address that accepted a connection.
-    pub fn address(&self) -> &Address {
-        &self.address
+    /// The address of each endpoint that accepted a connection.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
     }
 }
 

@@ -167,7 +167,7 @@ impl Run {
             cores: cores.clone(),
             window_ns: plan.warmup.0,
             end_ns: plan.end_ns(),
-            target: prepared.address.ip(),
+            target: prepared.addresses[0].ip(),
             sources: plan.source_addresses.clone(),
         };
         // The other threads come first: once all shards are ready, the run begins.
@@ -344,9 +344,9 @@ impl Run {
             });
             samples_part(writer.finish(ends.collect(), until_ns, epoch_ns))
         });
-        let target = self.prepared.address.ip();
+        let target = self.prepared.addresses[0].ip();
         let head = CollectedHead {
-            address: self.prepared.address,
+            addresses: self.prepared.addresses,
             environment: Environment {
                 unstamped: self.prepared.unstamped,
                 ..environment(plan.cores(), self.ring_features, target)

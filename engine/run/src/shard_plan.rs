@@ -5,15 +5,33 @@ use std::sync::Arc;
 
 use load::curve::Curve;
 use load::mix::Mix;
+use load::share::Share;
 use plan::Switch;
+use plan::address::Address;
 use record::config::RecorderConfig;
 use samples::Lane;
-use shard::{Drive, ShardPlan};
+use shard::{Drive, Endpoint, ShardPlan};
+use tls::ClientSetup;
 use units::{Nanos, OneIn};
 
 use super::prepare::Prepared;
 
 impl Prepared {
+    /// The endpoints for a shard with this share. Each has a part of the connections that are
+    /// opened in advance, by its weight.
+    fn shard_endpoints(&self, share: &Share) -> Vec<Endpoint> {
+        let of_shard =
+            |count: Option<usize>| self.endpoints.divide(share.count(count.unwrap_or(0)));
+        let (prewarm, spare) = (of_shard(self.plan.prewarm), of_shard(self.plan.spare));
+        let each = self.addresses.iter().zip(&self.tls).zip(prewarm.into_iter().zip(spare));
+        let endpoint =
+            |((address, tls), (prewarm, spare)): ((&Address, &Option<ClientSetup>), _)| {
+                let address = address.for_kernel().expect("it was connected to");
+                Endpoint { address, tls: tls.clone(), prewarm, spare }
+            };
+        each.map(endpoint).collect()
+    }
+
     /// The plan of shard number `shard`, whose raw samples go to `samples`.
     pub(super) fn shard_plan(&self, shard: usize, samples: Option<Lane>) -> ShardPlan {
         let plan = &self.plan;
@@ -34,8 +52,6 @@ impl Prepared {
             drive,
             conns: share.count(plan.conns()),
             conns_total: plan.conns(),
-            prewarm: share.count(plan.prewarm.unwrap_or(0)),
-            spare: share.count(plan.spare.unwrap_or(0)),
             settle_ns: if plan.settles() { plan.settle.0 } else { 0 },
             settle_min_ns: plan.settle_min.map_or(0, |least| least.0),
             recorder_config: RecorderConfig::of_plan(plan),
@@ -66,8 +82,7 @@ impl Prepared {
                 Some(replay) => Mix::of_log(plan, Arc::clone(&replay.taken)),
                 None => Mix::of_plan(plan),
             },
-            address: self.address.for_kernel().expect("it was connected to"),
-            tls: self.tls.clone(),
+            endpoints: self.shard_endpoints(&share),
             sources: plan
                 .source_addresses
                 .iter()

@@ -9,6 +9,7 @@ use load::{DueRequest, Load};
 use record::outcome::{Cause, Outcome};
 use record::stamps::{Ending, Stamps};
 
+use super::connection::Connection;
 use super::shard::Shard;
 use super::socket::{Socket, State};
 
@@ -17,26 +18,100 @@ use super::socket::{Socket, State};
 const RETRY_NS: u64 = 10_000_000;
 
 impl Shard {
-    /// Opens a connection for each waiting arrival that has none coming, up to the cap.
+    /// Opens a connection for each waiting arrival that has none coming, up to the cap: first to
+    /// the endpoint for which one has waited longest.
     pub(super) fn open_for_waiting(&mut self, now_ns: u64) {
-        while let Load::Open(load) = &self.load
+        while let Some(endpoint) = self.lacking()
             && now_ns < self.phases.send_end_ns()
-            && self.connections.coming_room() < load.waiting_len()
-            && self.open_connection(now_ns)
+            && self.open_connection(endpoint, now_ns)
         {}
     }
 
-    /// Opens a connection in a free slot; returns false if there was none.
-    pub(super) fn open_connection(&mut self, now_ns: u64) -> bool {
+    /// Opens a connection for each arrival that waits for this endpoint and has none coming, up to
+    /// the cap.
+    pub(super) fn open_for(&mut self, endpoint: u16, now_ns: u64) {
+        while self.lacks(endpoint)
+            && now_ns < self.phases.send_end_ns()
+            && self.open_connection(endpoint, now_ns)
+        {}
+    }
+
+    /// True if more arrivals wait for this endpoint than connections that are coming have room for.
+    fn lacks(&self, endpoint: u16) -> bool {
+        let Load::Open(load) = &self.load else { return false };
+        self.connections.coming_room(endpoint) < load.waiting_for(usize::from(endpoint))
+    }
+
+    /// Of the endpoints that lack a connection, the one for which an arrival has waited longest.
+    fn lacking(&self) -> Option<u16> {
+        let Load::Open(load) = &self.load else { return None };
+        if load.waiting_len() == 0 {
+            return None;
+        }
+        let endpoints = (0_u16..).take(self.plan.endpoints.len());
+        let lacking = endpoints.filter(|endpoint| self.lacks(*endpoint));
+        lacking.min_by_key(|endpoint| load.first_waiting_ns(usize::from(*endpoint)))
+    }
+
+    /// Opens a connection to an endpoint, in a free slot or in that of an idle connection to another
+    /// endpoint, which is closed; returns false if there was neither.
+    pub(super) fn open_connection(&mut self, endpoint: u16, now_ns: u64) -> bool {
+        if self.connections.is_full()
+            && let Some(slot) = self.connections.to_yield(endpoint)
+        {
+            self.recording.yielded(self.connections.endpoint(slot));
+            self.close(slot);
+        }
         let Some(slot) = self.connections.take_any_closed() else { return false };
-        self.open_slot(slot, now_ns);
+        self.open_slot(slot, endpoint, now_ns);
         true
     }
 
-    /// Opens a connection in a slot taken for it.
-    pub(super) fn open_slot(&mut self, slot: u32, now_ns: u64) {
-        if let Err(cause) = self.open(slot, now_ns) {
-            self.unconnected(slot, now_ns, cause);
+    /// With several endpoints and all connections open: whether this one, which has room, takes no
+    /// more requests, so that another endpoint gets a connection. That is if an arrival has waited
+    /// for the other longer than any for this one, if the other has no connection, and more than
+    /// twice as long if it has one and none is coming. So no endpoint is starved, while two that
+    /// both wait seldom take connections from each other.
+    pub(super) fn yields(&mut self, slot: u32, now_ns: u64) -> bool {
+        let Load::Open(load) = &self.load else { return false };
+        let own = self.connections.endpoint(slot);
+        let Connection { socket, exchanges, .. } = &self.connections[slot];
+        if load.waiting_len() == load.waiting_for(usize::from(own))
+            || !self.connections.is_full()
+            || self.connections.are_yielding()
+            // A new connection answers what it was opened for.
+            || exchanges.served() == 0
+            || socket.state != State::Open
+            || socket.sending
+        {
+            return false;
+        }
+        let waited_ns = |endpoint: u16| {
+            let first_ns = load.first_waiting_ns(usize::from(endpoint));
+            first_ns.map_or(0, |first_ns| now_ns.saturating_sub(first_ns))
+        };
+        let others = (0_u16..).take(self.plan.endpoints.len()).filter(|other| *other != own);
+        let others = others.filter(|other| self.connections.coming_room(*other) == 0);
+        let Some(other) = others.max_by_key(|other| waited_ns(*other)) else { return false };
+        let most = if self.connections.has_none(other) { 1 } else { 2 };
+        if waited_ns(other) <= most * waited_ns(own) {
+            return false;
+        }
+        let is_empty = exchanges.open() == 0;
+        self.recording.yielded(own);
+        if is_empty {
+            self.close(slot);
+            self.open_connection(other, now_ns);
+        } else {
+            self.connections.yield_when_empty(slot);
+        }
+        true
+    }
+
+    /// Opens a connection to an endpoint in a slot taken for it.
+    pub(super) fn open_slot(&mut self, slot: u32, endpoint: u16, now_ns: u64) {
+        if let Err(cause) = self.open(slot, endpoint, now_ns) {
+            self.unconnected(slot, endpoint, now_ns, cause);
         }
     }
 
@@ -50,7 +125,8 @@ impl Shard {
             return;
         }
         self.sending.sample.expect(&self.connections[slot].socket, self.receive_stamps(slot));
-        if self.sessions.is_some() {
+        let endpoint = usize::from(self.connections.endpoint(slot));
+        if self.sessions.as_ref().is_some_and(|sessions| sessions.are_with(endpoint)) {
             return self.shake_hands(slot);
         }
         self.connected(slot, self.now_ns());
@@ -67,7 +143,8 @@ impl Shard {
         self.connections.mark_added(slot, is_added);
         self.recording.counts_mut().pool_grew += u64::from(is_added);
         let since_ns = self.connections[slot].socket.since_ns;
-        self.recording.connected(since_ns, socket_ns, in_window);
+        let endpoint = self.connections.endpoint(slot);
+        self.recording.connected(endpoint, since_ns, socket_ns, in_window);
         in_window
     }
 
@@ -114,8 +191,9 @@ impl Shard {
         // A peer that doesn't want TLS may reset as well as close.
         let closed = state == State::Handshaking && cause == Cause::Reset;
         let cause = if closed { Cause::TlsClosed } else { cause };
+        let endpoint = self.connections.endpoint(slot);
         self.close(slot);
-        self.unconnected(slot, since_ns, cause);
+        self.unconnected(slot, endpoint, since_ns, cause);
         self.open_for_waiting(self.now_ns());
     }
 
@@ -134,15 +212,16 @@ impl Shard {
         }
     }
 
-    /// The requests for which slot `slot` has been connecting since `since_ns` fail; a closed model
-    /// retries after a pause.
-    fn unconnected(&mut self, slot: u32, since_ns: u64, cause: Cause) {
+    /// The requests for which slot `slot` has been connecting to this endpoint since `since_ns`
+    /// fail; a closed model retries after a pause.
+    fn unconnected(&mut self, slot: u32, endpoint: u16, since_ns: u64, cause: Cause) {
+        self.recording.not_connected(endpoint, cause);
         // Requests are recorded in order of intended time, and the queued ones come first.
         self.flush_queued();
         let now_ns = self.now_ns();
         let mut failed = 0;
         while failed < self.plan.pipeline
-            && let Some(due) = self.next_unconnected(slot, failed)
+            && let Some(due) = self.next_unconnected(slot, endpoint, failed)
         {
             let DueRequest { intended_ns, noticed_ns, waited, .. } = due;
             if self.load.is_unpaced() {
@@ -154,6 +233,9 @@ impl Shard {
             let (ending, outcome) = (Ending::at(now_ns), Outcome::Failed(cause));
             self.recording.ended(&self.phases, due.number, &stamps, ending, outcome);
             failed += 1;
+            if self.users.roam() {
+                self.users.pause(slot);
+            }
         }
         if failed == 0 {
             self.recording.counts_mut().connection_errors.add(cause);
@@ -165,35 +247,35 @@ impl Shard {
                 now_ns + RETRY_NS
             }
         };
-        self.blocked(slot, since_ns, again_ns);
+        // A user who goes to several endpoints may not have waited for this one.
+        if 0 < failed || !self.users.roam() {
+            self.blocked(slot, since_ns, again_ns);
+        }
     }
 
     /// The next request that fails with the slot's connection, after `failed` others.
-    fn next_unconnected(&mut self, slot: u32, failed: usize) -> Option<DueRequest> {
-        match &mut self.load {
-            Load::Open(load) if self.connections.coming_room() < load.waiting_len() => {
-                load.pop_waiting()
-            }
+    fn next_unconnected(&mut self, slot: u32, endpoint: u16, failed: usize) -> Option<DueRequest> {
+        let of = usize::from(endpoint);
+        let is_next = match &self.load {
+            Load::Open(load) => self.connections.coming_room(endpoint) < load.waiting_for(of),
+            Load::Paced(_) if 0 < failed => false,
             // The user comes again after the pause.
-            Load::Closed(load) => load.pop_waiting(slot as usize),
-            Load::Paced(load) if failed == 0 => load.pop_waiting(slot as usize),
-            Load::Open(_) | Load::Paced(_) => None,
+            Load::Closed(_) | Load::Paced(_) => self.is_awaited(slot),
+        };
+        if !is_next {
+            return None;
         }
+        if let Load::Open(load) = &mut self.load {
+            return load.pop_waiting(of);
+        }
+        let user = self.user_of(slot);
+        self.pop_waiting_of(user)
     }
 
     /// Reconnects the slots whose pause is over.
     pub(super) fn retry(&mut self, now_ns: u64) {
         while let Some(slot) = self.connections.take_retry(now_ns) {
             self.reopen(slot, now_ns);
-        }
-    }
-
-    /// Reopens the connection of a closed model's user, if the user still has requests to send.
-    pub(super) fn reopen(&mut self, slot: u32, now_ns: u64) {
-        self.user_waits(slot, now_ns);
-        if now_ns < self.phases.send_end_ns() && self.needs_connection(slot, now_ns) {
-            self.connections.take_closed(slot);
-            self.open_slot(slot, now_ns);
         }
     }
 
@@ -204,6 +286,10 @@ impl Shard {
         let now_ns = self.now_ns();
         match self.load {
             Load::Open(_) => self.open_for_waiting(now_ns),
+            // Opened again when one of the user's requests needs it.
+            Load::Closed(_) | Load::Paced(_) if self.users.roam() && !self.is_awaited(slot) => {
+                self.serve_user_of(slot, now_ns);
+            }
             // Without a pause, a target that closes unused connections would keep us reconnecting.
             Load::Closed(_) | Load::Paced(_) if unused => {
                 self.connections.retry_at(slot, now_ns + RETRY_NS);
@@ -226,9 +312,9 @@ mod tests {
     fn a_failed_connect_fails_a_request_only_if_no_other_connect_is_left_for_it() {
         let (mut shard, _listener) = Shard::open_for_test();
         let now_ns = shard.now_ns();
-        assert!(shard.open_connection(now_ns) && shard.open_connection(now_ns));
+        assert!(shard.open_connection(0, now_ns) && shard.open_connection(0, now_ns));
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
-        load.wait(due_at(now_ns));
+        load.wait(due_at(now_ns), 0);
         shard.recording.intended(&shard.phases, now_ns);
         let refused = Cause::ConnectRefused;
         shard.give_up(0, refused);
@@ -247,7 +333,7 @@ mod tests {
         let now_ns = shard.now_ns();
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
         (0..5).for_each(|_| {
-            load.wait(due_at(now_ns));
+            load.wait(due_at(now_ns), 0);
         });
         (0..5).for_each(|_| shard.recording.intended(&shard.phases, now_ns));
         shard.open_for_waiting(now_ns);
@@ -263,7 +349,7 @@ mod tests {
         let (mut shard, listener) = Shard::open_for_test();
         let now_ns = shard.now_ns();
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
-        load.wait(DueRequest { waited: true, ..due_at(now_ns) });
+        load.wait(DueRequest { waited: true, ..due_at(now_ns) }, 0);
         shard.recording.intended(&shard.phases, now_ns);
         shard.open_for_waiting(now_ns);
         shard.wait_for_fresh();

@@ -13,13 +13,15 @@ use uring::token::{Op, Token};
 use super::connection::Connection;
 use super::deadlines::Deadlines;
 use super::exchanges::Exchange;
-use super::slots::SlotStack;
+use super::slots::SlotStacks;
 use super::socket::{Socket, State};
 
 /// The parameters of a shard's connections.
 pub struct ConnectionsConfig {
     /// The number of connections.
     pub conns: usize,
+    /// The number of endpoints that they may be to.
+    pub endpoints: usize,
     /// The most requests in flight on each.
     pub pipeline: usize,
     /// The most requests that each carries in all.
@@ -40,11 +42,13 @@ pub struct Connections {
     lifetime_ns: Option<u64>,
     flush: usize,
     flush_behind: usize,
-    closed: SlotStack,
-    idle: SlotStack,
-    /// Connections with requests that may have room for more, each listed at most once.
-    partly: VecDeque<u32>,
-    /// Whether each slot is in `partly`.
+    closed: SlotStacks,
+    /// By endpoint.
+    idle: SlotStacks,
+    /// Connections with requests that may have room for more, by endpoint, each listed at most
+    /// once.
+    partly: Vec<VecDeque<u32>>,
+    /// Whether each slot is in one of `partly`.
     is_partly: Vec<bool>,
     /// The slot of each queued request, in order.
     queued: VecDeque<u32>,
@@ -54,6 +58,12 @@ pub struct Connections {
     rearm: Vec<Token>,
     retry: VecDeque<(u32, u64)>,
     connecting: usize,
+    /// Connections open, connecting or fresh, by endpoint.
+    open: Vec<usize>,
+    /// Connections connecting or fresh, by endpoint.
+    coming: Vec<usize>,
+    /// Connections that take no more requests, to make room for one to another endpoint.
+    yielding: usize,
     requests: usize,
     /// When to check each slot's deadline.
     pub deadlines: Deadlines,
@@ -74,16 +84,24 @@ struct Marks {
     added: bool,
     /// True if one of its requests was sent in the window and has ended.
     seen: bool,
+    /// True if its connection takes no more requests, to make room for one to another endpoint.
+    yielding: bool,
+    /// The endpoint of its last connection.
+    endpoint: u16,
 }
+
+/// The stack of the slots without a socket.
+const CLOSED: u16 = 0;
 
 impl Connections {
     /// Connections that are all closed.
     pub fn new(config: ConnectionsConfig) -> Connections {
-        let ConnectionsConfig { conns, pipeline, flush, .. } = config;
-        let mut closed = SlotStack::new(conns);
+        let ConnectionsConfig { conns, endpoints, pipeline, flush, .. } = config;
+        let mut closed = SlotStacks::new(1, conns);
         for slot in (0..u32::try_from(conns).expect("connections are numbered in 32 bits")).rev() {
-            closed.push(slot);
+            closed.push(CLOSED, slot);
         }
+        let partly = || VecDeque::with_capacity(if pipeline == 1 { 0 } else { conns });
         Connections {
             connections: (0..conns).map(|_| Connection::new(pipeline)).collect(),
             pipeline,
@@ -92,15 +110,19 @@ impl Connections {
             flush,
             flush_behind: config.flush_behind,
             closed,
-            idle: SlotStack::new(conns),
-            partly: VecDeque::with_capacity(if pipeline == 1 { 0 } else { conns }),
+            idle: SlotStacks::new(endpoints, conns),
+            partly: (0..endpoints).map(|_| partly()).collect(),
             is_partly: vec![false; conns],
             queued: VecDeque::with_capacity(config.flush_behind * pipeline),
             sends: VecDeque::with_capacity(config.flush_behind),
             fresh: Vec::with_capacity(conns),
             rearm: Vec::with_capacity(conns),
-            retry: VecDeque::with_capacity(conns),
+            // A user of several endpoints may reopen a slot before its pause is over.
+            retry: VecDeque::with_capacity(2 * conns),
             connecting: 0,
+            open: vec![0; endpoints],
+            coming: vec![0; endpoints],
+            yielding: 0,
             requests: 0,
             deadlines: Deadlines::new(conns),
             marks: vec![Marks::default(); conns],
@@ -117,7 +139,7 @@ impl Connections {
 
     /// The number of open or connecting connections.
     pub fn open_count(&self) -> usize {
-        self.connections.len() - self.closed.len()
+        self.connections.len() - self.closed.len(CLOSED)
     }
 
     /// The number of connecting connections.
@@ -130,9 +152,9 @@ impl Connections {
         self.connecting + self.fresh.len()
     }
 
-    /// How many requests those connections will have room for.
-    pub fn coming_room(&self) -> usize {
-        self.coming() * self.pipeline
+    /// How many requests to this endpoint those connections will have room for.
+    pub fn coming_room(&self, endpoint: u16) -> usize {
+        self.coming[usize::from(endpoint)] * self.pipeline
     }
 
     /// The number of requests on all connections.
@@ -163,12 +185,12 @@ impl Connections {
 
     /// True if every slot has a socket.
     pub fn is_full(&self) -> bool {
-        self.closed.is_empty()
+        self.closed.len(CLOSED) == 0
     }
 
     /// Takes any slot without a socket; the caller opens it or gives it back.
     pub fn take_any_closed(&mut self) -> Option<u32> {
-        self.closed.pop()
+        self.closed.pop(CLOSED)
     }
 
     /// Takes this slot, which must have no socket.
@@ -178,7 +200,37 @@ impl Connections {
 
     /// Gives back a slot that couldn't be opened.
     pub fn give_closed(&mut self, slot: u32) {
-        self.closed.push(slot);
+        self.closed.push(CLOSED, slot);
+    }
+
+    /// The endpoint of the slot's last connection.
+    #[inline]
+    pub fn endpoint(&self, slot: u32) -> u16 {
+        self.marks[slot as usize].endpoint
+    }
+
+    /// True if no connection to this endpoint is open or coming.
+    pub fn has_none(&self, endpoint: u16) -> bool {
+        self.open[usize::from(endpoint)] == 0
+    }
+
+    /// The connection to close so that this endpoint gets one: of the other endpoint with the most
+    /// idle ones, the one idle longest.
+    pub fn to_yield(&self, endpoint: u16) -> Option<u32> {
+        self.idle.bottom(self.idle.largest_but(endpoint)?)
+    }
+
+    /// The slot's connection, which has requests, takes no more of them, to make room for one to
+    /// another endpoint.
+    pub fn yield_when_empty(&mut self, slot: u32) {
+        self[slot].socket.retire();
+        self.marks[slot as usize].yielding = true;
+        self.yielding += 1;
+    }
+
+    /// True if a connection takes no more requests, to make room for one to another endpoint.
+    pub fn are_yielding(&self) -> bool {
+        0 < self.yielding
     }
 
     /// The index of the next socket's source, out of `sources`, in turn.
@@ -187,10 +239,16 @@ impl Connections {
         self.made % sources
     }
 
-    /// A taken slot's socket has been connecting since `since_ns`.
-    pub fn open(&mut self, slot: u32, fd: RawFd, since_ns: u64) {
+    /// A taken slot's socket has been connecting to this endpoint since `since_ns`.
+    pub fn open(&mut self, slot: u32, endpoint: u16, fd: RawFd, since_ns: u64) {
         self[slot].open(fd, since_ns);
+        let before = std::mem::replace(&mut self.marks[slot as usize].endpoint, endpoint);
+        if before != endpoint && std::mem::take(&mut self.is_partly[slot as usize]) {
+            self.partly[usize::from(before)].retain(|partly| *partly != slot);
+        }
         self.connecting += 1;
+        self.open[usize::from(endpoint)] += 1;
+        self.coming[usize::from(endpoint)] += 1;
     }
 
     /// The slot's socket is connected; it is fresh until [`Connections::take_fresh`]. Returns true
@@ -254,18 +312,34 @@ impl Connections {
     pub fn take_fresh(&mut self) -> Option<u32> {
         let slot = self.fresh.pop()?;
         self[slot].socket.state = State::Open;
+        self.has_come(slot);
         Some(slot)
+    }
+
+    /// The slot's connection is no longer coming.
+    fn has_come(&mut self, slot: u32) {
+        let endpoint = self.endpoint(slot);
+        self.coming[usize::from(endpoint)] -= 1;
     }
 
     /// The slot's socket is gone; returns its descriptor.
     pub fn close(&mut self, slot: u32) -> RawFd {
         match self[slot].socket.state {
-            State::Connecting | State::Handshaking => self.connecting -= 1,
-            State::Fresh => self.fresh.retain(|fresh| *fresh != slot),
+            State::Connecting | State::Handshaking => {
+                self.connecting -= 1;
+                self.has_come(slot);
+            }
+            State::Fresh => {
+                self.fresh.retain(|fresh| *fresh != slot);
+                self.has_come(slot);
+            }
             State::Open | State::Retired | State::Closed => {}
         }
+        self.yielding -= usize::from(std::mem::take(&mut self.marks[slot as usize].yielding));
         self.idle.remove(slot);
-        self.closed.push(slot);
+        let endpoint = self.endpoint(slot);
+        self.open[usize::from(endpoint)] -= 1;
+        self.closed.push(CLOSED, slot);
         self[slot].close()
     }
 
@@ -325,16 +399,16 @@ impl Connections {
             && protocol.has_room(exchanges, self.pipeline)
     }
 
-    /// A connection that has room, listed by [`Connections::offer`]. Among idle ones it is the one
+    /// A connection to this endpoint that has room, listed by [`Connections::offer`]. Among idle ones it is the one
     /// that became idle last, so that few connections carry the load and their memory stays warm.
     /// If none is idle, the others take turns.
     #[inline]
-    pub fn take_room(&mut self) -> Option<u32> {
-        self.idle.pop().or_else(|| self.take_partly())
+    pub fn take_room(&mut self, endpoint: u16) -> Option<u32> {
+        self.idle.pop(endpoint).or_else(|| self.take_partly(endpoint))
     }
 
-    fn take_partly(&mut self) -> Option<u32> {
-        while let Some(slot) = self.partly.pop_front() {
+    fn take_partly(&mut self, endpoint: u16) -> Option<u32> {
+        while let Some(slot) = self.partly[usize::from(endpoint)].pop_front() {
             self.is_partly[slot as usize] = false;
             if 0 < self[slot].exchanges.open() && self.has_room(slot) {
                 return Some(slot);
@@ -350,9 +424,10 @@ impl Connections {
             return;
         }
         if self[slot].exchanges.open() == 0 {
-            self.idle.push(slot);
+            self.idle.push(self.endpoint(slot), slot);
         } else if !std::mem::replace(&mut self.is_partly[slot as usize], true) {
-            self.partly.push_back(slot);
+            let endpoint = self.endpoint(slot);
+            self.partly[usize::from(endpoint)].push_back(slot);
         }
     }
 
@@ -479,6 +554,7 @@ mod tests {
     fn connections_without_an_idle_one_take_turns_until_they_are_full() {
         let mut connections = Connections::new(ConnectionsConfig {
             conns: 2,
+            endpoints: 1,
             pipeline: 3,
             requests_per_connection: 4,
             lifetime_ns: None,
@@ -487,14 +563,14 @@ mod tests {
         });
         for fd in [7, 8] {
             let slot = connections.take_any_closed().expect("two are closed");
-            connections.open(slot, fd, 0);
+            connections.open(slot, 0, fd, 0);
             connections.connected(slot, 0);
             connections.take_fresh();
             connections.offer(slot);
         }
         let due = due_at(1);
         let mut taken = Vec::new();
-        while let Some(slot) = connections.take_room() {
+        while let Some(slot) = connections.take_room(0) {
             connections.begin(slot, due, 0);
             connections.offer(slot);
             taken.push(slot);
@@ -509,9 +585,9 @@ mod tests {
             connections.end(0, due.number);
             connections.offer(0);
         }
-        assert_eq!(connections.take_room(), Some(0));
+        assert_eq!(connections.take_room(0), Some(0));
         connections.begin(0, due, 0);
         connections.offer(0);
-        assert_eq!((connections[0].socket.state, connections.take_room()), (State::Retired, None));
+        assert_eq!((connections[0].socket.state, connections.take_room(0)), (State::Retired, None));
     }
 }

@@ -63,7 +63,7 @@ mod socket;
 mod users;
 mod wire;
 
-pub use self::plan::{Drive, ShardPlan, Step};
+pub use self::plan::{Drive, Endpoint, ShardPlan, Step};
 pub use self::shard::SEND_SILENT_MAX;
 pub use self::shard::Shard;
 pub use life::DRAIN_INTERRUPTED_NS;

@@ -112,7 +112,7 @@ impl Shard {
         self.clock.restart(epoch_ns);
         self.recording.restart(&self.plan);
         self.connections.grow_from(0);
-        self.connections.deadlines = Deadlines::new(self.plan.conns);
+        self.connections.deadlines = Deadlines::new(self.plan.slots());
         for slot in 0..self.connections.len() {
             // Open and coming connections carry stamps of the setup's epoch.
             let socket = &mut self.connections[slot].socket;
@@ -245,7 +245,9 @@ impl Shard {
             let socket = &self.connections[slot].socket;
             if socket.is_coming() || socket.state == State::Fresh {
                 let since_ns = self.connections[slot].socket.since_ns;
-                self.blocked(slot, since_ns, now_ns);
+                if !self.users.roam() || self.is_awaited(slot) {
+                    self.blocked(slot, since_ns, now_ns);
+                }
             }
             if self.connections[slot].socket.state != State::Closed {
                 self.close(slot);
@@ -285,7 +287,7 @@ impl Shard {
                 return self.count_rest(now_ns, capped);
             }
             let (due, counted) = match &mut self.load {
-                Load::Open(load) => match load.pop_waiting() {
+                Load::Open(load) => match load.pop_longest() {
                     Some(due) => (Some(due), true),
                     None => (load.take_unsent(self.phases.end_ns()), false),
                 },
@@ -304,8 +306,9 @@ impl Shard {
                 self.recording.intended(&self.phases, intended_ns);
             }
             if !counted && !self.load.is_unpaced() {
+                let endpoint = self.plan.endpoint_of(due.number);
                 let capped = capped.then(|| self.plan.mix.step(due.number));
-                self.recording.waited(&self.phases, intended_ns, capped);
+                self.recording.waited(&self.phases, intended_ns, endpoint, capped);
             }
             let (over_ns, reason) = self.given_up(intended_ns, now_ns);
             self.unsent(due, over_ns, reason);
@@ -327,7 +330,7 @@ impl Shard {
         match &self.load {
             _ if self.phases.send_end_ns() <= self.clock.handled_ns() => u64::MAX,
             Load::Open(load) => {
-                load.first_waiting_ns().map_or(u64::MAX, |intended_ns| self.expiry(intended_ns).0)
+                load.longest().map_or(u64::MAX, |(intended_ns, _)| self.expiry(intended_ns).0)
             }
             Load::Closed(_) | Load::Paced(_) => u64::MAX,
         }
@@ -354,7 +357,8 @@ impl Shard {
                 let (over_ns, reason) = self.given_up(due_ns, now_ns);
                 let noticed_ns = if lagging { due_ns } else { over_ns };
                 let stamps = Stamps::unsent(due_ns, noticed_ns, step);
-                self.recording.unsent(&stamps, over_ns, reason, (count, capped));
+                let endpoint = self.plan.steps[usize::from(step)].endpoint;
+                self.recording.unsent(&stamps, endpoint, over_ns, reason, (count, capped));
             }
         }
     }
@@ -362,10 +366,14 @@ impl Shard {
     /// Counts the window's users, and those blocked for half of it or more.
     fn count_users(&mut self) {
         let window_ns = self.phases.end_ns().saturating_sub(self.phases.window_ns());
-        for slot in 0..self.connections.len() {
-            let blocked_ns = self.connections[slot].user.blocked_ns;
+        let slots = self.connections.len();
+        // A user of several endpoints waits for one of its connections at a time.
+        let step = if self.users.roam() { self.plan.conns } else { slots as usize };
+        for user in (0..slots).take(step) {
+            let of_user = (user..slots).step_by(step);
+            let blocked_ns: u64 = of_user.map(|slot| self.connections[slot].user.blocked_ns).sum();
             let is_user = match self.load {
-                Load::Open(_) => self.connections.is_seen(slot) || 0 < blocked_ns,
+                Load::Open(_) => self.connections.is_seen(user) || 0 < blocked_ns,
                 Load::Closed(_) | Load::Paced(_) => true,
             };
             if is_user && 0 < window_ns {

@@ -27,19 +27,16 @@ pub struct ShardPlan {
     pub core: usize,
     /// What drives the load.
     pub drive: Drive,
-    /// Connections of this shard.
+    /// Connections of this shard, to all endpoints together; in a closed model its users, each of
+    /// whom has a connection to each endpoint.
     pub conns: usize,
     /// Connections of the whole run.
     pub conns_total: usize,
-    /// Connections to open before anything is sent.
-    pub prewarm: usize,
     /// Setup load is offered until no connection has been added for this long, ns; 0 for no setup
     /// load.
     pub settle_ns: u64,
     /// The shortest time for which setup load is offered, ns.
     pub settle_min_ns: u64,
-    /// Idle connections to add after setup, beyond those that the setup load needed.
-    pub spare: usize,
     /// The recorder's settings.
     pub recorder_config: RecorderConfig,
     /// End of the recorded window, ns since the epoch.
@@ -80,10 +77,8 @@ pub struct ShardPlan {
     pub seed: u64,
     /// The mix of steps.
     pub mix: Mix,
-    /// The target.
-    pub address: SockAddr,
-    /// The TLS client setup, if any.
-    pub tls: Option<ClientSetup>,
+    /// Where the requests go.
+    pub endpoints: Vec<Endpoint>,
     /// Local addresses to connect from, in turn; empty if the kernel chooses.
     pub sources: Vec<SockAddr>,
     /// The lane for raw samples.
@@ -97,11 +92,12 @@ impl ShardPlan {
             Drive::Open { curve, arrivals, seed } => {
                 let (curve, share) = (curve.clone(), self.share.clone());
                 let schedule = Schedule::new(curve, *arrivals, *seed, self.end_ns, share);
-                Load::Open(OpenLoad::new(schedule))
+                Load::Open(OpenLoad::new(schedule, self.endpoints.len()))
             }
             Drive::Log { due_ns } => {
                 let (due_ns, share) = (Arc::clone(due_ns), self.share.clone());
-                Load::Open(OpenLoad::new(Schedule::of_log(due_ns, self.end_ns, share)))
+                let schedule = Schedule::of_log(due_ns, self.end_ns, share);
+                Load::Open(OpenLoad::new(schedule, self.endpoints.len()))
             }
             Drive::Closed => {
                 // A connection with fewer requests than the pipeline's has no room for more.
@@ -116,11 +112,50 @@ impl ShardPlan {
     }
 }
 
+impl ShardPlan {
+    /// The most connections at once.
+    pub(super) fn slots(&self) -> usize {
+        match self.drive {
+            Drive::Open { .. } | Drive::Log { .. } => self.conns,
+            Drive::Closed | Drive::Paced { .. } => self.conns * self.endpoints.len(),
+        }
+    }
+
+    /// The endpoint of the request with this number.
+    #[inline]
+    pub(super) fn endpoint_of(&self, number: u64) -> u16 {
+        if self.endpoints.len() == 1 {
+            return 0;
+        }
+        self.steps[usize::from(self.mix.step(number))].endpoint
+    }
+
+    /// True if any endpoint uses TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        self.endpoints.iter().any(|endpoint| endpoint.tls.is_some())
+    }
+}
+
+/// One of the hosts and ports that a plan's requests go to.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Its address.
+    pub address: SockAddr,
+    /// The TLS client setup, if it uses TLS.
+    pub tls: Option<ClientSetup>,
+    /// The connections to open before anything is sent.
+    pub prewarm: usize,
+    /// Idle connections to add after setup, beyond those that the setup load needed.
+    pub spare: usize,
+}
+
 /// One of a plan's requests.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// Its bytes; a stand-in of the greatest length if `values` make them.
     pub request: Payload,
+    /// The index of its endpoint.
+    pub endpoint: u16,
     /// Makes its bytes as they leave, if they differ between requests.
     pub values: Option<Arc<Rendering>>,
     /// True for a HEAD, whose response has no body.
@@ -168,7 +203,7 @@ pub(super) fn due_at(intended_ns: u64) -> load::DueRequest {
 impl Step {
     /// A GET with these bytes.
     pub(super) fn for_test(request: Payload) -> Step {
-        Step { request, values: None, head_request: false, timeout_ns: 1_000_000_000 }
+        Step { request, endpoint: 0, values: None, head_request: false, timeout_ns: 1_000_000_000 }
     }
 }
 
@@ -185,10 +220,8 @@ impl ShardPlan {
             drive: Drive::Open { curve, arrivals: Arrivals::Constant, seed: 1 },
             conns: 2,
             conns_total: 2,
-            prewarm: 0,
             settle_ns: 0,
             settle_min_ns: 0,
-            spare: 0,
             recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
             end_ns,
             requests: u64::MAX,
@@ -210,8 +243,7 @@ impl ShardPlan {
             )],
             seed: 1,
             mix: Mix::new(1, &[1]),
-            address: target,
-            tls: None,
+            endpoints: vec![Endpoint { address: target, tls: None, prewarm: 0, spare: 0 }],
             sources: Vec::new(),
             samples: None,
         }

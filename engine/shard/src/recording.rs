@@ -6,7 +6,7 @@ use std::sync::Arc;
 use load::schedule::Digest;
 use record::counts::Counts;
 use record::littles_law::InFlightIntegral;
-use record::outcome::{Outcome, UnsentReason};
+use record::outcome::{Cause, Outcome, UnsentReason};
 use record::recorder::Recorder;
 use record::shard_report::ShardReport;
 use record::stamps::{Ending, Stamps};
@@ -99,9 +99,25 @@ impl Recording {
         }
     }
 
-    /// A connection was opened from `since_ns` to `socket_ns`.
-    pub(super) fn connected(&mut self, since_ns: u64, socket_ns: u64, in_window: bool) {
-        self.recorder.connected(since_ns, socket_ns, in_window);
+    /// A connection to this endpoint was opened from `since_ns` to `socket_ns`.
+    pub(super) fn connected(
+        &mut self,
+        endpoint: u16,
+        since_ns: u64,
+        socket_ns: u64,
+        in_window: bool,
+    ) {
+        self.recorder.connected(usize::from(endpoint), since_ns, socket_ns, in_window);
+    }
+
+    /// A connection to this endpoint couldn't be opened.
+    pub(super) fn not_connected(&mut self, endpoint: u16, cause: Cause) {
+        self.recorder.not_connected(usize::from(endpoint), cause);
+    }
+
+    /// A connection to this endpoint makes room for one to another.
+    pub(super) fn yielded(&mut self, endpoint: u16) {
+        self.recorder.yielded(usize::from(endpoint));
     }
 
     /// A handshake ended; `took_ns` is its length if it was in the window.
@@ -136,31 +152,39 @@ impl Recording {
     }
 
     /// `count` requests with these stamps were never sent, and aren't handled one by one: they
-    /// waited, at the cap or not, and have no raw samples.
+    /// waited for a connection to this endpoint, at the cap or not, and have no raw samples.
     pub(super) fn unsent(
         &mut self,
         stamps: &Stamps,
+        endpoint: u16,
         over_ns: u64,
         reason: UnsentReason,
         (count, at_the_cap): (u64, bool),
     ) {
         self.progress.intended += count;
         self.recorder.unsent(stamps, over_ns, reason, count);
-        self.recorder.counts.waited += count;
+        self.recorder.waited(usize::from(endpoint), count);
         if at_the_cap {
-            self.recorder.capped(stamps.step, stamps.intended_ns, count);
+            self.recorder.capped(stamps.step, stamps.intended_ns, usize::from(endpoint), count);
         }
         if let Some(sampler) = &mut self.sampler {
             sampler.lose(count);
         }
     }
 
-    /// A request waits for a connection; `capped` is its step if none can be opened for it.
-    pub(super) fn waited(&mut self, phases: &Phases, intended_ns: u64, capped: Option<u16>) {
+    /// A request waits for a connection to this endpoint; `capped` is its step if none can be opened
+    /// for it.
+    pub(super) fn waited(
+        &mut self,
+        phases: &Phases,
+        intended_ns: u64,
+        endpoint: u16,
+        capped: Option<u16>,
+    ) {
         if phases.is_recorded(intended_ns) {
-            self.recorder.counts.waited += 1;
+            self.recorder.waited(usize::from(endpoint), 1);
             if let Some(step) = capped {
-                self.recorder.capped(step, intended_ns, 1);
+                self.recorder.capped(step, intended_ns, usize::from(endpoint), 1);
             }
         }
     }

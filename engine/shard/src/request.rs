@@ -134,39 +134,48 @@ impl Shard {
                 Load::Open(load) => {
                     let Some(due) = load.take_due(now_ns, self.phases.end_ns()) else { return };
                     let intended_ns = due.intended_ns;
-                    let nobody_waits = load.waiting_len() == 0;
+                    let endpoint = self.plan.endpoint_of(due.number);
+                    let nobody_waits = load.waiting_for(usize::from(endpoint)) == 0;
                     if nobody_waits && deadline_ns <= now_ns - intended_ns {
                         self.noticed_expired(due);
-                    } else if nobody_waits && let Some(slot) = self.connections.take_room() {
+                    } else if nobody_waits && let Some(slot) = self.connections.take_room(endpoint)
+                    {
                         self.recording.intended(&self.phases, intended_ns);
                         self.begin(slot, due);
                         self.connections.offer(slot);
                     } else {
-                        load.wait(due);
+                        load.wait(due, usize::from(endpoint));
                         self.recording.intended(&self.phases, intended_ns);
-                        self.open_for_waiting(now_ns);
-                        let capped = self.is_capped().then(|| self.plan.mix.step(due.number));
-                        self.recording.waited(&self.phases, intended_ns, capped);
+                        self.open_for(endpoint, now_ns);
+                        let capped = self.is_capped(endpoint);
+                        let capped = capped.then(|| self.plan.mix.step(due.number));
+                        self.recording.waited(&self.phases, intended_ns, endpoint, capped);
                     }
                 }
                 Load::Paced(load) => {
                     let Some((user, arrival)) = load.take_due(now_ns, self.phases.end_ns()) else {
                         return;
                     };
-                    let slot = Shard::slot_of(user);
                     let due = DueRequest::noticed(arrival, now_ns);
                     let intended_ns = due.intended_ns;
+                    let endpoint = self.plan.endpoint_of(due.number);
+                    let is_first = !load.is_waiting(user);
+                    let slot = self.slot_of(user, endpoint);
                     // A user's requests are sent in order: this one queues behind those waiting.
-                    if deadline_ns <= now_ns - intended_ns && !load.is_waiting(user) {
+                    if deadline_ns <= now_ns - intended_ns && is_first {
                         self.noticed_expired(due);
-                    } else if self.connections.has_room(slot) {
+                    } else if self.takes_at_once(slot, is_first) {
                         self.connections.leave_idle(slot);
                         self.recording.intended(&self.phases, intended_ns);
                         self.begin(slot, due);
                     } else {
+                        let Load::Paced(load) = &mut self.load else { return };
                         load.wait(user, arrival, now_ns);
                         self.recording.intended(&self.phases, intended_ns);
-                        self.recording.waited(&self.phases, intended_ns, None);
+                        self.recording.waited(&self.phases, intended_ns, endpoint, None);
+                        if self.users.roam() {
+                            self.serve(user, now_ns);
+                        }
                     }
                 }
             }
@@ -180,26 +189,27 @@ impl Shard {
         self.unsent(due, due.intended_ns + self.plan.deadline_ns, UnsentReason::Deadline);
     }
 
-    /// True if an arrival waits because of the cap: no connection is or can be opened for it.
-    fn is_capped(&self) -> bool {
+    /// True if an arrival waits for this endpoint because of the cap: no connection is or can be
+    /// opened for it.
+    fn is_capped(&self, endpoint: u16) -> bool {
         let waiting = match &self.load {
-            Load::Open(load) => load.waiting_len(),
+            Load::Open(load) => load.waiting_for(usize::from(endpoint)),
             Load::Closed(_) | Load::Paced(_) => return false,
         };
-        self.connections.is_full() && self.connections.coming_room() < waiting
+        self.connections.is_full() && self.connections.coming_room(endpoint) < waiting
     }
 
     /// Gives up the arrivals that have waited too long for a connection.
     fn expire_waiting(&mut self, now_ns: u64) {
         while let Load::Open(load) = &mut self.load
-            && let Some(intended_ns) = load.first_waiting_ns()
+            && let Some((intended_ns, endpoint)) = load.longest()
         {
             let (over_ns, reason) = self.expiry(intended_ns);
             if now_ns < over_ns {
                 return;
             }
             let Load::Open(load) = &mut self.load else { return };
-            let Some(due) = load.pop_waiting() else { return };
+            let Some(due) = load.pop_waiting(endpoint) else { return };
             self.unsent(due, over_ns, reason);
         }
     }
@@ -209,6 +219,9 @@ impl Shard {
 impl Shard {
     /// A connection has room: it takes the next requests, and is listed again if it has room left.
     pub(super) fn ready(&mut self, slot: u32) {
+        if 1 < self.plan.endpoints.len() && self.is_served_elsewhere(slot) {
+            return;
+        }
         while self.connections.has_room(slot)
             && let Some(due) = self.next_for(slot)
         {
@@ -216,6 +229,18 @@ impl Shard {
             self.begin(slot, due);
         }
         self.connections.offer(slot);
+    }
+
+    /// With several endpoints, a connection that has room may be another endpoint's turn, and a
+    /// closed model's user may go on to another one; returns true if so.
+    #[cold]
+    fn is_served_elsewhere(&mut self, slot: u32) -> bool {
+        let now_ns = self.clock.handled_ns();
+        if self.users.roam() {
+            self.serve_user_of(slot, now_ns);
+            return true;
+        }
+        self.yields(slot, now_ns)
     }
 
     /// The next request for a connection with room, if one is due.
@@ -228,22 +253,39 @@ impl Shard {
         }
         loop {
             let due = match &mut self.load {
-                Load::Open(load) => load.pop_waiting()?,
+                Load::Open(load) => {
+                    load.pop_waiting(usize::from(self.connections.endpoint(slot)))?
+                }
                 Load::Paced(load) => load.pop_waiting(slot as usize)?,
                 Load::Closed(load) => match load.pop_waiting(slot as usize) {
                     Some(due) => due,
                     None => return self.user_comes(now_ns),
                 },
             };
-            let (over_ns, reason) = self.expiry(due.intended_ns);
-            if now_ns < over_ns {
-                return Some(self.with_lateness(due, now_ns));
+            if let Some(due) = self.in_time(due, now_ns) {
+                return Some(due);
             }
-            if self.load.is_unpaced() {
-                self.recording.intended(&self.phases, due.intended_ns);
-            }
-            self.unsent(due, over_ns, reason);
         }
+    }
+
+    /// A request that has waited for its connection; `None` if its time ran out, so that it is
+    /// never sent.
+    pub(super) fn in_time(&mut self, due: DueRequest, now_ns: u64) -> Option<DueRequest> {
+        let (over_ns, reason) = self.expiry(due.intended_ns);
+        if now_ns < over_ns {
+            return Some(self.with_lateness(due, now_ns));
+        }
+        if self.load.is_unpaced() {
+            self.recording.intended(&self.phases, due.intended_ns);
+        }
+        self.unsent(due, over_ns, reason);
+        None
+    }
+
+    /// True if a paced request can be sent at once on this connection; `is_first`: none of its
+    /// user's waits before it.
+    fn takes_at_once(&self, slot: u32, is_first: bool) -> bool {
+        self.connections.has_room(slot) && (!self.users.roam() || is_first && self.may_begin(slot))
     }
 
     /// Arrivals noticed late come in a burst, and connections must be opened for all of them at
@@ -353,7 +395,7 @@ impl Shard {
         self.recording.meter().received_bytes += (arrival.to - arrival.from) as u64;
         if arrival.from == arrival.to {
             self.received_close(slot);
-        } else if self.sessions.is_some() {
+        } else if self.is_secure(slot) {
             self.received_encrypted(slot, arrival);
         } else {
             self.parse(slot, arrival);
@@ -429,7 +471,7 @@ impl Shard {
         self.count_close(slot);
         // A send has failed with the reset, so what looks like an end here doesn't end a response.
         let reset = self.connections[slot].socket.broken == Some(libc::ECONNRESET);
-        self.received_end(slot, self.sessions.is_none() && !reset);
+        self.received_end(slot, !self.is_secure(slot) && !reset);
     }
 
     /// The peer closed its side; `known`: it is certain that the connection wasn't cut.
@@ -616,6 +658,9 @@ impl Shard {
         let Ending { received_ns, handled_ns: now_ns, .. } = ending;
         let in_flight = self.connections.in_flight();
         let stamps = self.connections.end(slot, number);
+        if self.users.roam() {
+            self.users.ended(slot);
+        }
         let connection = &mut self.connections[slot];
         if let Some(left_ns) = send_stamps::read(&mut connection.socket, &self.clock, number) {
             self.recording.left(&self.phases, &stamps, left_ns);
@@ -721,7 +766,7 @@ mod tests {
 
     fn queue_a_request(mut shard: Shard, listener: &TcpListener) -> (Shard, TcpStream) {
         let now_ns = shard.now_ns();
-        assert!(shard.open_connection(now_ns));
+        assert!(shard.open_connection(0, now_ns));
         shard.wait_for_fresh();
         let (peer, _) = listener.accept().expect("it connects");
         peer.set_nonblocking(true).expect("a socket");
@@ -739,7 +784,7 @@ mod tests {
                 shard.unsent(due_at(now_ns), now_ns, UnsentReason::Dropped);
             },
             |shard, now_ns| {
-                assert!(shard.open_connection(now_ns));
+                assert!(shard.open_connection(0, now_ns));
                 shard.give_up(1, Cause::ConnectRefused);
             },
             |shard, _| shard.fail(0, Cause::Reset),

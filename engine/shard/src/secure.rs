@@ -39,6 +39,8 @@ pub(super) struct Arrival {
     pub(super) kernel_ns: Option<u64>,
     /// True if other segments may have arrived after the stamped one.
     pub(super) doubted: bool,
+    /// True if the bytes are encrypted.
+    pub(super) encrypted: bool,
 }
 
 impl Arrival {
@@ -52,8 +54,8 @@ impl Arrival {
     #[inline]
     pub(super) fn plain<'a>(self, ring: &'a Ring, sessions: &'a Option<Sessions>) -> &'a [u8] {
         match sessions {
-            Some(sessions) => sessions.plain(),
-            None => self.received(ring),
+            Some(sessions) if self.encrypted => sessions.plain(),
+            _ => self.received(ring),
         }
     }
 }
@@ -68,7 +70,8 @@ impl Shard {
     pub(super) fn shake_hands(&mut self, slot: u32) {
         let began_ns = self.now_ns();
         self.connections[slot].socket.handshake(began_ns);
-        self.sessions().begin(slot);
+        let endpoint = usize::from(self.connections.endpoint(slot));
+        self.sessions().begin(slot, endpoint);
         if !self.withhold(slot) {
             self.send_next(slot);
         }
@@ -175,6 +178,7 @@ impl Shard {
     // Not inlined, so that a request without TLS doesn't pay for a longer function.
     #[inline(never)]
     pub(super) fn received_encrypted(&mut self, slot: u32, arrival: Arrival) {
+        let arrival = Arrival { encrypted: true, ..arrival };
         let socket = &self.connections[slot].socket;
         let (generation, shaking) = (socket.generation, socket.state == State::Handshaking);
         let began_ns = if shaking { self.now_ns() } else { 0 };
@@ -227,6 +231,12 @@ impl Shard {
     /// followed.
     pub(super) fn count_close(&mut self, slot: u32) {
         let is_up = !self.connections[slot].socket.is_coming();
-        self.recording.tls_mut().truncated += u64::from(is_up && self.sessions.is_some());
+        self.recording.tls_mut().truncated += u64::from(is_up && self.is_secure(slot));
+    }
+
+    /// True if the slot's connection uses TLS.
+    #[inline]
+    pub(super) fn is_secure(&self, slot: u32) -> bool {
+        self.sessions.as_ref().is_some_and(|sessions| sessions.has(slot))
     }
 }

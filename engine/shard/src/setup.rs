@@ -10,6 +10,7 @@
 //! the target is far away: a listener with a full queue drops connects, and the client tries again
 //! a second later.
 
+use std::iter;
 use std::sync::atomic::Ordering;
 
 use load::curve::Curve;
@@ -22,7 +23,7 @@ use sys::clock;
 
 use super::connection::Connection;
 use super::phases::Phases;
-use super::plan::Drive;
+use super::plan::{Drive, Endpoint};
 use super::shard::{LOOK_NS, Shard};
 
 /// How long requests still in flight after setup may take to be answered, ns.
@@ -42,11 +43,16 @@ impl Shard {
     pub(super) fn set_up(&mut self) {
         self.clock.restart(clock::now_ns());
         self.phases.set_up();
-        let conns = match self.load {
-            Load::Open(_) => self.plan.prewarm,
-            Load::Closed(_) | Load::Paced(_) => self.plan.conns,
+        let each = |count: &dyn Fn(&Endpoint) -> usize| -> Vec<u16> {
+            let endpoints = (0_u16..).zip(&self.plan.endpoints);
+            endpoints.flat_map(|(at, endpoint)| iter::repeat_n(at, count(endpoint))).collect()
         };
-        self.connect(conns);
+        let wanted = match self.load {
+            Load::Open(_) => each(&|endpoint| endpoint.prewarm),
+            Load::Closed(_) | Load::Paced(_) => each(&|_| self.plan.conns),
+        };
+        let spare = each(&|endpoint| endpoint.spare);
+        self.connect(&wanted);
         if let Drive::Open { curve, arrivals, seed } = &self.plan.drive
             && 0 < self.plan.settle_ns
         {
@@ -58,7 +64,8 @@ impl Shard {
             // Their numbers are those of the run's first requests, but nothing random is the same.
             self.sending.seed = seed;
             let share = self.plan.share.clone();
-            let mut load = OpenLoad::new(Schedule::new(curve, arrivals, seed, longest_ns, share));
+            let schedule = Schedule::new(curve, arrivals, seed, longest_ns, share);
+            let mut load = OpenLoad::new(schedule, self.plan.endpoints.len());
             // Its schedule starts with the setup: arrivals that are already overdue are skipped.
             while load.take_unsent(self.now_ns()).is_some() {}
             self.load = Load::Open(load);
@@ -68,17 +75,20 @@ impl Shard {
             self.load = self.plan.load();
             self.sending.seed = self.plan.seed;
         }
-        if 0 < self.plan.spare {
-            let wanted = (self.connections.most() + self.plan.spare).min(self.plan.conns);
-            self.connect(wanted.saturating_sub(self.connections.open_count()));
+        if !spare.is_empty() {
+            let wanted = (self.connections.most() + spare.len()).min(self.plan.conns);
+            let missing = wanted.saturating_sub(self.connections.open_count());
+            let missing: Vec<u16> = spare.into_iter().cycle().take(missing).collect();
+            self.connect(&missing);
         }
         self.phases = Phases::new(&self.plan);
     }
 
-    /// Opens `conns` connections and waits until each has been tried. A target that gets too many
+    /// Opens a connection to each of these endpoints and waits until each has been tried. A target that gets too many
     /// connects at once drops some, and the kernel repeats those only a second later: so they are
     /// opened a few at a time, or in timed batches if the target is far away.
-    fn connect(&mut self, conns: usize) {
+    fn connect(&mut self, endpoints: &[u16]) {
+        let conns = endpoints.len();
         let began_ns = self.now_ns();
         let mut opened = 0;
         let mut batch_ns = 0;
@@ -89,7 +99,9 @@ impl Shard {
                 || batch_ns + BATCH_NS <= now_ns
             {
                 let batch = batch_max.min(conns - opened);
-                (opened..opened + batch).for_each(|slot| self.open_in_set_up(slot, now_ns));
+                for slot in opened..opened + batch {
+                    self.open_in_set_up(slot, endpoints[slot], now_ns);
+                }
                 opened += batch;
                 batch_ns = now_ns;
             }
@@ -108,15 +120,15 @@ impl Shard {
 
     /// Opens one connection: in the slot of its user, where a failed connect is retried later, or
     /// else in any slot.
-    fn open_in_set_up(&mut self, slot: usize, now_ns: u64) {
+    fn open_in_set_up(&mut self, slot: usize, endpoint: u16, now_ns: u64) {
         match self.load {
             Load::Open(_) => {
-                self.open_connection(now_ns);
+                self.open_connection(endpoint, now_ns);
             }
             Load::Closed(_) | Load::Paced(_) => {
                 let slot = u32::try_from(slot).expect("connections are numbered in 32 bits");
                 self.connections.take_closed(slot);
-                self.open_slot(slot, now_ns);
+                self.open_slot(slot, endpoint, now_ns);
             }
         }
     }
@@ -168,7 +180,7 @@ impl Shard {
 
     fn forget_waiting(&mut self) {
         if let Load::Open(load) = &mut self.load {
-            while load.pop_waiting().is_some() {}
+            while load.pop_longest().is_some() {}
         }
     }
 

@@ -6,7 +6,7 @@ use http1::response::KnownHead;
 use load::Load;
 use sys::clock;
 use sys::control::Signals;
-use tls::{RECORD_MAX, Sessions};
+use tls::{ClientSetup, RECORD_MAX, Sessions};
 use uring::{Ring, RingConfig};
 
 use super::clock::Clock;
@@ -16,6 +16,7 @@ use super::plan::{ShardPlan, Step};
 use super::progress::SharedProgress;
 use super::recording::Recording;
 use super::send_stamps::SendSample;
+use super::users::Users;
 
 /// How often a shard checks for a stop and publishes its progress, ns: too rarely to show in the
 /// CPU time per request.
@@ -42,7 +43,9 @@ pub struct Shard {
     pub(super) recording: Recording,
     pub(super) ring: Ring,
     pub(super) sending: Sending,
-    /// The TLS sessions of its connections, if the plan uses TLS.
+    /// The users of a closed model that send to several endpoints.
+    pub(super) users: Users,
+    /// The TLS sessions of its connections, if any endpoint uses TLS.
     pub(super) sessions: Option<Sessions>,
     /// For each step, the head of its last response on any connection.
     pub(super) known_heads: Vec<KnownHead>,
@@ -66,7 +69,7 @@ pub(super) struct Sending {
 
 impl Sending {
     fn new(plan: &ShardPlan) -> Sending {
-        let is_secure = plan.tls.is_some();
+        let is_secure = plan.is_secure();
         let is_made = |step: &&Step| step.values.is_some();
         let made = plan.steps.iter().filter(is_made).map(|step| step.request.len());
         Sending {
@@ -93,16 +96,17 @@ impl Shard {
     ) -> std::io::Result<Shard> {
         clock::set_timer_slack();
         let mut ring = Ring::new(RingConfig {
-            sockets_max: plan.conns,
+            sockets_max: plan.slots(),
             buffer_size: BUFFER_SIZE,
             payloads: plan.steps.iter().map(|step| step.request.clone()).collect(),
-            address: Some(plan.address.clone()),
-            outbox: plan.tls.is_some()
+            addresses: plan.endpoints.iter().map(|it| it.address.clone()).collect(),
+            outbox: plan.is_secure()
                 || (1 < plan.steps.len() && 1 < plan.pipeline)
                 || plan.steps.iter().any(|step| step.values.is_some()),
         })?;
         let mut connections = Connections::new(ConnectionsConfig {
-            conns: plan.conns,
+            conns: plan.slots(),
+            endpoints: plan.endpoints.len(),
             pipeline: plan.pipeline,
             requests_per_connection: plan.requests_per_connection,
             lifetime_ns: plan.connection_lifetime_ns,
@@ -114,10 +118,13 @@ impl Shard {
             (0..connections.len())
                 .for_each(|slot| connections[slot].socket.reserve_samples(plan.pipeline));
         }
+        let clients = plan.is_secure().then(|| plan.endpoints.iter().map(|it| it.tls.clone()));
+        let clients: Option<Vec<Option<ClientSetup>>> = clients.map(Iterator::collect);
         Ok(Shard {
             ring,
             connections,
-            sessions: plan.tls.as_ref().map(|tls| Sessions::new(tls, plan.conns, BUFFER_SIZE)),
+            sessions: clients.map(|each| Sessions::new(&each, plan.slots(), BUFFER_SIZE)),
+            users: Users::new(&plan),
             known_heads: plan.steps.iter().map(|_| KnownHead::default()).collect(),
             clock: Clock::new(),
             phases: Phases::new(&plan),

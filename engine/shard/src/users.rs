@@ -1,19 +1,88 @@
 //! The users of a closed model: when they come, and when they wait for a connection.
 //!
 //! A user comes, is on a connection with its requests or waits for one, thinks if it is paced, and
-//! has left once the load is over. Each user has a connection of its own, in the slot with its
-//! number. While that is missing, the user's next requests wait for it, from the moment at which
-//! the user wanted it.
+//! has left once the load is over. Each user has a connection of its own to each endpoint: user u of
+//! U to endpoint e in slot e × U + u. While a connection is missing, the user's next requests wait
+//! for it, from the moment at which the user wanted it.
+//!
+//! With one endpoint, a user's slot has its number, and its connection's room is all that limits the
+//! user. With several, the user goes from one connection to another, and has no more requests in
+//! progress on all of them than one connection has room for. They are sent in order: one that waits
+//! for its connection holds back the user's next ones, but no other user.
 
 use load::{DueRequest, Load};
 
+use super::plan::{Drive, ShardPlan};
 use super::shard::Shard;
 use super::socket::State;
 
+/// The users of a shard that send to several endpoints; empty for any other load.
+pub(super) struct Users {
+    /// The number of users.
+    users: u32,
+    /// The requests that each has on its connections or given up for a pause.
+    busy: Vec<u16>,
+    /// Of these, those given up for a pause, after a failed connect.
+    paused: Vec<u16>,
+}
+
+impl Users {
+    /// The users of this plan.
+    pub(super) fn new(plan: &ShardPlan) -> Users {
+        let is_closed = matches!(plan.drive, Drive::Closed | Drive::Paced { .. });
+        let roaming = if is_closed && 1 < plan.endpoints.len() { plan.conns } else { 0 };
+        Users {
+            users: u32::try_from(plan.conns).expect("connections are numbered in 32 bits"),
+            busy: vec![0; roaming],
+            paused: vec![0; roaming],
+        }
+    }
+
+    /// True if users go from one endpoint to another.
+    #[inline]
+    pub(super) fn roam(&self) -> bool {
+        !self.busy.is_empty()
+    }
+
+    fn of(&self, slot: u32) -> usize {
+        (slot % self.users) as usize
+    }
+
+    /// A request of the slot's user has begun on a connection.
+    pub(super) fn began(&mut self, slot: u32) {
+        let user = self.of(slot);
+        self.busy[user] += 1;
+    }
+
+    /// A request of the slot's user has ended.
+    pub(super) fn ended(&mut self, slot: u32) {
+        let user = self.of(slot);
+        self.busy[user] -= 1;
+    }
+
+    /// The slot's user makes no other request instead of this one until [`Users::resume`].
+    pub(super) fn pause(&mut self, slot: u32) {
+        let user = self.of(slot);
+        self.busy[user] += 1;
+        self.paused[user] += 1;
+    }
+
+    fn resume(&mut self, slot: u32) {
+        let user = self.of(slot);
+        self.busy[user] -= std::mem::take(&mut self.paused[user]);
+    }
+}
+
 impl Shard {
-    /// The slot of a user's connection.
-    pub(super) fn slot_of(user: usize) -> u32 {
-        u32::try_from(user).expect("connections are numbered in 32 bits")
+    /// The slot of a user's connection to an endpoint.
+    pub(super) fn slot_of(&self, user: usize, endpoint: u16) -> u32 {
+        let user = u32::try_from(user).expect("connections are numbered in 32 bits");
+        u32::from(endpoint) * self.users.users + user
+    }
+
+    /// The user of a slot in a closed model.
+    pub(super) fn user_of(&self, slot: u32) -> usize {
+        if self.users.roam() { self.users.of(slot) } else { slot as usize }
     }
 
     /// The next request of an unpaced user who comes at this time, unless the load is over.
@@ -31,8 +100,12 @@ impl Shard {
     pub(super) fn users_begin(&mut self, now_ns: u64) {
         let Load::Closed(load) = &self.load else { return };
         let (users, at_once) = (load.users(), load.at_once());
+        if self.users.roam() {
+            return (0..users).for_each(|user| self.serve(user, now_ns));
+        }
         for _ in 0..at_once {
-            for slot in (0..users).map(Shard::slot_of) {
+            for user in 0..users {
+                let slot = self.slot_of(user, 0);
                 if self.connections.has_room(slot)
                     && let Some(due) = self.user_comes(now_ns)
                 {
@@ -42,7 +115,8 @@ impl Shard {
                 }
             }
         }
-        for slot in (0..users).map(Shard::slot_of) {
+        for user in 0..users {
+            let slot = self.slot_of(user, 0);
             let socket = &self.connections[slot].socket;
             if socket.is_coming() || socket.state == State::Fresh {
                 self.user_waits(slot, now_ns);
@@ -51,7 +125,7 @@ impl Shard {
     }
 
     /// An unpaced user without a connection comes: as many of its requests as it has at once wait.
-    pub(super) fn user_waits(&mut self, slot: u32, now_ns: u64) {
+    fn user_waits(&mut self, slot: u32, now_ns: u64) {
         let user = slot as usize;
         while let Load::Closed(load) = &self.load
             && load.waiting_of(user) < load.at_once()
@@ -62,8 +136,21 @@ impl Shard {
         }
     }
 
+    /// The connection of the slot's user is missing, and may be opened again.
+    pub(super) fn reopen(&mut self, slot: u32, now_ns: u64) {
+        if self.users.roam() {
+            self.users.resume(slot);
+            return self.serve_user_of(slot, now_ns);
+        }
+        self.user_waits(slot, now_ns);
+        if now_ns < self.phases.send_end_ns() && self.needs_connection(slot, now_ns) {
+            self.connections.take_closed(slot);
+            self.open_slot(slot, 0, now_ns);
+        }
+    }
+
     /// True if the user of this slot needs a connection: one of its requests waits, or will.
-    pub(super) fn needs_connection(&self, slot: u32, now_ns: u64) -> bool {
+    fn needs_connection(&self, slot: u32, now_ns: u64) -> bool {
         match &self.load {
             Load::Closed(load) => 0 < load.waiting_of(slot as usize),
             // Requests due before the end may not have been noticed yet.
@@ -73,6 +160,80 @@ impl Shard {
                     || load.next_due_ns() < self.phases.end_ns()
             }
             Load::Open(_) => false,
+        }
+    }
+
+    /// True if the slot's user, who goes to several endpoints, may have one more request in progress.
+    pub(super) fn may_begin(&self, slot: u32) -> bool {
+        usize::from(self.users.busy[self.users.of(slot)]) < self.plan.pipeline
+    }
+
+    /// The number of the request of a user that has waited longest for a connection.
+    fn first_waiting(&self, user: usize) -> Option<u64> {
+        match &self.load {
+            Load::Closed(load) => load.first_waiting(user),
+            Load::Paced(load) => load.first_waiting(user),
+            Load::Open(_) => None,
+        }
+    }
+
+    /// True if the next request of the slot's user waits for this slot's connection.
+    pub(super) fn is_awaited(&self, slot: u32) -> bool {
+        let user = self.user_of(slot);
+        let first = self.first_waiting(user);
+        first.is_some_and(|number| self.slot_of(user, self.plan.endpoint_of(number)) == slot)
+    }
+
+    /// Takes the request of a user that has waited longest.
+    pub(super) fn pop_waiting_of(&mut self, user: usize) -> Option<DueRequest> {
+        match &mut self.load {
+            Load::Closed(load) => load.pop_waiting(user),
+            Load::Paced(load) => load.pop_waiting(user),
+            Load::Open(_) => None,
+        }
+    }
+
+    /// [`Shard::serve`] for the user of this slot.
+    pub(super) fn serve_user_of(&mut self, slot: u32, now_ns: u64) {
+        let user = self.user_of(slot);
+        self.serve(user, now_ns);
+    }
+
+    /// A user who goes to several endpoints sends as much as it may: what waits, and then, without
+    /// a period, what comes now. The connection that it lacks for the next one is opened.
+    pub(super) fn serve(&mut self, user: usize, now_ns: u64) {
+        let at_once = match &self.load {
+            Load::Closed(load) => load.at_once(),
+            _ => self.plan.pipeline,
+        };
+        while now_ns < self.phases.send_end_ns() && usize::from(self.users.busy[user]) < at_once {
+            if self.first_waiting(user).is_none() {
+                let Load::Closed(_) = &self.load else { return };
+                let Some(due) = self.user_comes(now_ns) else { return };
+                let slot = self.slot_of(user, self.plan.endpoint_of(due.number));
+                if self.connections.has_room(slot) {
+                    self.connections.leave_idle(slot);
+                    self.begin(slot, due);
+                    continue;
+                }
+                let Load::Closed(load) = &mut self.load else { return };
+                load.wait(user, due);
+            }
+            let Some(number) = self.first_waiting(user) else { return };
+            let endpoint = self.plan.endpoint_of(number);
+            let slot = self.slot_of(user, endpoint);
+            if !self.connections.has_room(slot) {
+                if self.connections[slot].socket.state == State::Closed {
+                    self.connections.take_closed(slot);
+                    self.open_slot(slot, endpoint, now_ns);
+                }
+                return;
+            }
+            let Some(due) = self.pop_waiting_of(user) else { return };
+            if let Some(due) = self.in_time(due, now_ns) {
+                self.connections.leave_idle(slot);
+                self.begin(slot, due);
+            }
         }
     }
 }

@@ -36,22 +36,23 @@ const BEHIND_NS: u64 = 100_000;
 const CONTROL_EVERY: u32 = 16;
 
 impl Shard {
-    /// Connects a new socket in a slot taken for it; without a socket, the slot is given back.
+    /// Connects a new socket to an endpoint, in a slot taken for it; without a socket, the slot is given back.
     ///
     /// # Errors
     /// No socket could be created, with the cause.
-    pub(super) fn open(&mut self, slot: u32, now_ns: u64) -> Result<(), Cause> {
+    pub(super) fn open(&mut self, slot: u32, endpoint: u16, now_ns: u64) -> Result<(), Cause> {
         let source = match self.plan.sources.len() {
             0 => None,
             sources => Some(&self.plan.sources[self.connections.take_source(sources)]),
         };
         let stamps = self.receive_stamps(slot);
-        match new_socket(&self.plan.address, source, stamps) {
+        let of = usize::from(endpoint);
+        match new_socket(&self.plan.endpoints[of].address, source, stamps) {
             Ok(fd) => {
-                self.connections.open(slot, fd, now_ns);
+                self.connections.open(slot, endpoint, fd, now_ns);
                 self.connections.deadlines.check_by(slot, now_ns + self.plan.connect_max_ns);
                 let token = self.connections.token(Op::Connect, slot);
-                self.ring.connect(token, fd);
+                self.ring.connect(token, fd, of);
                 Ok(())
             }
             Err(error) => {
@@ -92,6 +93,9 @@ impl Shard {
         }
         let step = self.plan.mix.step(due.number);
         self.connections.begin(slot, due, step);
+        if self.users.roam() {
+            self.users.began(slot);
+        }
     }
 
     /// Hands the slot's queued requests to the ring.
@@ -126,7 +130,7 @@ impl Shard {
         let connection = &mut self.connections[slot];
         let Sending { gathered, seed, room, .. } = &mut self.sending;
         let of = Making { steps: &self.plan.steps, seed: *seed, room };
-        let made = if let Some(sessions) = &mut self.sessions {
+        let made = if let Some(sessions) = self.sessions.as_mut().filter(|all| all.has(slot)) {
             encrypt_next(sessions, slot, of, connection, gathered, &mut self.ring.out(slot))
         } else {
             match connection.output.next(of.steps, SEND_MAX, OUT_BYTES) {
@@ -149,7 +153,8 @@ impl Shard {
 
     /// Another `bytes` of the output of this slot have left. Returns true if all has.
     pub(super) fn left(&mut self, slot: u32, bytes: usize) -> bool {
-        let is_whole = !self.sessions.as_mut().is_some_and(|sessions| sessions.wants_write(slot));
+        let sessions = self.sessions.as_mut().filter(|sessions| sessions.has(slot));
+        let is_whole = !sessions.is_some_and(|sessions| sessions.wants_write(slot));
         let Connection { output, exchanges, .. } = &mut self.connections[slot];
         let left = output.left(&self.plan.steps, bytes, is_whole, |number, length| {
             if self.recording.has_parts() {

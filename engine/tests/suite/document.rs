@@ -35,7 +35,7 @@ fn complete() -> Report {
     for (recorder, _) in &mut recorded {
         // A note that appears on any machine.
         recorder.counts.setup.settled = Some(false);
-        recorder.connected(0, MS, true);
+        recorder.connected(0, 0, MS, true);
         recorder.times.handshake_time.record(MS);
         recorder.tls.shook_hands(Agreed { version: 0x0304, cipher: 0x1301, group: 0x1d }, false);
     }

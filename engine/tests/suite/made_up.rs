@@ -136,7 +136,7 @@ pub fn collected(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>)
     let body = Body::of_bytes(Vec::new());
     let head = CollectedHead {
         plan: Redacted::with_bodies(plan, &body, &vec![&body; plan.step_count()]),
-        address: Address::Ip(address),
+        addresses: vec![Address::Ip(address)],
         environment: host::environment::environment(&cores, Vec::new(), Some(address)),
         machine: Machine::default(),
         interrupted: false,

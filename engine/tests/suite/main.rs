@@ -10,6 +10,7 @@ mod tls_server;
 mod agents;
 mod document;
 mod fields;
+mod hosts;
 mod intervals;
 mod joint;
 mod not_hidden;

@@ -88,11 +88,11 @@ fn settings_without_a_meaning_there_are_refused() {
         (of(|plan| plan), "--unix /nonexistent/app.sock: accepts no connection (No such file"),
         (of(long), "--unix xxx"),
         (
-            of(|plan| Plan { connect_to: Some("h:80".to_owned()), ..plan }),
+            of(|plan| Plan { connect_to: vec!["h:80".to_owned()], ..plan }),
             "--connect-to h:80: --unix already sets where to connect to; omit one",
         ),
         (
-            of(|plan| Plan { resolve: Some("h:80:::1".to_owned()), ..plan }),
+            of(|plan| Plan { resolve: vec!["h:80:::1".to_owned()], ..plan }),
             "--resolve h:80:::1: --unix already sets",
         ),
         (

@@ -31,10 +31,7 @@ impl ClientSetup {
     /// # Errors
     /// A file can't be read or has the wrong content, or the system trusts no issuer.
     pub fn new(plan: &Plan, name: &str) -> Result<ClientSetup, PlanError> {
-        let server_name = ServerName::try_from(name.to_owned()).map_err(|error| {
-            let problem = format!("no certificate is made for such a name ({error})");
-            PlanError::new("--target", name, problem, "give a host name or an IP address")
-        })?;
+        let server_name = server_name(name)?;
         let provider = Arc::new(ring::default_provider());
         let verifier: Arc<dyn ServerCertVerifier> = match plan.insecure {
             true => Arc::new(AcceptAny::new(&provider)),
@@ -68,6 +65,14 @@ impl ClientSetup {
         Ok(ClientSetup { config, verifier, name: server_name, session: plan.tls_session })
     }
 
+    /// The same setup for another server.
+    ///
+    /// # Errors
+    /// No certificate can be made for this name.
+    pub fn named(&self, name: &str) -> Result<ClientSetup, PlanError> {
+        Ok(ClientSetup { name: server_name(name)?, ..self.clone() })
+    }
+
     /// The configuration for a shard with this many connections, which resumes only its own
     /// sessions.
     pub(super) fn of_shard(&self, conns: usize) -> Arc<ClientConfig> {
@@ -77,6 +82,13 @@ impl ClientSetup {
         }
         Arc::new(config)
     }
+}
+
+fn server_name(name: &str) -> Result<ServerName<'static>, PlanError> {
+    ServerName::try_from(name.to_owned()).map_err(|error| {
+        let problem = format!("no certificate is made for such a name ({error})");
+        PlanError::new("--target", name, problem, "give a host name or an IP address")
+    })
 }
 
 /// Trusts the system's trusted issuers, and the certificates in a file: as issuers, and as a

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plan::endpoint::named;
+use plan::endpoints::PlanEndpoint;
 use plan::{Plan, PlanError};
 use record::outcome::Cause;
 use rustls::{ClientConnection, Error};
@@ -25,11 +25,16 @@ struct Failed {
 }
 
 impl ClientSetup {
-    /// Performs a handshake on a connected socket.
+    /// Performs a handshake on a socket that is connected to this endpoint.
     ///
     /// # Errors
     /// It fails, with the reason and the cure.
-    pub fn probe(&self, stream: &TcpStream, plan: &Plan) -> Result<(), PlanError> {
+    pub fn probe(
+        &self,
+        stream: &TcpStream,
+        endpoint: &PlanEndpoint,
+        plan: &Plan,
+    ) -> Result<(), PlanError> {
         let verifier = Arc::new(KeepIssuer::new(Arc::clone(&self.verifier)));
         let mut config = self.config.clone();
         config.dangerous().set_certificate_verifier(verifier.clone());
@@ -40,8 +45,7 @@ impl ClientSetup {
             .and_then(|tls| shake_hands(tls, stream, longest));
         done.map_err(|failed| {
             let (problem, cure) = failed.problem_and_cure(verifier.issuer());
-            let (flag, value) = named(plan);
-            PlanError::new(flag, value, format!("{problem} ({})", failed.cause.name()), cure)
+            endpoint.error(format!("{problem} ({})", failed.cause.name()), cure)
         })
     }
 }

@@ -32,13 +32,19 @@ const RECORD_OVERHEAD: usize = 2_304;
 
 /// The sessions of a shard's connections.
 pub struct Sessions {
-    config: Arc<ClientConfig>,
-    name: ServerName<'static>,
+    /// The servers that sessions are with, by endpoint; `None` for one without TLS.
+    servers: Vec<Option<Server>>,
     by_slot: Vec<Option<Box<Session>>>,
     /// Room for the plaintext of one receive.
     plain: Box<[u8]>,
     /// How much of it the last one filled.
     plain_length: usize,
+}
+
+/// A server, by name, and how to speak to it.
+struct Server {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
 }
 
 /// One connection's session.
@@ -62,13 +68,16 @@ pub enum End {
 
 impl Sessions {
     /// Empty, with room for the sessions of this many connections, each of whose receives brings at
-    /// most `received_max` bytes.
-    pub fn new(client: &ClientSetup, conns: usize, received_max: usize) -> Sessions {
+    /// most `received_max` bytes; `clients` has the setup for each endpoint that uses TLS.
+    pub fn new(clients: &[Option<ClientSetup>], conns: usize, received_max: usize) -> Sessions {
+        let server = |client: &ClientSetup| Server {
+            config: client.of_shard(conns),
+            name: client.name.clone(),
+        };
         // A record that a receive completes may have begun in the one before.
         let plain = vec![0; received_max + RECORD_MAX + RECORD_OVERHEAD].into_boxed_slice();
         Sessions {
-            config: client.of_shard(conns),
-            name: client.name.clone(),
+            servers: clients.iter().map(|client| client.as_ref().map(server)).collect(),
             by_slot: (0..conns).map(|_| None).collect(),
             plain,
             plain_length: 0,
@@ -80,10 +89,16 @@ impl Sessions {
         self.by_slot[slot as usize].as_mut().expect("the slot's connection has a session")
     }
 
-    /// The slot's socket is connected: its session begins.
-    pub fn begin(&mut self, slot: u32) {
+    /// True if this endpoint uses TLS.
+    pub fn are_with(&self, endpoint: usize) -> bool {
+        self.servers[endpoint].is_some()
+    }
+
+    /// The slot's socket is connected to this endpoint: its session begins.
+    pub fn begin(&mut self, slot: u32, endpoint: usize) {
+        let server = self.servers[endpoint].as_ref().expect("the endpoint uses TLS");
         let session = seal::lend(|| {
-            let (config, name) = (Arc::clone(&self.config), self.name.clone());
+            let (config, name) = (Arc::clone(&server.config), server.name.clone());
             Box::new(Session {
                 tls: ClientConnection::new(config, name).expect("the configuration was tried"),
                 records: 0,
@@ -225,8 +240,8 @@ mod tests {
     fn keys_are_spent_at_half_of_their_limit() {
         let plan = Plan { insecure: true, ..Plan::default() };
         let client = ClientSetup::new(&plan, "localhost").expect("a configuration");
-        let mut sessions = Sessions::new(&client, 1, 0);
-        sessions.begin(0);
+        let mut sessions = Sessions::new(&[Some(client)], 1, 0);
+        sessions.begin(0, 0);
         for (records, records_max, is_spent) in [
             (0, 1 << 24, false),
             ((1 << 23) - 1, 1 << 24, false),

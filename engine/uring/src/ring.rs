@@ -1,9 +1,9 @@
 //! One shard's io_uring: its operations, one system call per turn, and the receive buffers.
 //!
 //! It is built on the thread that uses it and stays there. It owns all memory that the kernel may
-//! touch: the bytes to send, the address to connect to and the receive buffers, so no operation can
-//! outlive what it points to. It knows nothing of HTTP or requests; each operation carries a token
-//! chosen by the caller.
+//! touch: the bytes to send, the addresses to connect to and the receive buffers, so no operation
+//! can outlive what it points to. It knows nothing of HTTP or requests; each operation carries a
+//! token chosen by the caller.
 //!
 //! Receives are multishot, from one ring of buffers that all sockets share. Sends of short requests
 //! are silent: `MSG_WAITALL` turns a short send into a failure, so `CQE_SKIP_SUCCESS` hides
@@ -55,8 +55,8 @@ pub struct RingConfig {
     pub buffer_size: usize,
     /// The payloads whose parts [`Ring::send`] sends.
     pub payloads: Vec<Payload>,
-    /// The address that [`Ring::connect`] connects to.
-    pub address: Option<SockAddr>,
+    /// The addresses that [`Ring::connect`] connects to.
+    pub addresses: Vec<SockAddr>,
     /// True if sockets also send bytes that are made as they leave: see [`Ring::send_out`].
     pub outbox: bool,
 }
@@ -84,11 +84,11 @@ pub struct Ring {
     buffers: BufferRing,
     payloads: Vec<Payload>,
     outbox: Outbox,
-    /// Boxed: the ring may move while a queued connect points to it.
-    address: Option<Box<SockAddr>>,
-    /// Boxed, like the address: armed receives point to it.
+    /// On the heap: the ring may move while a queued connect points to one.
+    addresses: Box<[SockAddr]>,
+    /// Boxed, like the addresses: armed receives point to it.
     stamped: Box<libc::msghdr>,
-    /// On the heap, like the address.
+    /// On the heap, like the addresses.
     stamped_sends: StampedSends,
     no_sqarray: bool,
     buffers_exhausted: u64,
@@ -146,7 +146,7 @@ impl Ring {
             stamped_sends: StampedSends::default(),
             payloads: config.payloads,
             outbox,
-            address: config.address.map(Box::new),
+            addresses: config.addresses.into_boxed_slice(),
             stamped: Box::new(receive_stamps::message_header()),
             no_sqarray,
             buffers_exhausted: 0,
@@ -173,9 +173,9 @@ impl Ring {
         always.into_iter().chain(sometimes).map(str::to_owned).collect()
     }
 
-    /// Connects a socket to the ring's address.
-    pub fn connect(&mut self, token: u64, fd: RawFd) {
-        let address = self.address.as_ref().expect("a ring that connects has an address");
+    /// Connects a socket to the ring's address of this index.
+    pub fn connect(&mut self, token: u64, fd: RawFd, address: usize) {
+        let address = &self.addresses[address];
         let entry = opcode::Connect::new(Fd(fd), address.as_ptr().cast(), address.len());
         self.push(&entry.build().user_data(token));
     }
@@ -266,7 +266,7 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) {
         for _ in 0..SUBMITS_MAX {
-            // SAFETY: an entry points only to the payloads, the outbox, the address, the message
+            // SAFETY: an entry points only to the payloads, the outbox, the addresses, the message
             // headers with their parts and the buffers, all of them on the heap: they stay where
             // they are when the ring moves, and live as long as it.
             if unsafe { self.submissions.push(entry) }.is_ok() {
@@ -457,7 +457,7 @@ mod tests {
     /// A ring for one socket, which sends copies of the request.
     fn config(buffer_size: usize) -> RingConfig {
         let payloads = vec![Payload::copied(REQUEST, b"", 2).expect("a page")];
-        RingConfig { sockets_max: 1, buffer_size, payloads, address: None, outbox: true }
+        RingConfig { sockets_max: 1, buffer_size, payloads, addresses: Vec::new(), outbox: true }
     }
 
     fn ring() -> Ring {

@@ -17,6 +17,7 @@ use units::seconds_to_ns;
 
 use super::compare::{compare, compare_values};
 use super::distribution::{distributions, of_document};
+use super::endpoints;
 use super::finding::{Finding, summed_up};
 use super::part;
 use super::planned::{Planned, of_one_process};
@@ -149,6 +150,7 @@ fn sum_of_agents(report: &Report) -> Vec<Finding> {
         findings.extend(compare(&format!("{name}."), &sum(parts, merged), merged));
     }
     findings.extend(sum_of_steps(&parts, merged));
+    findings.extend(endpoints::sum(&parts, merged));
     let shards = report.per_agent.iter().flat_map(|agent| &agent.generator.shards);
     let shards: Vec<_> = shards.collect();
     findings.extend(compare(

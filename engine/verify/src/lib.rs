@@ -25,6 +25,7 @@ mod agents;
 mod compare;
 mod distribution;
 mod document;
+mod endpoints;
 mod finding;
 mod latencies;
 mod merge_proof;

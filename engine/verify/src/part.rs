@@ -15,6 +15,7 @@ use units::{OneIn, SECOND_NS, seconds_to_ns};
 
 use super::compare::compare;
 use super::distribution::{distribution, distributions};
+use super::endpoints::endpoints;
 use super::finding::{Finding, is_close, summed_up};
 use super::planned::Planned;
 use super::slowest::{self, slowest};
@@ -120,6 +121,7 @@ pub(super) fn part(
     findings.extend(tls(plan, part));
     findings.extend(parts(plan, part, report.config.window_s()));
     findings.extend(of_parts(report, part));
+    findings.extend(endpoints(plan, part));
     let slow = if part.parts.is_empty() { plan.slowest() } else { 0 };
     let checks = slowest(plan, &part.slowest, 0, slow, &part.corrected);
     findings.extend(summed_up("slowest", checks));

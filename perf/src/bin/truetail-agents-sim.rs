@@ -26,7 +26,7 @@ use engine::load::schedule::{Arrival, Digest, Schedule};
 use engine::load::share::Share;
 use engine::plan::address::Address;
 use engine::plan::body::Body;
-use engine::plan::endpoint::Endpoint;
+use engine::plan::endpoints::Endpoints;
 use engine::plan::redact::Redacted;
 use engine::plan::{Model, Plan};
 use engine::record::config::RecorderConfig;
@@ -210,7 +210,8 @@ impl Agent {
 impl Run {
     fn new(prepare: Prepare) -> Result<Run> {
         let Prepare { share, plan, .. } = prepare;
-        let endpoint = Endpoint::of(&plan)?;
+        let endpoints = Endpoints::of(&plan)?;
+        let endpoint = &endpoints.each()[0].endpoint;
         let target = format!("{}:{}", endpoint.host, endpoint.port);
         let target = target.parse().with_context(|| format!("{target} isn't an address"))?;
         let mut plan = plan.complete(&allowed_cores())?;
@@ -320,7 +321,7 @@ impl Run {
         let stats = ShardStats { observed_s, ..meter.report(&recorder.counts, 0, 0) };
         let head = CollectedHead {
             plan: Redacted::new(&plan, &Body::of_bytes(Vec::new())),
-            address: Address::Ip(target),
+            addresses: vec![Address::Ip(target)],
             environment: environment::environment(&[core], Vec::new(), Some(address)),
             machine: Machine::default(),
             interrupted: until_ns < plan.end_ns(),

@@ -5,6 +5,7 @@
 
 mod attachments;
 mod controller;
+mod hosts;
 mod losses;
 mod network;
 pub mod processes;

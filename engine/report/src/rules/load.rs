@@ -237,10 +237,19 @@ pub(super) fn cap_reached(report: &Report) -> Option<Found> {
         count(counts.capped),
         percent(figure),
         count(conns as u64),
-        holders.unwrap_or_default(),
+        waited_for(report) + &holders.unwrap_or_default(),
         percent(CAPPED_MAX)
     );
     Some(Found::suspect(figure, CAPPED_MAX, evidence).meaning(meaning))
+}
+
+/// The endpoint for which most of the arrivals at the cap waited, if there are several.
+fn waited_for(report: &Report) -> String {
+    let most = report.whole.endpoints.iter().max_by_key(|endpoint| endpoint.counts.capped);
+    most.map_or_else(String::new, |most| {
+        let (capped, name) = (count(most.counts.capped), &most.name);
+        format!(", {capped} of them for a connection to {name}")
+    })
 }
 
 /// True if arrivals found all connections busy mainly because responses waited for the generator.

@@ -1,0 +1,278 @@
+//! The endpoints of a plan: each scheme, host and port that its requests go to, once.
+
+use std::collections::HashMap;
+
+use super::complete::CONNS_MAX;
+use super::endpoint::{Endpoint, shown};
+use super::error::PlanError;
+use super::place::Places;
+use super::plan::{Model, Plan};
+
+/// One endpoint of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanEndpoint {
+    /// Its host and port, and where to connect to. The path is `/`.
+    pub endpoint: Endpoint,
+    /// The weights of its requests together.
+    pub weight: u64,
+    /// The flag that sets where to connect to.
+    pub flag: &'static str,
+    /// The part of that flag's value that an error may show.
+    pub value: String,
+}
+
+impl PlanEndpoint {
+    /// An error about this endpoint, by the flag that sets where to connect to.
+    pub fn error(&self, problem: impl Into<String>, cure: impl Into<String>) -> PlanError {
+        PlanError::new(self.flag, &self.value, problem, cure)
+    }
+}
+
+/// The endpoints of a plan's requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    each: Vec<PlanEndpoint>,
+    of_steps: Vec<u16>,
+}
+
+impl Endpoints {
+    /// The endpoints of a plan, in the order of its requests.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::parse`]; a malformed `connect_to` or `resolve`, or a `resolve` for none
+    /// of them.
+    pub fn of(plan: &Plan) -> Result<Endpoints, PlanError> {
+        let places = Places::new(&plan.connect_to, &plan.resolve)?;
+        let others = [("--connect-to", &plan.connect_to), ("--resolve", &plan.resolve)];
+        let other = others.into_iter().find_map(|(flag, texts)| Some((flag, texts.first()?)));
+        if let (Some(_), Some((flag, text))) = (&plan.unix, other) {
+            let problem = "--unix already sets where to connect to";
+            return Err(PlanError::new(flag, shown(text), problem, "omit one of them"));
+        }
+        let mut urls: Vec<(String, u16)> = Vec::new();
+        let (mut each, mut of_steps): (Vec<PlanEndpoint>, Vec<u16>) = (Vec::new(), Vec::new());
+        // Many requests, few origins: each text is parsed once.
+        let mut by_text: HashMap<String, u16> = HashMap::new();
+        for (url, weight) in plan.urls().into_iter().zip(plan.weights()) {
+            let text = origin(&url);
+            let at = match by_text.get(text) {
+                Some(at) => *at,
+                None => {
+                    let mut endpoint = Endpoint::parse(text)?;
+                    let is_same = |it: &PlanEndpoint| {
+                        it.endpoint.secure == endpoint.secure
+                            && it.endpoint.authority.eq_ignore_ascii_case(&endpoint.authority)
+                    };
+                    let at = each.iter().position(is_same).map_or_else(
+                        || -> Result<usize, PlanError> {
+                            urls.push((endpoint.host.clone(), endpoint.port));
+                            let place = match &plan.unix {
+                                Some(path) => Some(("--unix", path.display().to_string())),
+                                None => places.place(&mut endpoint)?,
+                            };
+                            let is_targets = origin(&plan.target) != text;
+                            let own = if is_targets { "--targets" } else { "--target" };
+                            let (flag, value) = place.unwrap_or_else(|| (own, shown(&url)));
+                            each.push(PlanEndpoint { endpoint, weight: 0, flag, value });
+                            Ok(each.len() - 1)
+                        },
+                        Ok,
+                    )?;
+                    let at = u16::try_from(at).expect("no more endpoints than scenarios");
+                    by_text.insert(text.to_owned(), at);
+                    at
+                }
+            };
+            each[usize::from(at)].weight += u64::from(weight);
+            of_steps.push(at);
+        }
+        places.check_used(&urls)?;
+        Ok(Endpoints { each, of_steps })
+    }
+
+    /// Each endpoint.
+    pub fn each(&self) -> &[PlanEndpoint] {
+        &self.each
+    }
+
+    /// The endpoint of each of the plan's requests.
+    pub fn of_steps(&self) -> &[u16] {
+        &self.of_steps
+    }
+
+    /// The most connections that `conns` of a completed plan's may become: closed users keep one
+    /// to each endpoint.
+    pub fn sockets(&self, plan: &Plan, conns: usize) -> usize {
+        match plan.model() {
+            Model::Open => conns,
+            Model::Closed => conns.saturating_mul(self.each.len()),
+        }
+    }
+
+    /// Divides so many connections among the endpoints, by their weights.
+    pub fn divide(&self, count: usize) -> Vec<usize> {
+        let total: u64 = self.each.iter().map(|endpoint| endpoint.weight).sum();
+        let mut weight = 0;
+        let up_to = |weight: u64| {
+            let part = count as u128 * u128::from(weight) / u128::from(total.max(1));
+            usize::try_from(part).expect("a part is at most the whole")
+        };
+        let each = self.each.iter().map(|endpoint| {
+            let before = up_to(weight);
+            weight += endpoint.weight;
+            up_to(weight) - before
+        });
+        each.collect()
+    }
+
+    /// Checks that a completed plan's users don't need more connections than a run may have.
+    ///
+    /// # Errors
+    /// They do.
+    pub fn check_conns(&self, plan: &Plan) -> Result<(), PlanError> {
+        let sockets = self.sockets(plan, plan.conns());
+        if sockets <= CONNS_MAX {
+            return Ok(());
+        }
+        let problem = format!(
+            "each closed user has a connection to each of {} hosts, {sockets} in all, above \
+             {CONNS_MAX}",
+            self.each.len()
+        );
+        Err(PlanError::new("--conns", plan.conns(), problem, "lower it, or load fewer hosts"))
+    }
+}
+
+/// Scheme, host and port of a URL, as written.
+fn origin(url: &str) -> &str {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
+    &url[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Scenario, Step};
+
+    fn scenario((url, weight): (&str, u32)) -> Scenario {
+        let step = Step { url: Some(url.to_owned()), ..Step::default() };
+        Scenario { name: String::new(), weight, step: [step] }
+    }
+
+    fn plan(scenarios: &[(&str, u32)]) -> Plan {
+        let scenario = scenarios.iter().copied().map(scenario).collect();
+        Plan { target: "http://a.test/x".to_owned(), scenario, ..Plan::default() }
+    }
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn each_host_and_port_is_one_endpoint() {
+        let plan = plan(&[
+            ("/1", 1),
+            ("http://b.test:8080/2?q", 2),
+            ("http://A.test:80", 3),
+            ("https://a.test/", 4),
+            ("http://B.test:8080?{{seq}}", 5),
+        ]);
+        let endpoints = Endpoints::of(&plan).expect("URLs");
+        let found: Vec<(String, u64)> =
+            endpoints.each().iter().map(|it| (it.endpoint.origin(), it.weight)).collect();
+        let want = [("http://a.test", 4), ("http://b.test:8080", 7), ("https://a.test", 4)];
+        assert_eq!(found, want.map(|(origin, weight)| (origin.to_owned(), weight)));
+        assert_eq!(endpoints.of_steps(), [0, 1, 0, 2, 1]);
+        let flags: Vec<&str> = endpoints.each().iter().map(|it| it.flag).collect();
+        assert_eq!(flags, ["--target", "--targets", "--targets"]);
+    }
+
+    #[test]
+    fn a_plan_may_connect_elsewhere_and_still_requests_its_url() {
+        let of = |connect_to: Option<&str>, resolve: Option<&str>| {
+            let texts = |text: Option<&str>| text.into_iter().map(str::to_owned).collect();
+            let endpoints = Endpoints::of(&Plan {
+                target: "http://api.test:81/x".to_owned(),
+                connect_to: texts(connect_to),
+                resolve: texts(resolve),
+                ..Plan::default()
+            });
+            endpoints.map(|found| found.each()[0].endpoint.clone())
+        };
+        for (connect_to, resolve, host, port) in [
+            (None, None, "api.test", 81),
+            (Some("10.0.0.2:8080"), None, "10.0.0.2", 8080),
+            (Some("[::1]:8080"), None, "::1", 8080),
+            (Some("other.test:80"), None, "other.test", 80),
+            (None, Some("api.test:81:10.0.0.2"), "10.0.0.2", 81),
+            (None, Some("API.test:81:[::1]"), "::1", 81),
+            (None, Some("api.test:81:::1"), "::1", 81),
+        ] {
+            let endpoint = of(connect_to, resolve).expect("a place");
+            assert_eq!((endpoint.host.as_str(), endpoint.port), (host, port));
+            let Endpoint { authority, name, .. } = endpoint;
+            assert_eq!([authority, name], ["api.test:81", "api.test"]);
+        }
+        for (connect_to, resolve, start) in [
+            (Some("10.0.0.2"), None, "--connect-to 10.0.0.2: not a host and a port"),
+            (Some("a:b@h:80"), None, "--connect-to …@h:80: not a host"),
+            (Some("h:0"), None, "--connect-to h:0: "),
+            (None, Some("api.test:81"), "--resolve api.test:81: not a host, a port and an IP"),
+            (None, Some("api.test:80:10.0.0.2"), "--resolve api.test:80:10.0.0.2: the URL is at"),
+            (None, Some("h:81:10.0.0.2"), "--resolve h:81:10.0.0.2: the URL is at api.test:81"),
+            (Some("h:80"), Some("api.test:81:10.0.0.2"), "--resolve api.test:81:10.0.0.2: --conn"),
+        ] {
+            let error = of(connect_to, resolve).expect_err(start).to_string();
+            assert!(error.starts_with(start), "{error}");
+        }
+    }
+
+    #[test]
+    fn each_endpoint_may_connect_elsewhere() {
+        let hosts = [("http://a.test/", 1), ("http://b.test:8080/", 1), ("https://b.test/", 1)];
+        let of = |connect_to: &[&str], resolve: &[&str]| {
+            let (connect_to, resolve) = (texts(connect_to), texts(resolve));
+            let endpoints = Endpoints::of(&Plan { connect_to, resolve, ..plan(&hosts) });
+            let place = |it: &PlanEndpoint| format!("{}:{}", it.endpoint.host, it.endpoint.port);
+            endpoints.map(|found| found.each().iter().map(place).collect::<Vec<String>>())
+        };
+        for (connect_to, resolve, places) in [
+            (&[][..], &[][..], ["a.test:80", "b.test:8080", "b.test:443"]),
+            (&["10.0.0.2:1"], &[], ["10.0.0.2:1"; 3]),
+            (&["b.test::[::1]:9", "::h:"], &[], ["h:80", "::1:9", "::1:9"]),
+            (&["b.test:443::9"], &[], ["a.test:80", "b.test:8080", "b.test:9"]),
+            (&["A.test:80:h:1"], &["b.test:443:10.0.0.3"], ["h:1", "b.test:8080", "10.0.0.3:443"]),
+            (
+                &[],
+                &["a.test:80:10.0.0.2", "b.test:8080:::1"],
+                ["10.0.0.2:80", "::1:8080", "b.test:443"],
+            ),
+        ] {
+            assert_eq!(of(connect_to, resolve).expect("places"), places, "{connect_to:?}");
+        }
+        for (connect_to, resolve, start) in [
+            (&["a:1:b"][..], &[][..], "--connect-to a:1:b: not a host and a port"),
+            (&["a:1:b:0"], &[], "--connect-to a:1:b:0: not a host and a port"),
+            (&[], &["c.test:80:10.0.0.2"], "--resolve c.test:80:10.0.0.2: no URL is at that"),
+            (&["b.test::h:"], &["b.test:443:::1"], "--resolve b.test:443:::1: --connect-to alre"),
+        ] {
+            let error = of(connect_to, resolve).expect_err(start).to_string();
+            assert!(error.starts_with(start), "{error}");
+        }
+    }
+
+    #[test]
+    fn closed_users_keep_a_connection_to_each_endpoint() {
+        let two = plan(&[("/", 1), ("http://b.test/", 1)]);
+        let two = two.complete(&[0]).expect("it runs");
+        let endpoints = Endpoints::of(&two).expect("URLs");
+        assert_eq!(endpoints.sockets(&two, 5), 10);
+        let open = Plan { model: Some(Model::Open), ..two.clone() };
+        assert_eq!(endpoints.sockets(&open, 5), 5);
+        assert_eq!((endpoints.divide(5), endpoints.divide(0)), (vec![2, 3], vec![0, 0]));
+        let many = Plan { conns: Some(CONNS_MAX), ..two };
+        let error = endpoints.check_conns(&many).expect_err("too many").to_string();
+        assert!(error.starts_with("--conns") && error.contains("each of 2 hosts"), "{error}");
+    }
+}
