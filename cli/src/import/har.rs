@@ -1,6 +1,6 @@
-//! The plan of a HAR file, as browsers save it: a scenario for each different request to the first
-//! one's host, weighted by how often it was sent. Pages also load other hosts, most of which aren't
-//! the user's to load.
+//! The plan of a HAR file, as browsers save it: a scenario for each different request, weighted by
+//! how often it was sent. Pages also load other hosts than the first request's; those may not be the
+//! user's to load, so they are listed.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -44,6 +44,8 @@ pub(crate) struct OfHar {
     pub(crate) plan: PlanFile,
     /// The requests in the file.
     pub(crate) entries: u64,
+    /// Scheme and host of each other URL than the first request's, with its requests.
+    pub(crate) other_hosts: BTreeMap<String, u64>,
     /// Those that the plan leaves out, by reason.
     pub(crate) left_out: BTreeMap<&'static str, u64>,
     /// The headers of the plan that may hold a secret, by name.
@@ -99,12 +101,13 @@ pub(crate) fn read(har: impl Read) -> Result<OfHar, String> {
     let mut all = OfHar {
         plan: PlanFile::default(),
         entries: entries.len() as u64,
+        other_hosts: BTreeMap::new(),
         left_out: BTreeMap::new(),
         secrets: Vec::new(),
     };
     let mut scenarios: Vec<Scenario> = Vec::new();
     for Entry { request } in entries {
-        match step(request, &mut all.plan.target) {
+        match step(request, &mut all.plan.target, &mut all.other_hosts) {
             Err(reason) => *all.left_out.entry(reason).or_default() += 1,
             Ok(step) => match scenarios.iter_mut().find(|it| it.step[0] == step) {
                 Some(same) => same.weight += 1,
@@ -131,18 +134,19 @@ pub(crate) fn read(har: impl Read) -> Result<OfHar, String> {
     Ok(all)
 }
 
-/// The step of a request on the target's host; the first request decides the target.
-fn step(request: Request, target: &mut Option<String>) -> Result<Step, &'static str> {
+/// The step of a request: a path on the target's host, or a URL on another one, which is counted.
+/// The first request decides the target.
+fn step(
+    request: Request,
+    target: &mut Option<String>,
+    other_hosts: &mut BTreeMap<String, u64>,
+) -> Result<Step, &'static str> {
     let Request { method, url, headers, post_data } = request;
     let url = literal::url(url);
-    let Ok(Endpoint { authority, path, .. }) = Endpoint::parse(&url) else {
+    let Ok(endpoint) = Endpoint::parse(&url) else {
         return Err("not an http or https URL");
     };
-    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
-    let host = format!("{scheme}://{}/", authority.to_ascii_lowercase());
-    if *target.get_or_insert_with(|| host.clone()) != host {
-        return Err("on another host than the first");
-    }
+    let host = endpoint.origin().to_ascii_lowercase();
     let body = post_data.and_then(|data| data.text).filter(|body| !body.is_empty());
     let body = body.map(literal::body);
     let is_dropped = |name: &str| {
@@ -156,7 +160,12 @@ fn step(request: Request, target: &mut Option<String>) -> Result<Step, &'static 
     if !headers.iter().all(|line| literal::is_literal(line)) {
         return Err("a header with double braces, which a plan takes for a field");
     }
-    Ok(Step { method: Some(method), url: Some(path), headers, body, ..Step::default() })
+    let is_first = *target.get_or_insert_with(|| format!("{host}/")) == format!("{host}/");
+    let url = if is_first { endpoint.path } else { format!("{host}{}", endpoint.path) };
+    if !is_first {
+        *other_hosts.entry(host).or_default() += 1;
+    }
+    Ok(Step { method: Some(method), url: Some(url), headers, body, ..Step::default() })
 }
 
 /// Takes the headers that all requests share out of them.
@@ -202,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_to_the_first_host_become_scenarios() {
+    fn requests_become_scenarios_on_their_hosts() {
         let common = [(":authority", "h"), ("Accept", "*/*"), ("Cookie", "a=b"), ("sec-x", "y")];
         let json = [("Accept", "*/*"), ("Cookie", "c=d"), ("Content-Type", "application/json")];
         let all = of(&[
@@ -215,16 +224,20 @@ mod tests {
             entry("GET", "https://h:8443/?q=1", &common, None),
             entry("GET", "http://h:8443/", &common, None),
         ]);
-        let OfHar { plan, entries, left_out, secrets } = all.expect("a plan");
+        let OfHar { plan, entries, other_hosts, left_out, secrets } = all.expect("a plan");
         let toml = toml::to_string(&plan).expect("TOML");
         let want = "target = \"https://h:8443/\"\nheaders = [\"Accept: */*\"]\n\n\
             [[scenario]]\nweight = 2\n\n[[scenario.step]]\nmethod = \"GET\"\nurl = \"/?q=1\"\n\
             headers = [\"Cookie: a=b\"]\n\n[[scenario]]\nweight = 1\n\n[[scenario.step]]\n\
-            method = \"POST\"\nurl = \"/o\"\nheaders = [\"Cookie: c=d\", \
-            \"Content-Type: application/json\"]\nbody = '{\"a\":1}'\n\n\
+            method = \"GET\"\nurl = \"https://cdn.test/x.js\"\nheaders = [\"Cookie: a=b\"]\n\n\
+            [[scenario]]\nweight = 1\n\n[[scenario.step]]\nmethod = \"POST\"\nurl = \"/o\"\n\
+            headers = [\"Cookie: c=d\", \"Content-Type: application/json\"]\n\
+            body = '{\"a\":1}'\n\n\
             [[scenario]]\nweight = 1\n\n[[scenario.step]]\nmethod = \"POST\"\n\
             url = \"/%7B%7Bo%7D%7D\"\nheaders = [\"Cookie: c=d\", \
-            \"Content-Type: application/json\"]\nbody = \"@data:;base64,QHg=\"\n";
+            \"Content-Type: application/json\"]\nbody = \"@data:;base64,QHg=\"\n\n\
+            [[scenario]]\nweight = 1\n\n[[scenario.step]]\nmethod = \"GET\"\n\
+            url = \"http://h:8443/\"\nheaders = [\"Cookie: a=b\"]\n";
         assert_eq!(toml, want);
         assert_eq!(entries, 8);
         let left_out: Vec<(&str, u64)> = left_out.into_iter().collect();
@@ -233,9 +246,11 @@ mod tests {
             [
                 ("a header with double braces, which a plan takes for a field", 1),
                 ("not an http or https URL", 1),
-                ("on another host than the first", 2)
             ]
         );
+        let others: Vec<(String, u64)> = other_hosts.into_iter().collect();
+        let want = [("http://h:8443", 1), ("https://cdn.test", 1)];
+        assert_eq!(others, want.map(|(host, requests)| (host.to_owned(), requests)));
         assert_eq!(secrets, ["Cookie"]);
     }
 

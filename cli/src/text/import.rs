@@ -65,7 +65,16 @@ pub(crate) fn har(name: &Path, of: &OfHar) -> String {
     text.field(LABEL, "HAR file", format!("{}: {requests}", name.display()));
     let scenarios = things(of.plan.scenario.len() as u64, "different request");
     let target = of.plan.target.as_deref().unwrap_or_default();
-    text.field(LABEL, "plan", format!("{scenarios} to {target}"));
+    let others = match of.other_hosts.len() {
+        0 => String::new(),
+        hosts => format!(" and {}", things(hosts as u64, "other host")),
+    };
+    text.field(LABEL, "plan", format!("{scenarios} to {target}{others}"));
+    for (host, requests) in &of.other_hosts {
+        let requests = things(*requests, "request");
+        let cure = "take its scenarios out unless you may load it";
+        text.field(LABEL, "other host", format!("{host}, {requests}: {cure}"));
+    }
     for (reason, number) in &of.left_out {
         text.field(LABEL, "left out", format!("{}: {reason}", things(*number, "request")));
     }
@@ -144,14 +153,17 @@ mod tests {
         let of = OfHar {
             plan: PlanFile { target: Some("https://h/".to_owned()), ..PlanFile::default() },
             entries: 40,
-            left_out: [("on another host than the first", 12)].into(),
+            other_hosts: [("https://cdn.test".to_owned(), 12)].into(),
+            left_out: [("not an http or https URL", 2)].into(),
             secrets: vec!["Authorization".to_owned(), "Cookie".to_owned()],
         };
         let found = har(Path::new("a.har"), &of);
         insta::assert_snapshot!(written(&found, Path::new("plan.toml"), false), @r"
         HAR file     a.har: 40 requests
-        plan         0 different requests to https://h/
-        left out     12 requests: on another host than the first
+        plan         0 different requests to https://h/ and 1 other host
+        other host   https://cdn.test, 12 requests: take its scenarios out unless you
+                     may load it
+        left out     2 requests: not an http or https URL
         secrets      the plan has the values of Authorization, Cookie
         written      plan.toml
         next         truetail run --plan plan.toml
