@@ -11,6 +11,16 @@ use super::finding::{Finding, summed_up};
 /// A distribution's greatest value may be below the exact one by this factor.
 const MAX_ERROR: f64 = 1.01;
 
+/// The connections of a whole that use TLS, and whether all do.
+pub(super) fn secure(whole: &Part) -> (u64, bool) {
+    let is_secure = |endpoint: &&EndpointPart| endpoint.name.starts_with("https:");
+    let secure = whole.endpoints.iter().filter(is_secure).map(|endpoint| endpoint.counts.connects);
+    if whole.endpoints.iter().all(|endpoint| is_secure(&endpoint)) {
+        return (whole.counts.connects, true);
+    }
+    (secure.fold(0, u64::saturating_add), false)
+}
+
 /// Checks the endpoints of a whole.
 pub(super) fn endpoints(plan: &Plan, whole: &Part) -> Vec<Finding> {
     let planned = planned(plan);

@@ -15,7 +15,7 @@ use units::{OneIn, SECOND_NS, seconds_to_ns};
 
 use super::compare::compare;
 use super::distribution::{distribution, distributions};
-use super::endpoints::endpoints;
+use super::endpoints::{endpoints, secure};
 use super::finding::{Finding, is_close, summed_up};
 use super::planned::Planned;
 use super::slowest::{self, slowest};
@@ -46,12 +46,15 @@ pub(super) fn littles_law(report: &Report) -> Vec<Finding> {
 }
 
 /// The number of values that a distribution must have; `None` if the counts don't determine it.
-fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
+fn length(name: &str, counts: &Counts, plan: &Plan, all_secure: bool) -> Option<u64> {
     match name {
         "naive" => Some(counts.sent.saturating_sub(counts.failed)),
         "corrected" => Some(counts.with_latency()),
         "pacer_lateness" | "connection_wait" => Some(counts.sent),
-        "connect_time" | "tls.handshake_time" => Some(counts.connects_in_window),
+        "connect_time" => Some(counts.connects_in_window),
+        // Those of some endpoints have none.
+        "tls.handshake_time" if !all_secure => None,
+        "tls.handshake_time" => Some(counts.connects_in_window),
         "send_path" => Some(counts.sends_stamped),
         // With the program's stamps, those of a few connections are a control.
         "receive_lateness" if plan.stamps() == StampSource::User => None,
@@ -70,7 +73,7 @@ pub(super) fn part(
     let dependent = pieces.and_then(dependent);
     let mut findings = sums(&part.counts, plan);
     for (name, document) in distributions(part) {
-        if let Some(length) = length(name, &part.counts, plan) {
+        if let Some(length) = length(name, &part.counts, plan, secure(part).1) {
             findings.push(Finding::equal(
                 format!("{name}.count by the counts"),
                 length,
@@ -155,7 +158,7 @@ fn tls(plan: &Plan, part: &Part) -> Vec<Finding> {
         let handshakes = tls.full.saturating_add(tls.resumed);
         let counts = &part.counts;
         findings.extend([
-            Finding::equal("handshakes of connections", counts.connects, handshakes),
+            Finding::equal("handshakes of connections", secure(part).0, handshakes),
             Finding::at_most("tls.truncated", counts.connects, tls.truncated),
             Finding::equal("tls.insecure", plan.insecure, tls.insecure),
         ]);

@@ -12,6 +12,7 @@ use load::schedule::Digest;
 use plan::{DURATION_MAX, Plan};
 use record::config::RecorderConfig;
 use record::counts::Counts;
+use record::endpoint::EndpointCounts;
 use record::littles_law::InFlightIntegral;
 use record::recorder::Recorder;
 use report::merge::{WindowFigures, offer, window_figures};
@@ -339,6 +340,12 @@ fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
     let rate = Rates { sent: whole.rate.sent, answered: whole.rate.answered, ..part.rate };
     let (send_path, connect_time) = (whole.send_path.clone(), whole.connect_time.clone());
     let mut part = Part { counts, rate, send_path, connect_time, tls: whole.tls.clone(), ..part };
+    // Of what is counted for an endpoint, samples show the longest wait alone.
+    for (found, reported) in part.endpoints.iter_mut().zip(&whole.endpoints) {
+        found.address.clone_from(&reported.address);
+        let wait_max_ns = found.counts.wait_max_ns;
+        found.counts = EndpointCounts { wait_max_ns, ..reported.counts.clone() };
+    }
     if let (Some(found), Some(reported)) = (&mut part.client_share, &whole.client_share) {
         let ClientShare { p50, p90, p99, p999, .. } = found;
         p50.opening = reported.p50.opening;
