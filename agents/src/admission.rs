@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use engine::load::curve::Curve;
-use engine::load::share::Share;
+use engine::load::share::{self, Share};
 use engine::plan::endpoint::Endpoint;
 use engine::plan::endpoints::Endpoints;
 use engine::plan::{Plan, PlanError};
@@ -140,7 +140,7 @@ struct Demand {
 impl Demand {
     /// The demand of this share of a completed plan, whose log has this highest rate.
     fn new(plan: &Plan, peak: Option<Rate>, share: &Share) -> Demand {
-        let users = share.count(plan.conns());
+        let users = share::connections(plan, share);
         // A plan whose URLs are wrong is refused when they are resolved.
         let conns = Endpoints::of(plan).map_or(users, |endpoints| endpoints.sockets(plan, users));
         let of_plan = Curve::of_plan(plan).filter(|_| plan.replay.is_none());
@@ -189,7 +189,7 @@ impl Admission {
                     (None, Some(period)) => PlanError::new(
                         "--period",
                         period,
-                        format!("this agent's {} connections send {above}", demand.users),
+                        format!("this agent's {} users send {above}", demand.users),
                         format!("give a longer one, {cure}"),
                     ),
                     (None, None) => PlanError::new(
@@ -217,14 +217,21 @@ impl Admission {
             _ => {}
         }
         if let Some(max) = self.conns_max.filter(|max| *max < demand.conns) {
+            let (flag, value, of) = match plan.stages_of_users() {
+                None => ("--conns", plan.conns().to_string(), "them"),
+                Some(_) => ("--stages", plan.stages_text(), "the most users"),
+            };
             return Err(PlanError::new(
-                "--conns",
-                plan.conns(),
+                flag,
+                value,
                 format!(
-                    "this agent's part of them is {}, above its --max-conns {max}",
+                    "this agent's part of {of} is {}, above its --max-conns {max}",
                     demand.conns
                 ),
-                "lower --conns, add agents, or start the agent with a higher --max-conns",
+                format!(
+                    "lower {}, add agents, or start the agent with a higher --max-conns",
+                    if flag == "--conns" { flag } else { "their number" }
+                ),
             ));
         }
         if let Some(max) = self.duration_max.filter(|max| max.0 < demand.length_ns) {
@@ -518,9 +525,9 @@ mod tests {
             (
                 paced(100, 99),
                 &whole,
-                "--period 99ms: this agent's 100 connections send 1010.101011 per second, above \
-                 its --max-rate 1000; give a longer one, add agents, or start the agent with a \
-                 higher --max-rate",
+                "--period 99ms: this agent's 100 users send 1010.101011 per second, above its \
+                 --max-rate 1000; give a longer one, add agents, or start the agent with a higher \
+                 --max-rate",
             ),
             (
                 closed.clone(),
@@ -533,6 +540,13 @@ mod tests {
                 &third,
                 "--conns 301: this agent's part of them is 101, above its --max-conns 100; lower \
                  --conns, add agents, or start the agent with a higher --max-conns",
+            ),
+            (
+                Plan { period: Some(Nanos::from_secs(1)), conns: None, ..staged("2..303:20s") },
+                &third,
+                "--stages 2..303:20s: this agent's part of the most users is 101, above its \
+                 --max-conns 100; lower their number, add agents, or start the agent with a higher \
+                 --max-conns",
             ),
             (
                 Plan { duration: Nanos(30_000_000_001), ..open("1k") },

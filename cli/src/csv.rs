@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use engine::report::{DistributionPart, Report, SeriesPart, StageSpan, StepPart};
+use engine::report::{DistributionPart, Report, SeriesPart, StageLoad, StageSpan, StepPart};
 use engine::stats::percentiles::PERCENTILES;
 
 use crate::failure::Failure;
@@ -129,13 +129,21 @@ fn write_parts(mut writer: impl Write, parts: &[StepPart]) -> io::Result<()> {
 /// The cells of a part, each with the name of its column; what is unknown is empty.
 fn cells(part: &StepPart) -> Vec<(Cow<'static, str>, String)> {
     let stage = |of: fn(&StageSpan) -> String| part.stage.as_ref().map_or(String::new(), of);
+    let none = || [String::new(), String::new()];
+    let (rates, users) = match part.stage.as_ref().map(|stage| stage.load) {
+        None => (none(), none()),
+        Some(StageLoad::Rates { from, to }) => ([from, to].map(|rate| rate.to_string()), none()),
+        Some(StageLoad::Users { from, to }) => (none(), [from, to].map(|users| users.to_string())),
+    };
     let counts = &part.counts;
     let count = |count: u64| count.to_string();
     let mut cells: Vec<(Cow<'static, str>, String)> = [
         ("scenario", quoted(&part.name).into_owned()),
         ("stage", stage(|it| it.number.to_string())),
-        ("from_per_s", stage(|it| it.from.to_string())),
-        ("to_per_s", stage(|it| it.to.to_string())),
+        ("from_per_s", rates[0].clone()),
+        ("to_per_s", rates[1].clone()),
+        ("from_users", users[0].clone()),
+        ("to_users", users[1].clone()),
         ("start_s", stage(|it| it.start.to_string())),
         ("duration_s", stage(|it| it.duration.to_string())),
         ("planned", part.planned.to_string()),
@@ -229,14 +237,14 @@ mod tests {
         let text = String::from_utf8(bytes).expect("text");
         let lines: Vec<&str> = text.lines().collect();
         let columns: Vec<&str> = lines[0].split(',').collect();
-        insta::assert_snapshot!(columns[..22].join(","), @"scenario,stage,from_per_s,to_per_s,start_s,duration_s,planned,intended,sent,unsent,answered,timed_out,failed,abandoned,unexpected_status,bad,capped,held,received_bytes,sent_bytes,corrected_mean_us,corrected_p50_us");
+        insta::assert_snapshot!(columns[..24].join(","), @"scenario,stage,from_per_s,to_per_s,from_users,to_users,start_s,duration_s,planned,intended,sent,unsent,answered,timed_out,failed,abandoned,unexpected_status,bad,capped,held,received_bytes,sent_bytes,corrected_mean_us,corrected_p50_us");
         assert_eq!(columns.last(), Some(&"naive_max_us"));
         let shown: Vec<&str> = lines[1..].iter().map(|line| &line[..56]).collect();
         insta::assert_snapshot!(shown.join("\n"), @r#"
-        home,1,100,100,0,10,0.15000000000000002,1500,1500,0,1500
-        home,2,100,300,10,20,0.6000000000000001,6000,6000,0,6000
-        "POST /a, ""b""",1,100,100,0,10,0.05,500,500,0,500,0,0,0
-        "POST /a, ""b""",2,100,300,10,20,0.2,2000,2000,0,2000,0,
+        home,1,100,100,,,0,10,0.15000000000000002,1500,1500,0,15
+        home,2,100,300,,,10,20,0.6000000000000001,6000,6000,0,60
+        "POST /a, ""b""",1,100,100,,,0,10,0.05,500,500,0,500,0,0
+        "POST /a, ""b""",2,100,300,,,10,20,0.2,2000,2000,0,2000,
         "#);
         assert_eq!(lines[1].split(',').count(), columns.len());
     }

@@ -139,21 +139,22 @@ fn table() -> Vec<Flag> {
         }),
         flag(
             option("stages", LOAD)
-                .value_name("RATE:TIME,…")
-                .help("Changing rates, e.g. 0..1k:2m,1k:5m (open model)")
+                .value_name("LOAD:TIME,…")
+                .help("Load over time, rates or users: 0..1k:2m,1k:5m")
                 .long_help(
-                    "Open model: rates that change over time, instead of --rate and --duration: \
+                    "A load that changes over time, instead of --rate and --duration: \
                     100:30s,100..1000:2m,1000:30s is 100/s for 30s, a ramp to 1,000/s in 2m, then \
-                    1,000/s for 30s. steady=1000:30s has a name, for results and --slo. The \
-                    window is as long as all stages together, and each has results of its own. \
-                    The warm-up runs at the rate with which the first stage begins, and setup \
-                    opens connections for the highest",
+                    1,000/s for 30s; with --model closed or --period, 100 users instead of 100/s, \
+                    who come and go one at a time. steady=1000:30s has a name, for results and \
+                    --slo. The window is as long as all stages together, and each has results of \
+                    its own. The warm-up has the load with which the first stage begins, and \
+                    setup opens connections for the highest",
                 ),
             |to, given| put(&mut to.plan.stage, text(given).and_then(|given| stages(&given))),
         )
         .usual()
         .tables("stage")
-        .excludes(&["rate", "period", "requests", "duration"])
+        .excludes(&["rate", "requests", "duration"])
         .refused(&MANY_RUNS, "each of its runs has one rate", OR_RUN),
         flag(
             option("replay", LOAD).value_name("LOG").help(
@@ -226,7 +227,7 @@ fn table() -> Vec<Flag> {
                 ))
                 .long_help(format!(
                     "Open model: the most connections, and with them the most requests in flight; \
-                    closed model: the number of users [default: {CONNS_OPEN_DEFAULT} open, \
+                    closed model: the number of users, unless --stages have it [default: {CONNS_OPEN_DEFAULT} open, \
                     {CONNS_CLOSED_DEFAULT} closed]"
                 )),
             |to, given| put(&mut to.plan.conns, amount(given, 1..=CONNS_MAX)),

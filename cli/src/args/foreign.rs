@@ -739,7 +739,7 @@ mod tests {
             ),
             (
                 "truetail -s 10s:5 http://h/",
-                "-s: the number of users is fixed; --stages changes a rate",
+                "-s: users who come and go are --model closed --stages 0..20:30s",
             ),
             (
                 "truetail attack -insecure -session-tickets -rate 5",

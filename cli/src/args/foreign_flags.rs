@@ -259,7 +259,7 @@ const HTTP1: &str = "only HTTP/1.1 is spoken";
 const OPENED: &str = "connections are opened as the load needs them, up to --conns";
 const PLAN_FILE: &str = "flags may come from a file (--plan FILE.toml)";
 const EACH: &str = "each request has its own latency";
-const STAGES: &str = "the number of users is fixed; --stages changes a rate over time";
+const STAGES: &str = "users who come and go are --model closed --stages 0..20:30s,20:5m";
 const NO_RATE: &str = "without a rate, each connection sends again once it is answered";
 
 pub(super) fn is_number(text: &str) -> bool {

@@ -426,8 +426,8 @@ impl Lines {
         self.add("Little's law", checked);
         let steady = match &report.stationarity {
             None if report.replay.is_some() => "not judged: the log's rate changes".to_owned(),
-            None if report.config.plan.rate_changes() => {
-                "no stage of one rate is long enough to tell".to_owned()
+            None if report.config.plan.load_changes() => {
+                "no stage of one load is long enough to tell".to_owned()
             }
             None => "window too short to tell".to_owned(),
             Some(found) => {

@@ -5,7 +5,9 @@
 
 use engine::plan::Plan;
 use engine::record::counts::Counts;
-use engine::report::{Bytes, DistributionPart, Holders, Part, Report, StageSpan, StepPart};
+use engine::report::{
+    Bytes, DistributionPart, Holders, Part, Report, StageLoad, StageSpan, StepPart,
+};
 
 use super::figures::{bytes, count, listed, percent, rate, things};
 use super::layout::Column::{self, Left, Right};
@@ -148,7 +150,7 @@ pub(super) fn times<'a>(
 }
 
 /// A line for each stage of a part of this plan with a window of this length, s, at most
-/// `rows_max`; empty if the rate is constant.
+/// `rows_max`; empty if the load is constant.
 pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -> String {
     let sums = sums(part, |one, other| one.stage == other.stage);
     let of_stages: Vec<(&StageSpan, &Sum<'_>)> =
@@ -157,19 +159,22 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
     let (unit, times) = times(shown.iter().map(|(_, sum)| &sum.corrected), &[0.5, 0.9, 0.99]);
     let figures = [13, 9, 10, 6, 8, 8, 8, 8].map(Right);
     let columns: Vec<Column> = [Left(STAGE_NAME_MAX)].into_iter().chain(figures).collect();
+    let has_users = plan.stages_of_users().is_some();
     let mut text = Text::new();
     if !of_stages.is_empty() {
         let title = format!("stage, {unit}");
+        let asked = if has_users { "users" } else { "asked/s" };
         text.row(
             &columns,
-            &[&*title, "asked/s", "sent/s", "answered", "bad", "p50", "p90", "p99", "max"],
+            &[&*title, asked, "sent/s", "answered", "bad", "p50", "p90", "p99", "max"],
         );
     }
     for ((stage, sum), times) in shown.iter().zip(times) {
-        let asked = match stage.is_ramp() {
-            false => rate(stage.from),
-            true => format!("{}..{}", rate(stage.from), rate(stage.to)),
+        let (from, to) = match stage.load {
+            StageLoad::Rates { from, to } => (rate(from), rate(to)),
+            StageLoad::Users { from, to } => (count(from), count(to)),
         };
+        let asked = if stage.is_ramp() { format!("{from}..{to}") } else { from };
         let length_s = (window_s - stage.start).min(stage.duration);
         let per_second = |number: u64| match 0.0 < length_s {
             true => rate(number as f64 / length_s),
@@ -182,10 +187,17 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
         text.row(&columns, &[&[label, asked, sent, answered, bad][..], &times].concat());
     }
     text.add(others(of_stages.len(), rows_max));
-    if plan.rate_changes() {
+    if plan.load_changes() {
         text.wrapped(match of_stages.iter().any(|(stage, _)| stage.is_ramp()) {
             _ if plan.replay.is_some() => "Percentiles of the whole run mix the log's rates.",
+            true if has_users => {
+                "Percentiles of a ramp mix its numbers of users, and those of the whole run all of \
+                 them."
+            }
             true => "Percentiles of a ramp mix its rates, and those of the whole run all of them.",
+            false if has_users => {
+                "Percentiles of the whole run mix the numbers of users of its stages."
+            }
             false => "Percentiles of the whole run mix the rates of its stages.",
         });
     }
@@ -240,6 +252,7 @@ pub(crate) fn name_in(name: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use engine::plan::Model;
     use engine::report::{StepCounts, StepSeries};
 
     use engine::record::outcome::Cause;
@@ -272,9 +285,15 @@ mod tests {
 
     /// The plan of these stages, and a part with results of two scenarios in each.
     fn staged(text: &str) -> (Plan, Part) {
+        with_model(Model::Open, text)
+    }
+
+    fn with_model(model: Model, text: &str) -> (Plan, Part) {
         let stage = text.split(',').map(|stage| stage.parse().expect(stage)).collect();
         let target = "http://127.0.0.1:8080/".to_owned();
-        let plan = Plan { target, stage, ..Plan::default() }.complete(&[0]).expect("it runs");
+        let plan = Plan { target, stage, model: Some(model), ..Plan::default() }
+            .complete(&[0])
+            .expect("it runs");
         let mut whole = part(1_020, 1_020, 0, 0);
         for (name, factor) in [("home", 1), ("search", 10)] {
             for (number, (stage, span)) in (1..).zip(plan.stages()) {
@@ -282,8 +301,13 @@ mod tests {
                 let span = StageSpan {
                     number,
                     name: Some(stage.name.clone()).filter(|name| !name.is_empty()),
-                    from: stage.from.per_second(),
-                    to: stage.to.per_second(),
+                    load: match (plan.model(), stage.users()) {
+                        (Model::Open, _) => {
+                            let (from, to) = (stage.from.per_second(), stage.to.per_second());
+                            StageLoad::Rates { from, to }
+                        }
+                        (Model::Closed, (from, to)) => StageLoad::Users { from, to },
+                    },
                     start: start_ns as f64 / 1e9,
                     duration: length_ns as f64 / 1e9,
                 };
@@ -321,6 +345,22 @@ mod tests {
         let text = stages(&whole, &plan, 42.0, 40);
         assert!(text.contains("and 2 others: see --details\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn stages_of_a_closed_loop_have_users() {
+        let (plan, whole) = with_model(Model::Closed, "10:30s,10..1k:2m");
+        insta::assert_snapshot!(stages(&whole, &plan, 150.0, 40), @r"
+        stage, ms         users   sent/s  answered   bad     p50     p90     p99     max
+        1                    10    199.9     199.8     6    1.00    10.0    10.0    10.0
+        2             10..1,000       50        50     6    2.00    20.0    20.0    20.0
+        Percentiles of a ramp mix its numbers of users, and those of the whole run all
+        of them.
+        ");
+        let (plan, whole) = with_model(Model::Closed, "10:30s,20:2m");
+        let text = stages(&whole, &plan, 150.0, 40);
+        let note = "Percentiles of the whole run mix the numbers of users of its stages.\n";
+        assert!(text.ends_with(note), "{text}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The summary of a run: a screen, the verdict first, and on demand the details below.
 
 use engine::plan::data::End;
-use engine::plan::{Arrivals, Model};
+use engine::plan::{Arrivals, Model, Plan};
 use engine::record::counts::leads_elsewhere;
 use engine::report::Report;
 
@@ -140,11 +140,10 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
                 1 => String::new(),
                 pipeline => format!(", {pipeline} requests in flight on each"),
             };
-            format!("closed loop, {}{in_flight}", things(plan.conns() as u64, "connection"))
+            format!("closed loop, {}{in_flight}", users(plan))
         }
         (Model::Closed, Some(period)) => {
-            let conns = things(plan.conns() as u64, "connection");
-            format!("closed loop, {conns}, one request every {period}")
+            format!("closed loop, {}, one request every {period}", users(plan))
         }
     };
     let socket = plan.unix.as_ref().map(|path| format!("  over {}", path.display()));
@@ -158,6 +157,15 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
     };
     let target = format!("{}{scenarios}{}", plan.target, socket.unwrap_or_default());
     [format!("{length}  {load}{stages}  {target}"), requests(report)]
+}
+
+/// The users of a closed loop, as connections, or the most of those who come and go.
+fn users(plan: &Plan) -> String {
+    let conns = plan.conns() as u64;
+    match plan.stages_of_users() {
+        None => things(conns, "connection"),
+        Some(_) => format!("up to {}", things(conns, "user")),
+    }
 }
 
 /// The number of requests, and the causes of bad ones: those without a timely response with an

@@ -41,6 +41,63 @@ fn a_run_has_results_for_each_of_its_stages() {
     assert_eq!(verified.status.code(), Some(0), "{}", said(&verified));
 }
 
+#[test]
+fn users_of_a_closed_loop_come_and_go() {
+    let target = Target::start(&["--base-latency", "5ms", "--tail-fraction", "0"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |flags: &[&str]| {
+        let output = binary()
+            .args(["run", &target.url, "--warmup", "0s", "--allow-invalid", "--out", "run.json"])
+            .args(["--csv", "run.csv", "--raw", "run.raw"])
+            .args(flags)
+            .current_dir(folder.path())
+            .output()
+            .expect("the binary runs");
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let verified = binary()
+            .args(["verify", "run.json", "--raw", "run.raw"])
+            .current_dir(folder.path())
+            .output()
+            .expect("the binary runs");
+        assert_eq!(verified.status.code(), Some(0), "{}", said(&verified));
+        (text, document(&folder.path().join("run.json")))
+    };
+    let (text, report) = run(&["--model", "closed", "--stages", "2:400ms,2..8:600ms,8:500ms"]);
+    let parts = report["parts"].as_array().expect("parts");
+    let ends = |of: &Value| (of["stage"]["from_users"].clone(), of["stage"]["to_users"].clone());
+    assert_eq!(
+        parts.iter().map(ends).collect::<Vec<_>>(),
+        [(2.into(), 2.into()), (2.into(), 8.into()), (8.into(), 8.into())]
+    );
+    assert_eq!((&report["config"]["conns"], &report["counts"]["users"]), (&8.into(), &8.into()));
+    assert_eq!(report["config"]["stage"][0]["users"], 2);
+    let answered = |at: usize| parts[at]["counts"]["answered"].as_f64().expect("a count");
+    // Four times as many users get more answers per second.
+    assert!(1.5 * answered(0) / 0.4 < answered(2) / 0.5, "{parts:?}");
+    assert!(text.contains("closed loop, up to 8 users, 3 stages"), "{text}");
+    let row = text.lines().find(|line| line.split_whitespace().nth(1) == Some("2..8"));
+    assert!(row.is_some_and(|row| row.split_whitespace().count() == 9), "{text}");
+    assert!(text.contains("Percentiles of a ramp mix its numbers of users"), "{text}");
+    let csv = fs::read_to_string(folder.path().join("run.parts.csv")).expect("parts");
+    let (head, rows) = csv.split_once('\n').expect("a header");
+    let at = head.split(',').position(|name| name == "to_users").expect("a column");
+    let last: Vec<&str> = rows.lines().filter_map(|row| row.split(',').nth(at)).collect();
+    assert_eq!(last, ["2", "8", "8"]);
+
+    // In a plan file, with a period.
+    let file = "period = '20ms'\n[[stage]]\nusers = 4\nduration = '300ms'\n\
+        [[stage]]\nname = 'away'\nfrom = 4\nto = 0\nduration = '400ms'\n";
+    fs::write(folder.path().join("plan.toml"), file).expect("written");
+    let (text, report) = run(&["--plan", "plan.toml"]);
+    assert_eq!(report["config"]["model"], "closed");
+    // Four users send 15 times each, then each of them until it leaves.
+    let intended = |at: usize| report["parts"][at]["counts"]["intended"].as_u64();
+    assert_eq!(intended(0), Some(60));
+    assert!(intended(1).is_some_and(|few| (38..=42).contains(&few)), "{:?}", intended(1));
+    assert!(text.contains("closed loop, up to 4 users, one request every 20ms"), "{text}");
+}
+
 /// The counts of a part, by scenario and stage.
 type Counts = BTreeMap<(String, String), u64>;
 
@@ -137,6 +194,10 @@ fn stages_are_read_from_a_plan_file_and_refused_where_meaningless() {
         [[stage]]\nfrom = 100\nto = '1k'\nduration = '2s'\n";
     fs::write(folder.path().join("plan.toml"), file).expect("written");
     fs::write(folder.path().join("both.toml"), format!("rate = 5\n{file}")).expect("written");
+    let users = "[[stage]]\nusers = 3\nduration = '1s'\n";
+    let mixed = format!("{users}[[stage]]\nrate = 4\nduration = '1s'\n");
+    fs::write(folder.path().join("users.toml"), users).expect("written");
+    fs::write(folder.path().join("mixed.toml"), mixed).expect("written");
     let url = "http://127.0.0.1:9/";
     let stages = ["--stages", "100:1s"];
     for (line, words) in [
@@ -146,7 +207,20 @@ fn stages_are_read_from_a_plan_file_and_refused_where_meaningless() {
         (vec!["run", url, "--stages", "100:1s", "-R", "5"], ["--stages", "--rate"]),
         (vec!["run", url, "--stages", "100:1s", "-d", "5s"], ["--stages", "--duration"]),
         (vec!["run", url, "--stages", "100"], ["--stages 100", "give RATE:DURATION"]),
-        (vec!["run", url, "--stages", "100:1s", "--model", "closed"], ["--stages", "open"]),
+        (
+            vec!["run", url, "--stages", "9:1s", "--model", "closed", "-c5"],
+            ["--conns 5", "9 users"],
+        ),
+        (vec!["run", url, "--stages", "1.5:1s", "--period", "1s"], ["--stages 1.5:1s", "whole"]),
+        (
+            vec!["run", url, "--plan", "mixed.toml"],
+            ["--stages 3:1s,4:1s: stage 2", "or use --model"],
+        ),
+        (
+            vec!["run", url, "--plan", "users.toml", "--pipeline", "2"],
+            ["--pipeline 2", "users who"],
+        ),
+        (vec!["run", url, "--plan", "users.toml", "-d", "30s"], ["--duration 30s", "omit one"]),
         (vec!["search", url, "--plan", "plan.toml"], ["--stages", "has one rate"]),
         (
             [&["sweep", url, "--rates", "1..2"][..], &stages].concat(),

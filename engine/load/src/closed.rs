@@ -1,8 +1,10 @@
 //! The closed model: users who send again as soon as a response has arrived.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::due::DueRequest;
+use crate::presence::{Attendance, Presence};
 use crate::schedule::Arrival;
 use crate::share::{Numbers, Share};
 
@@ -19,6 +21,8 @@ pub struct ClosedLoad {
     waiting: usize,
     /// No user before this one waits; only [`ClosedLoad::pop_any_waiting`] moves it, after the end.
     first_waiting: usize,
+    /// Who is there; `None` if all users stay.
+    attendance: Option<Attendance>,
 }
 
 impl ClosedLoad {
@@ -30,6 +34,41 @@ impl ClosedLoad {
             users: (0..users).map(|_| VecDeque::with_capacity(at_once)).collect(),
             waiting: 0,
             first_waiting: 0,
+            attendance: None,
+        }
+    }
+
+    /// The same users of this share of `total` users, who come and go.
+    #[must_use]
+    pub fn with_presence(self, presence: Presence, total: usize, share: &Share) -> ClosedLoad {
+        ClosedLoad { attendance: Some(Attendance::new(presence, total, share)), ..self }
+    }
+
+    /// True if this user is there at this time. Times don't decrease.
+    #[inline]
+    pub fn is_present(&mut self, user: usize, at_ns: u64) -> bool {
+        match &mut self.attendance {
+            None => true,
+            Some(attendance) => attendance.is_present(user, at_ns),
+        }
+    }
+
+    /// When to look next whether a user has come; `None` if all users stay.
+    #[inline]
+    pub fn next_ns(&self) -> Option<u64> {
+        self.attendance.as_ref().map(Attendance::next_ns)
+    }
+
+    /// A user who has come by this time and hasn't begun.
+    pub fn take_coming(&mut self, at_ns: u64) -> Option<usize> {
+        self.attendance.as_mut()?.take_coming(at_ns)
+    }
+
+    /// For how long a user is there within this span, ns.
+    pub fn present_ns(&self, user: usize, within: &Range<u64>) -> u64 {
+        match &self.attendance {
+            None => within.end.saturating_sub(within.start),
+            Some(attendance) => attendance.present_ns(user, within),
         }
     }
 

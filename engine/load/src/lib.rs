@@ -13,9 +13,14 @@
 //! request keeps its number to the end, and is known by it on its connection.
 //!
 //! **A share is an agent's, divided among its shards.** Agents hold units of the whole by their
-//! weights, and [`share`] deals everything by the same two functions: coordinates of Poisson
-//! arrivals, numbers of constant ones, users and connections. So any weights and any numbers of
+//! weights, and [`share`] deals everything by the same three functions: coordinates of Poisson
+//! arrivals, numbers of constant ones and connections, users. So any weights and any numbers of
 //! shards add up to the whole, and there is no remainder to track.
+//!
+//! **Users come and go by their numbers** ([`presence`]): the first ones are there first, and stay
+//! last. Agents take turns at them, so that each has its share of them at any time. A paced user's
+//! requests have the numbers that they would have if all users were there all the time: the numbers
+//! of those who are away are left out.
 //!
 //! **`--requests` becomes a window length where the plan determines it** ([`requests`]). Digest,
 //! shares, proof and merge then need no count. The length of a closed loop without a period isn't
@@ -28,6 +33,7 @@ mod due;
 mod load;
 pub mod mix;
 mod paced;
+pub mod presence;
 pub mod replay;
 pub mod requests;
 pub mod rescaling;

@@ -1,8 +1,11 @@
-//! The paced closed model: each connection sends once per period, in order, even if late.
+//! The paced closed model: each connection sends once per period, in order, even if late. Users who
+//! come and go send what is due while they are there.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::due::DueRequest;
+use crate::presence::Presence;
 use crate::schedule::Arrival;
 use crate::share::Share;
 
@@ -12,6 +15,8 @@ pub struct PacedLoad {
     /// Users of the whole run.
     total: u64,
     users: Vec<User>,
+    /// When they come and go; `None` if all stay.
+    presence: Option<Presence>,
     round: u64,
     next_user: usize,
     waiting: u64,
@@ -40,27 +45,49 @@ struct User {
 impl PacedLoad {
     /// This share's connections out of `total`. The run's connections are spread evenly over the
     /// period, in the order in which they are dealt.
-    pub fn new(period_ns: u64, total: usize, share: &Share) -> PacedLoad {
-        let first = |user: u64| {
-            let number = share.nth(user);
+    pub fn new(
+        period_ns: u64,
+        total: usize,
+        share: &Share,
+        presence: Option<Presence>,
+    ) -> PacedLoad {
+        let first = |number: u64| {
             let phase_ns = u128::from(period_ns) * u128::from(number) / total as u128;
             let due_ns = u64::try_from(phase_ns).expect("a phase is below the period");
             Arrival { due_ns, number }
         };
-        let user = |at: u64| User {
-            first: first(at),
+        let user = |number: u64| User {
+            first: first(number),
             pending: 0,
-            oldest: first(at),
+            oldest: first(number),
             noticed_ns: VecDeque::with_capacity(NOTICED_MAX),
         };
-        PacedLoad {
+        let mut load = PacedLoad {
             period_ns,
             total: total as u64,
-            users: (0..share.count(total) as u64).map(user).collect(),
+            users: share.users(total).map(user).collect(),
+            presence,
             round: 0,
             next_user: 0,
             waiting: 0,
             first_waiting: 0,
+        };
+        load.skip_absent();
+        load
+    }
+
+    /// True if this user of the shard is there at this time.
+    pub fn is_present(&self, user: usize, at_ns: u64) -> bool {
+        let is_present = |of: &Presence| self.users[user].first.number < of.users_at(at_ns);
+        self.presence.as_ref().is_none_or(is_present)
+    }
+
+    /// For how long a user is there within this span, ns.
+    pub fn present_ns(&self, user: usize, within: &Range<u64>) -> u64 {
+        let number = self.users[user].first.number;
+        match &self.presence {
+            Some(presence) => presence.present_ns(number, within),
+            None => within.end.saturating_sub(within.start),
         }
     }
 
@@ -77,12 +104,38 @@ impl PacedLoad {
         }
         let user = self.next_user;
         let number = self.round * self.total + self.users[user].first.number;
+        self.pass();
+        self.skip_absent();
+        Some((user, Arrival { due_ns, number }))
+    }
+
+    fn pass(&mut self) {
         self.next_user += 1;
         if self.next_user == self.users.len() {
             self.next_user = 0;
             self.round += 1;
         }
-        Some((user, Arrival { due_ns, number }))
+    }
+
+    /// Passes over requests that nobody is there to send.
+    fn skip_absent(&mut self) {
+        let Some(presence) = self.presence.take() else { return };
+        loop {
+            let (due_ns, next) = (self.next_due_ns(), self.users[self.next_user].first);
+            if presence.end_ns() <= due_ns || next.number < presence.users_at(due_ns) {
+                break;
+            }
+            let round_end_ns = (self.round + 1) * self.period_ns;
+            if next.number < presence.most(due_ns..round_end_ns) {
+                self.pass();
+                continue;
+            }
+            // Nobody else comes in this round: on to the one in which the first user comes.
+            let comes_ns = presence.comes_ns(self.users[0].first.number, round_end_ns);
+            let round = comes_ns.unwrap_or(presence.end_ns()) / self.period_ns;
+            (self.next_user, self.round) = (0, round.max(self.round + 1));
+        }
+        self.presence = Some(presence);
     }
 
     /// Queues a due request until its connection is free.
@@ -139,6 +192,9 @@ impl PacedLoad {
 
 #[cfg(test)]
 mod tests {
+    use plan::{Model, Plan};
+    use units::Nanos;
+
     use super::*;
 
     /// The request that the only user of a 100 ns period has to send in this round.
@@ -151,7 +207,7 @@ mod tests {
         for shards in [1, 2, 7, 64] {
             let mut all = Vec::new();
             for shard in 0..shards {
-                let mut load = PacedLoad::new(1_000_003, 64, &Share::equal(shard, shards));
+                let mut load = PacedLoad::new(1_000_003, 64, &Share::equal(shard, shards), None);
                 while let Some((user, due)) = load.take_due(5_000_000, 5_000_015) {
                     // One request waits and the next doesn't; both have the numbers dealt to them.
                     load.wait(user, due, due.due_ns);
@@ -168,8 +224,47 @@ mod tests {
     }
 
     #[test]
+    fn users_who_come_and_go_send_what_is_due_while_they_are_there() {
+        let ms = 1_000_000;
+        for text in [
+            "3..64:80ms,2:7ms,0:40ms,40..5:30ms",
+            "0:50ms,0..9:9ms,9:3ms,0:900ms,1:20ms",
+            "0:45ms,9:30ms,0:41ms,9:3ms",
+        ] {
+            let stage = text.split(',').map(|stage| stage.parse().expect(stage)).collect();
+            let plan = Plan { target: "http://h/".to_owned(), stage, ..Plan::default() };
+            let (model, warmup) = (Some(Model::Closed), Nanos(7 * ms));
+            let plan = Plan { model, warmup, ..plan }.complete(&[0]).expect("it runs");
+            let presence = Presence::of_plan(&plan).expect("users come and go");
+            let (total, end_ns) = (plan.conns(), presence.end_ns());
+            for period_ns in [3 * ms + 1, 20 * ms] {
+                let of = |share: &Share, presence: Option<Presence>| {
+                    let mut load = PacedLoad::new(period_ns, total, share, presence);
+                    let all = std::iter::from_fn(move || load.take_due(end_ns, end_ns));
+                    all.map(|(_, due)| due).collect::<Vec<Arrival>>()
+                };
+                let mut expected = of(&Share::whole(), None);
+                let is_there =
+                    |due: &Arrival| due.number % (total as u64) < presence.users_at(due.due_ns);
+                expected.retain(is_there);
+                assert!(5 < expected.len(), "{}", expected.len());
+                for shares in [
+                    vec![Share::whole()],
+                    (0..3).map(|shard| Share::equal(shard, 3)).collect(),
+                    vec![Share::units(0..2, 9), Share::units(2..9, 9)],
+                ] {
+                    let each = shares.iter().map(|share| of(share, Some(presence.clone())));
+                    let mut found = each.collect::<Vec<_>>().concat();
+                    found.sort_unstable();
+                    assert_eq!(found, expected, "{text}, {period_ns} ns, {shares:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn each_waiting_request_keeps_the_time_it_was_noticed() {
-        let mut load = PacedLoad::new(100, 1, &Share::whole());
+        let mut load = PacedLoad::new(100, 1, &Share::whole(), None);
         // The first is noticed on time; then the shard stalls until 350.
         let noticed = [0, 350, 350, 350];
         for (round, noticed_ns) in (0_u64..).zip(noticed) {
@@ -184,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_backlog_beyond_the_queue_counts_as_noticed_when_due() {
-        let mut load = PacedLoad::new(100, 1, &Share::whole());
+        let mut load = PacedLoad::new(100, 1, &Share::whole(), None);
         let most = NOTICED_MAX as u64;
         for round in 0..most + 5 {
             load.wait(0, arrival(round), round * 100 + 7);

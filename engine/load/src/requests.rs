@@ -63,7 +63,13 @@ pub fn end_with_rows(plan: &mut Plan, data: &[Data]) -> Result<(), PlanError> {
                 "whether {rows} rows suffice depends on how fast users without a --period are \
                  answered"
             );
-            return Err(one.refuse(problem, format!("give --requests {rows}, or `,stop`")));
+            return Err(one.refuse(
+                problem,
+                match plan.stage.is_empty() {
+                    true => format!("give --requests {rows}, or `,stop`"),
+                    false => "omit `,fail` to take them again".to_owned(),
+                },
+            ));
         }
         // A log's requests are known, and they are more.
         if plan.replay.is_some() || due(plan, rows + 1).is_some() {
@@ -91,6 +97,7 @@ fn due(plan: &Plan, number: u64) -> Option<Due> {
             let schedule = Schedule::new(curve, plan.arrivals, plan.seed, end_ns, whole);
             schedule.nth_from(window_ns, number)
         }
+        // Users who come and go have the numbers of those who all stay, with some left out.
         (None, Some(period)) => {
             let due_ns = paced_due_ns(period.0, plan.conns() as u64, window_ns, number)?;
             (due_ns < end_ns).then_some(Due { due_ns, with_next: false })
@@ -196,7 +203,7 @@ mod tests {
     fn paced_users_have_exactly_so_many() {
         for (period_ns, users) in [(100, 1), (100, 3), (1_000_003, 7), (64_000, 64)] {
             for from_ns in [0, 1, 99, 100, 101, 1_000_003, 5_000_000] {
-                let mut load = PacedLoad::new(period_ns, users, &Share::whole());
+                let mut load = PacedLoad::new(period_ns, users, &Share::whole(), None);
                 let due = std::iter::from_fn(|| load.take_due(u64::MAX - 1, u64::MAX));
                 let due: Vec<u64> = due
                     .map(|(_, due)| due.due_ns)

@@ -2,6 +2,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use plan::{Model, Plan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -147,6 +148,19 @@ impl Share {
         self.count(items) as u64
     }
 
+    /// The numbers of its users out of `total`, in order. Agents take turns in proportion to their
+    /// units, and an agent's shards at its users. So an agent has its share of the first users too,
+    /// give or take three, however many these are.
+    pub fn users(&self, total: usize) -> impl Iterator<Item = u64> + use<> {
+        let (units, of, stride) = (self.units.clone(), u64::from(self.of), stride(self.of));
+        let is_agents = move |user: &u64| {
+            let unit = user % of * stride % of;
+            (u64::from(units.start)..u64::from(units.end)).contains(&unit)
+        };
+        let (shard, shards) = (self.shard as usize, self.shards as usize);
+        (0..total as u64).filter(is_agents).skip(shard).step_by(shards)
+    }
+
     fn len(&self) -> u64 {
         (self.units.end - self.units.start).into()
     }
@@ -163,6 +177,35 @@ impl Share {
         let coordinate = |border| u64::try_from(border).expect("a coordinate is below 2^64");
         coordinate(border(self.shard))..=coordinate(border(self.shard + 1) - 1)
     }
+}
+
+/// The number of a completed plan's connections that the holder of this share opens: in a closed
+/// model one for each of its users.
+pub fn connections(plan: &Plan, share: &Share) -> usize {
+    match plan.model() {
+        Model::Open => share.count(plan.conns()),
+        Model::Closed => share.users(plan.conns()).count(),
+    }
+}
+
+/// A step through `of` units that visits each once, and divides those visited first as evenly as it
+/// can: about the golden ratio of them, without a large quotient in its continued fraction.
+fn stride(of: u32) -> u64 {
+    let golden = u64::from(of) * 618_034 / 1_000_000;
+    let near = (golden.max(1)..).map(|step| step % u64::from(of)).take(200);
+    let by_quotient = near.filter_map(|step| Some((largest_quotient(of.into(), step)?, step)));
+    by_quotient.min_by_key(|(quotient, _)| *quotient).map_or(1, |(_, step)| step)
+}
+
+/// The largest quotient of the continued fraction of `step / of`; `None` if the two have a divisor
+/// in common.
+fn largest_quotient(of: u64, step: u64) -> Option<u64> {
+    let (mut one, mut other, mut largest) = (of, step, 0);
+    while other != 0 {
+        largest = largest.max(one / other);
+        (one, other) = (other, one % other);
+    }
+    (one == 1).then_some(largest)
 }
 
 /// The fraction of the whole that these shares cover, exactly 1 for all of it.
@@ -294,6 +337,39 @@ mod tests {
             let whole: f64 = shares.iter().map(Share::fraction).sum();
             assert!((whole - 1.0).abs() < 1e-12, "{weights:?}");
         }
+    }
+
+    #[test]
+    fn each_user_has_one_owner_and_the_first_ones_are_divided_like_all() {
+        for weights in [
+            &[(1, 1)][..],
+            &[(1, 3)],
+            &[(1, 2), (1, 1), (1, 4)],
+            &[(3, 2), (5, 1), (2, 7)],
+            &[(1, 1), (999, 64)],
+            &[(500, 2), (300, 1), (200, 3)],
+        ] {
+            let shares = agents(weights);
+            for total in [0, 1, 7, 100, 1_003] {
+                let of = |share: &Share| share.users(total).collect::<Vec<u64>>();
+                let owned: Vec<Vec<u64>> = shares.iter().map(of).collect();
+                let mut all = owned.concat();
+                all.sort_unstable();
+                assert_eq!(all, (0..total as u64).collect::<Vec<u64>>(), "{weights:?}");
+                for (share, owned) in shares.iter().zip(&owned) {
+                    assert!(owned.is_sorted(), "{weights:?}");
+                    for first in 0..total as u64 {
+                        let found = owned.iter().filter(|user| **user < first).count();
+                        let off = found as f64 - share.fraction() * first as f64;
+                        assert!(off.abs() <= 3.5, "{weights:?}: {found} of the first {first}");
+                    }
+                }
+            }
+        }
+        // A local run's shards take turns, as at numbers.
+        let shard = Share::equal(2, 5);
+        let numbers: Vec<u64> = (0..20).map(|n| shard.nth(n)).collect();
+        assert_eq!(shard.users(100).collect::<Vec<u64>>(), numbers);
     }
 
     #[test]

@@ -49,17 +49,23 @@ impl Plan {
     /// Drops the values that contradict flags before the flags override the plan; `flags` is a plan
     /// of the flags alone. Otherwise the user would get an error about a flag that was never given.
     pub fn drop_conflicts(&mut self, flags: &Plan) {
+        let had_users = self.asks_for_users();
         let Plan { model, rate, stage, requests, duration, period, .. } = self;
         let Plan { overload, queue_max, prewarm, spare, .. } = self;
-        let is_open = flags.rate.is_some() || !flags.stage.is_empty() || flags.replay.is_some();
+        let is_open = flags.rate.is_some() || flags.replay.is_some();
         match (flags.model, is_open, flags.period) {
             (Some(Model::Open), _, _) | (None, true, None) => {
                 (*model, *period) = (None, None);
+                if had_users {
+                    stage.clear();
+                }
             }
             (Some(Model::Closed), _, _) | (None, false, Some(_)) => {
                 (*model, *rate, *overload) = (None, None, Overload::Queue);
                 (*queue_max, *prewarm, *spare) = (None, None, None);
-                stage.clear();
+                if !had_users {
+                    stage.clear();
+                }
                 (self.replay, self.speed, self.spread) = (None, None, None);
             }
             (None, ..) => {}
@@ -69,11 +75,15 @@ impl Plan {
         }
         if flags.replay.is_some() {
             (*rate, *requests) = (None, None);
-        } else if is_open {
+        } else if is_open || !flags.stage.is_empty() {
             (self.replay, self.speed, self.spread) = (None, None, None);
         }
         if !flags.stage.is_empty() {
             (*rate, *requests, *duration) = (None, None, Plan::default().duration);
+            if had_users {
+                // Their number is that of the stages.
+                self.conns = None;
+            }
         }
         if flags.keepalive == Switch::Off {
             (self.requests_per_connection, self.pipeline) = (None, 1);
@@ -104,7 +114,8 @@ impl Plan {
     pub fn complete(mut self, allowed_cores: &[usize]) -> Result<Plan, PlanError> {
         self.complete_replay()?;
         self.complete_stages()?;
-        let has_rate = self.rate.is_some() || !self.stage.is_empty() || self.replay.is_some();
+        let has_stages = !self.stage.is_empty() && !self.asks_for_users();
+        let has_rate = self.rate.is_some() || has_stages || self.replay.is_some();
         let model = *self.model.get_or_insert(if has_rate { Model::Open } else { Model::Closed });
         match (model, self.rate) {
             (Model::Open, None) if !has_rate => {
@@ -640,6 +651,8 @@ mod tests {
         let rate = open.rate;
         let stage = vec!["5:7s".parse().expect("a stage")];
         let staged = Plan { stage: stage.clone(), ..plan() };
+        let users = Plan { model: Some(Model::Closed), ..staged.clone() };
+        let period = Some(Nanos(1));
         let long = Plan { duration: Nanos::from_secs(9), requests: Some(7), ..open.clone() };
         for (file, flags, kept) in [
             (&staged, Plan { rate, ..none.clone() }, plan()),
@@ -647,9 +660,13 @@ mod tests {
             (&staged, none.clone(), staged.clone()),
             (
                 &long,
-                Plan { stage, ..none.clone() },
-                Plan { model: None, rate: None, ..open.clone() },
+                Plan { stage: stage.clone(), ..none.clone() },
+                Plan { rate: None, ..open.clone() },
             ),
+            (&closed, Plan { stage, ..none.clone() }, closed.clone()),
+            (&users, Plan { model: Some(Model::Open), ..none.clone() }, plan()),
+            (&users, Plan { period, ..none.clone() }, Plan { model: None, ..users.clone() }),
+            (&users, Plan { rate, ..none.clone() }, plan()),
             (&open, Plan { model: Some(Model::Closed), ..none.clone() }, plan()),
             (&open, Plan { period: Some(Nanos(1)), ..none.clone() }, plan()),
             (&open, Plan { rate, ..none.clone() }, Plan { model: None, ..open.clone() }),

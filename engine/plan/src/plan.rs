@@ -26,15 +26,15 @@ use crate::thresholds::Thresholds;
 pub struct Plan {
     /// The URL to request, `http://host[:port]/path?query` or the same with `https`.
     pub target: String,
-    /// Whether arrivals or responses drive the load. Default: open if a rate or stages are given,
-    /// else closed.
+    /// Whether arrivals or responses drive the load. Default: open if a rate or stages of rates are
+    /// given, else closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
     /// Open model: requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Open model: rates that change over time, instead of one rate. The window is as long as all
-    /// stages together; the warm-up runs at the initial rate of the first stage.
+    /// A load that changes over time: rates in an open model, numbers of users in a closed one. The
+    /// window is as long as all stages together; the warm-up has the initial load of the first one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stage: Vec<Stage>,
     /// Open model: an access log whose requests are sent again when they came. It decides the
@@ -53,7 +53,8 @@ pub struct Plan {
     /// The seed of the schedule.
     pub seed: u64,
     /// Connections: the in-flight cap of an open model, the number of users of a closed one.
-    /// Default: [`super::CONNS_OPEN_DEFAULT`] and [`super::CONNS_CLOSED_DEFAULT`].
+    /// Default: [`super::CONNS_OPEN_DEFAULT`], and the most users of a stage or
+    /// [`super::CONNS_CLOSED_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conns: Option<usize>,
     /// The most requests in flight on one connection. A closed model keeps that many in flight on
@@ -375,8 +376,8 @@ impl Plan {
         self.conns.expect("the plan was completed")
     }
 
-    /// The number of users if a completed plan is a closed loop without a period, in which each
-    /// user sends as soon as its response has arrived.
+    /// The number of users, or the most if they come and go, if a completed plan is a closed loop
+    /// without a period, in which each user sends as soon as its response has arrived.
     pub fn unpaced_users(&self) -> Option<usize> {
         let is_unpaced = self.model() == Model::Closed && self.period.is_none();
         is_unpaced.then(|| self.conns() * self.pipeline)

@@ -143,7 +143,7 @@ impl HeldAgainst {
     /// median, µs, with this calibration.
     pub fn new(calibrated: Calibrated, plan: &Plan, sent: f64, p50_us: Option<f64>) -> HeldAgainst {
         let ceiling = match plan.model() {
-            _ if plan.pipeline != 1 || plan.rate_changes() => None,
+            _ if plan.pipeline != 1 || plan.load_changes() => None,
             Model::Open => calibrated.ceiling_open,
             Model::Closed => calibrated.ceiling_closed,
         };
@@ -151,7 +151,7 @@ impl HeldAgainst {
         let known = |figure: &f64| 0.0 < *figure && figure.is_finite();
         let ceiling = ceiling.filter(known);
         // The mean of changing rates was never offered to the machine.
-        let is_alike = plan.stamps() == calibrated.stamps && 0.0 < sent && !plan.rate_changes();
+        let is_alike = plan.stamps() == calibrated.stamps && 0.0 < sent && !plan.load_changes();
         let floor = calibrated.floor_at(sent).filter(|_| is_alike).filter(known);
         let p50 = p50_us.filter(known);
         HeldAgainst {

@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use load::presence::mean_users;
 use load::share::{self, Share};
 use plan::Plan;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use units::seconds_to_ns;
 
 use super::report::{AgentConfig, AgentPart, Config, Generator, LOCAL, Report, SeriesPart};
 use super::verdict::Verdict;
@@ -38,13 +40,14 @@ impl Report {
 
     /// The number of connections of the agents in the report.
     pub fn conns(&self) -> usize {
-        self.shares().map(|share| share.count(self.config.plan.conns())).sum()
+        self.shares().map(|share| share::connections(&self.config.plan, share)).sum()
     }
 
-    /// The number of users of these agents, for a closed loop without a period.
-    pub fn unpaced_users(&self) -> Option<usize> {
-        self.config.plan.unpaced_users()?;
-        Some(self.conns() * self.config.plan.pipeline)
+    /// The mean number of users of these agents in the window, for a closed loop without a period.
+    pub fn unpaced_users(&self) -> Option<f64> {
+        let Config { plan, schedule_until, .. } = &self.config;
+        plan.unpaced_users()?;
+        Some(mean_users(plan, plan.warmup.0..seconds_to_ns(*schedule_until), self.shares()))
     }
 
     /// The planned share of the whole load of these agents; exactly 1 for all of it.

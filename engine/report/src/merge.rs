@@ -12,6 +12,7 @@ use std::time::UNIX_EPOCH;
 use hdrhistogram::Histogram;
 use humantime::format_rfc3339_millis;
 use load::curve::Curve;
+use load::presence::mean_users;
 use load::schedule::{self, Digest};
 use load::share::{self, Share};
 use plan::redact::Redacted;
@@ -243,7 +244,8 @@ fn agent_part(agent: &AgentRun) -> AgentPart {
     let plan = head.plan.plan();
     let target = offered_rate(plan, head.until_ns, std::iter::once(&agent.share));
     let window_ns = head.until_ns.saturating_sub(plan.warmup.0);
-    let users = plan.unpaced_users().map(|_| agent.share.count(plan.conns()) * plan.pipeline);
+    let mean = |_| mean_users(plan, plan.warmup.0..head.until_ns, std::iter::once(&agent.share));
+    let users = plan.unpaced_users().map(mean);
     let mut part = AgentPart {
         name: agent.name.clone(),
         config: AgentConfig {
@@ -358,8 +360,8 @@ fn judge_all(report: &mut Report) {
     }
 }
 
-/// Little's law, with the number of users if it is a closed loop without a period.
-fn littles_law(in_flight: &InFlightIntegral, users: Option<usize>) -> LittlesLaw {
+/// Little's law, with the mean number of users if it is a closed loop without a period.
+fn littles_law(in_flight: &InFlightIntegral, users: Option<f64>) -> LittlesLaw {
     let law = LittlesLaw::new(
         in_flight.in_flight_mean(),
         in_flight.throughput_times_latency(),

@@ -321,11 +321,12 @@ impl LittlesLaw {
             .then(|| 1.0 - self.at_target_mean / self.in_flight_mean)
     }
 
-    /// The same with this many users, each of whom sends as soon as its response has arrived.
+    /// The same with this many users on average, each of whom sends as soon as its response has
+    /// arrived.
     #[must_use]
-    pub fn of_users(self, users: usize, queued_mean: f64) -> LittlesLaw {
+    pub fn of_users(self, users: f64, queued_mean: f64) -> LittlesLaw {
         let waiting = (self.in_flight_mean - self.at_target_mean).max(0.0) + queued_mean;
-        let generator_share = Some(waiting / users as f64);
+        let generator_share = (0.0 < users).then(|| waiting / users);
         LittlesLaw { queued_mean: Some(queued_mean), generator_share, ..self }
     }
 }
@@ -656,7 +657,7 @@ pub struct StepPart {
     /// The stage that they were due in; `None` if there is only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<StageSpan>,
-    /// Its planned share of all requests, by the plan's weights and rate.
+    /// Its planned share of all requests, by the plan's weights and its rate or number of users.
     pub planned: f64,
     /// How many of its requests ended how.
     pub counts: StepCounts,
@@ -712,12 +713,9 @@ pub struct StageSpan {
     /// Its name; `None` if the plan gives it none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The rate of the whole plan at its start, requests per second.
-    #[serde(rename = "from_per_s")]
-    pub from: f64,
-    /// The rate at its end. If it differs, the stage's percentiles mix rates.
-    #[serde(rename = "to_per_s")]
-    pub to: f64,
+    /// The load of the whole plan in it.
+    #[serde(flatten)]
+    pub load: StageLoad,
     /// Its start, seconds since the start of the window.
     #[serde(rename = "start_s")]
     pub start: f64,
@@ -726,15 +724,42 @@ pub struct StageSpan {
     pub duration: f64,
 }
 
+/// The load at the start and at the end of a stage. If they differ, its percentiles mix loads.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum StageLoad {
+    /// Rates: requests per second.
+    Rates {
+        /// At its start.
+        #[serde(rename = "from_per_s")]
+        from: f64,
+        /// At its end.
+        #[serde(rename = "to_per_s")]
+        to: f64,
+    },
+    /// Users, each with one request at a time.
+    Users {
+        /// At its start.
+        #[serde(rename = "from_users")]
+        from: u64,
+        /// At its end.
+        #[serde(rename = "to_users")]
+        to: u64,
+    },
+}
+
 impl StageSpan {
     /// Its name, or its number if the plan gives it none.
     pub fn label(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.number.to_string())
     }
 
-    /// True if its rate changes.
+    /// True if its load changes.
     pub fn is_ramp(&self) -> bool {
-        self.from != self.to
+        match self.load {
+            StageLoad::Rates { from, to } => from != to,
+            StageLoad::Users { from, to } => from != to,
+        }
     }
 }
 

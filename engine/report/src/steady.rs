@@ -1,4 +1,4 @@
-//! Drift of the latency while the rate stays constant: in the whole window, or within its stages.
+//! Drift of the latency while the load stays constant: in the whole window, or within its stages.
 
 use hdrhistogram::Histogram;
 use plan::Plan;
@@ -6,12 +6,12 @@ use stats::pieces::Pieces;
 use stats::stationarity::{Stationarity, stationarity};
 use units::SECOND_NS;
 
-/// The first quarter of the window compared with the last. If the rate changes, which would look
-/// like the target's doing, the constant-rate stage that drifted most. `None` if none is long
+/// The first quarter of the window compared with the last. If the load changes, which would look
+/// like the target's doing, the stage of one load that drifted most. `None` if none is long
 /// enough.
 pub fn while_steady(plan: &Plan, pieces: &Pieces<Histogram<u64>>) -> Option<Stationarity> {
     let drift = plan.thresholds.drift;
-    if !plan.rate_changes() {
+    if !plan.load_changes() {
         return stationarity(pieces, drift);
     }
     let steady = plan.stages().zip(1..).filter(|((stage, _), _)| !stage.is_ramp());

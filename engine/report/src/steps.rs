@@ -1,8 +1,8 @@
 //! Lays out the results of each part, a step in a stage, if a plan has several.
 
 use hdrhistogram::Histogram;
-use load::curve::Curve;
-use plan::{Order, Plan};
+use plan::stage::Stage;
+use plan::{Model, Order, Plan};
 use record::counts::Counts;
 use record::part_series::{PartPiece, PartSeries};
 use record::recorder::Recorder;
@@ -14,7 +14,7 @@ use stats::pieces::Pieces;
 use units::SECOND_NS;
 
 use super::report::{
-    DistributionPart, Report, StageSpan, StepCounts, StepPart, StepPiece, StepSeries,
+    DistributionPart, Report, StageLoad, StageSpan, StepCounts, StepPart, StepPiece, StepSeries,
 };
 use super::slowest::slowest;
 
@@ -56,21 +56,31 @@ fn steps(plan: &Plan) -> Vec<(String, f64)> {
 
 /// The stages of a plan, each with its share of the requests.
 fn stages(plan: &Plan) -> Vec<(Option<StageSpan>, f64)> {
-    let Some(curve) = Curve::of_plan(plan).filter(|_| 1 < plan.stage.len()) else {
+    if plan.stage.len() < 2 {
         return vec![(None, 1.0)];
-    };
+    }
     let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
-    let whole = curve.expected(plan.warmup.0, plan.end_ns());
+    // Of a load that changes evenly, the mean is that of its ends.
+    let load = |stage: &Stage| {
+        let ends = stage.from.per_second() + stage.to.per_second();
+        ends / 2.0 * stage.duration.as_secs_f64()
+    };
+    let whole: f64 = plan.stage.iter().map(load).sum();
     let stages = plan.stages().zip(1..).map(|((stage, ns), number)| {
         let span = StageSpan {
             number,
             name: Some(stage.name.clone()).filter(|name| !name.is_empty()),
-            from: stage.from.per_second(),
-            to: stage.to.per_second(),
+            load: match (plan.model(), stage.users()) {
+                (Model::Open, _) => {
+                    let (from, to) = (stage.from.per_second(), stage.to.per_second());
+                    StageLoad::Rates { from, to }
+                }
+                (Model::Closed, (from, to)) => StageLoad::Users { from, to },
+            },
             start: seconds(ns.start - plan.warmup.0),
             duration: stage.duration.as_secs_f64(),
         };
-        (Some(span), curve.expected(ns.start, ns.end) / whole)
+        (Some(span), load(stage) / whole)
     });
     stages.collect()
 }

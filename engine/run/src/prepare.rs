@@ -10,7 +10,7 @@ use host::stamping::{self, Stamping};
 use http1::request::Request;
 use load::replay::{Replay, ReplayedLog};
 use load::requests;
-use load::share::Share;
+use load::share::{self, Share};
 use load::values::Rendering;
 use plan::address::Address;
 use plan::body::{self, Body, Content, SharedBody};
@@ -357,12 +357,16 @@ fn reach(
 /// # Errors
 /// None: they are too few.
 pub fn connections(plan: &Plan, share: &Share) -> Result<usize, PlanError> {
-    match share.count(plan.conns()) {
+    match share::connections(plan, share) {
         0 => {
             let (units, of) = (share.range().len(), share.of());
             let problem = format!("leaves an agent that has {units} of {of} parts without one");
             let cure = "raise it, or use fewer agents";
-            Err(PlanError::new("--conns", plan.conns(), problem, cure))
+            let (flag, value) = match plan.stages_of_users() {
+                None => ("--conns", plan.conns().to_string()),
+                Some(_) => ("--stages", plan.stages_text()),
+            };
+            Err(PlanError::new(flag, value, problem, cure))
         }
         conns => Ok(conns),
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use load::curve::Curve;
 use load::mix::Mix;
-use load::share::Share;
+use load::presence::Presence;
+use load::share::{self, Share};
 use plan::Switch;
 use plan::address::Address;
 use record::config::RecorderConfig;
@@ -50,7 +51,8 @@ impl Prepared {
             shards,
             core: plan.cores()[shard],
             drive,
-            conns: share.count(plan.conns()),
+            presence: Presence::of_plan(plan),
+            conns: share::connections(plan, &share),
             conns_total: plan.conns(),
             settle_ns: if plan.settles() { plan.settle.0 } else { 0 },
             settle_min_ns: plan.settle_min.map_or(0, |least| least.0),

@@ -88,6 +88,8 @@ struct Marks {
     yielding: bool,
     /// The endpoint of its last connection.
     endpoint: u16,
+    /// True if it is to be reopened after a pause.
+    pausing: bool,
 }
 
 /// The stack of the slots without a socket.
@@ -346,6 +348,7 @@ impl Connections {
     /// The slot is to be reopened at `at_ns`, no earlier than any other.
     pub fn retry_at(&mut self, slot: u32, at_ns: u64) {
         self.retry.push_back((slot, at_ns));
+        self.marks[slot as usize].pausing = true;
     }
 
     /// Makes all pending retries due now, since the clock has a new epoch.
@@ -358,7 +361,14 @@ impl Connections {
         if now_ns < self.next_retry_ns() {
             return None;
         }
-        self.retry.pop_front().map(|(slot, _)| slot)
+        let (slot, _) = self.retry.pop_front()?;
+        self.marks[slot as usize].pausing = false;
+        Some(slot)
+    }
+
+    /// True if the slot is to be reopened after a pause.
+    pub fn is_pausing(&self, slot: u32) -> bool {
+        self.marks[slot as usize].pausing
     }
 
     /// When the next retry is due; `u64::MAX` for never.

@@ -363,23 +363,26 @@ impl Shard {
         }
     }
 
-    /// Counts the window's users, and those blocked for half of it or more.
+    /// Counts the window's users, and those blocked for half of their time in it or more.
     fn count_users(&mut self) {
-        let window_ns = self.phases.end_ns().saturating_sub(self.phases.window_ns());
+        let window_ns = self.phases.window_ns()..self.phases.end_ns();
         let slots = self.connections.len();
         // A user of several endpoints waits for one of its connections at a time.
         let step = if self.users.roam() { self.plan.conns } else { slots as usize };
-        for user in (0..slots).take(step) {
-            let of_user = (user..slots).step_by(step);
+        for slot in (0..slots).take(step) {
+            let of_user = (slot..slots).step_by(step);
             let blocked_ns: u64 = of_user.map(|slot| self.connections[slot].user.blocked_ns).sum();
-            let is_user = match self.load {
-                Load::Open(_) => self.connections.is_seen(user) || 0 < blocked_ns,
-                Load::Closed(_) | Load::Paced(_) => true,
+            let user = slot as usize;
+            let present_ns = match &self.load {
+                Load::Open(_) if !self.connections.is_seen(slot) && blocked_ns == 0 => 0,
+                Load::Open(_) => window_ns.end.saturating_sub(window_ns.start),
+                Load::Closed(load) => load.present_ns(user, &window_ns),
+                Load::Paced(load) => load.present_ns(user, &window_ns),
             };
-            if is_user && 0 < window_ns {
+            if 0 < present_ns {
                 let counts = self.recording.counts_mut();
                 counts.users += 1;
-                counts.users_blocked += u64::from(window_ns <= blocked_ns.saturating_mul(2));
+                counts.users_blocked += u64::from(present_ns <= blocked_ns.saturating_mul(2));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use load::curve::Curve;
 use load::mix::Mix;
+use load::presence::Presence;
 use load::schedule::Schedule;
 use load::share::Share;
 use load::values::Rendering;
@@ -27,6 +28,8 @@ pub struct ShardPlan {
     pub core: usize,
     /// What drives the load.
     pub drive: Drive,
+    /// When the users of a closed model come and go; `None` if all stay.
+    pub presence: Option<Presence>,
     /// Connections of this shard, to all endpoints together; in a closed model its users, each of
     /// whom has a connection to each endpoint.
     pub conns: usize,
@@ -103,10 +106,17 @@ impl ShardPlan {
                 // A connection with fewer requests than the pipeline's has no room for more.
                 let all = usize::try_from(self.requests_per_connection).unwrap_or(usize::MAX);
                 let at_once = self.pipeline.min(all);
-                Load::Closed(ClosedLoad::new(&self.share, self.conns, at_once))
+                let all_stay = ClosedLoad::new(&self.share, self.conns, at_once);
+                Load::Closed(match &self.presence {
+                    None => all_stay,
+                    Some(presence) => {
+                        all_stay.with_presence(presence.clone(), self.conns_total, &self.share)
+                    }
+                })
             }
             Drive::Paced { period_ns } => {
-                Load::Paced(PacedLoad::new(*period_ns, self.conns_total, &self.share))
+                let (total, presence) = (self.conns_total, self.presence.clone());
+                Load::Paced(PacedLoad::new(*period_ns, total, &self.share, presence))
             }
         }
     }
@@ -218,6 +228,7 @@ impl ShardPlan {
             shards: 1,
             core: 0,
             drive: Drive::Open { curve, arrivals: Arrivals::Constant, seed: 1 },
+            presence: None,
             conns: 2,
             conns_total: 2,
             settle_ns: 0,

@@ -85,7 +85,7 @@ impl Shard {
             Load::Paced(load) => {
                 Some(load.next_due_ns()).filter(|due_ns| *due_ns < self.phases.end_ns())
             }
-            Load::Closed(_) => None,
+            Load::Closed(load) => load.next_ns().filter(|next_ns| *next_ns < self.phases.end_ns()),
         }
         .unwrap_or(u64::MAX);
         let end_ns = if now_ns < self.phases.end_ns() {
@@ -130,7 +130,12 @@ impl Shard {
         let deadline_ns = self.plan.deadline_ns;
         for _ in 0..ADMITTED_MAX {
             match &mut self.load {
-                Load::Closed(_) => return,
+                Load::Closed(load) => {
+                    if load.next_ns().is_some_and(|next_ns| next_ns <= now_ns) {
+                        self.users_come(now_ns);
+                    }
+                    return;
+                }
                 Load::Open(load) => {
                     let Some(due) = load.take_due(now_ns, self.phases.end_ns()) else { return };
                     let intended_ns = due.intended_ns;
@@ -175,6 +180,8 @@ impl Shard {
                         self.recording.waited(&self.phases, intended_ns, endpoint, None);
                         if self.users.roam() {
                             self.serve(user, now_ns);
+                        } else if self.connections[slot].socket.state == State::Closed {
+                            self.user_reconnects(slot, now_ns);
                         }
                     }
                 }
@@ -259,7 +266,7 @@ impl Shard {
                 Load::Paced(load) => load.pop_waiting(slot as usize)?,
                 Load::Closed(load) => match load.pop_waiting(slot as usize) {
                     Some(due) => due,
-                    None => return self.user_comes(now_ns),
+                    None => return self.user_comes(slot, now_ns),
                 },
             };
             if let Some(due) = self.in_time(due, now_ns) {

@@ -9,6 +9,10 @@
 //! user. With several, the user goes from one connection to another, and has no more requests in
 //! progress on all of them than one connection has room for. They are sent in order: one that waits
 //! for its connection holds back the user's next ones, but no other user.
+//!
+//! With stages, users leave earlier and may come again. One who leaves still gets the answer to its
+//! request, and sends what was due before; its connections stay open and idle. If the target closes
+//! one, it is opened again when the user is back.
 
 use load::{DueRequest, Load};
 
@@ -85,20 +89,25 @@ impl Shard {
         if self.users.roam() { self.users.of(slot) } else { slot as usize }
     }
 
-    /// The next request of an unpaced user who comes at this time, unless the load is over.
+    /// The next request of this slot's unpaced user if it comes at this time, unless it has left or
+    /// the load is over.
     #[inline]
-    pub(super) fn user_comes(&mut self, came_ns: u64) -> Option<DueRequest> {
+    pub(super) fn user_comes(&mut self, slot: u32, came_ns: u64) -> Option<DueRequest> {
         if !self.phases.running() || self.phases.end_ns() <= came_ns || !self.has_left() {
             return None;
         }
+        let user = self.user_of(slot);
         let Load::Closed(load) = &mut self.load else { panic!("others come by their schedule") };
-        Some(load.take(came_ns))
+        load.is_present(user, came_ns).then(|| load.take(came_ns))
     }
 
     /// All unpaced users come at this time, at the beginning of the run: those with a connection
     /// send, those whose connection is coming wait for it.
     pub(super) fn users_begin(&mut self, now_ns: u64) {
         let Load::Closed(load) = &self.load else { return };
+        if load.next_ns().is_some() {
+            return self.users_come(now_ns);
+        }
         let (users, at_once) = (load.users(), load.at_once());
         if self.users.roam() {
             return (0..users).for_each(|user| self.serve(user, now_ns));
@@ -107,7 +116,7 @@ impl Shard {
             for user in 0..users {
                 let slot = self.slot_of(user, 0);
                 if self.connections.has_room(slot)
-                    && let Some(due) = self.user_comes(now_ns)
+                    && let Some(due) = self.user_comes(slot, now_ns)
                 {
                     self.connections.leave_idle(slot);
                     self.begin(slot, due);
@@ -124,12 +133,47 @@ impl Shard {
         }
     }
 
+    /// Unpaced users have come by this time: those with a connection send, the others wait for it. A
+    /// user who has come back before its last request has ended goes on after that.
+    pub(super) fn users_come(&mut self, now_ns: u64) {
+        while let Load::Closed(load) = &mut self.load
+            && let Some(user) = load.take_coming(now_ns)
+        {
+            if self.users.roam() {
+                self.serve(user, now_ns);
+                continue;
+            }
+            let slot = self.slot_of(user, 0);
+            let socket = &self.connections[slot].socket;
+            if socket.is_coming() || socket.state == State::Fresh {
+                self.user_waits(slot, now_ns);
+            } else if socket.state == State::Closed {
+                self.user_reconnects(slot, now_ns);
+            } else if self.connections.has_room(slot)
+                && let Some(due) = self.user_comes(slot, now_ns)
+            {
+                self.connections.leave_idle(slot);
+                self.begin(slot, due);
+                self.connections.offer(slot);
+            }
+        }
+    }
+
+    /// A user is back whose connection was closed meanwhile: it is opened, if that doesn't have to
+    /// wait for the end of a pause.
+    pub(super) fn user_reconnects(&mut self, slot: u32, now_ns: u64) {
+        match self.connections.is_pausing(slot) {
+            true => self.user_waits(slot, now_ns),
+            false => self.reopen(slot, now_ns),
+        }
+    }
+
     /// An unpaced user without a connection comes: as many of its requests as it has at once wait.
     fn user_waits(&mut self, slot: u32, now_ns: u64) {
         let user = slot as usize;
         while let Load::Closed(load) = &self.load
             && load.waiting_of(user) < load.at_once()
-            && let Some(due) = self.user_comes(now_ns)
+            && let Some(due) = self.user_comes(slot, now_ns)
             && let Load::Closed(load) = &mut self.load
         {
             load.wait(user, due);
@@ -155,9 +199,10 @@ impl Shard {
             Load::Closed(load) => 0 < load.waiting_of(slot as usize),
             // Requests due before the end may not have been noticed yet.
             Load::Paced(load) => {
-                now_ns < self.phases.end_ns()
-                    || load.is_waiting(slot as usize)
-                    || load.next_due_ns() < self.phases.end_ns()
+                let goes_on =
+                    now_ns < self.phases.end_ns() || load.next_due_ns() < self.phases.end_ns();
+                let user = slot as usize;
+                load.is_waiting(user) || goes_on && load.is_present(user, now_ns)
             }
             Load::Open(_) => false,
         }
@@ -209,7 +254,7 @@ impl Shard {
         while now_ns < self.phases.send_end_ns() && usize::from(self.users.busy[user]) < at_once {
             if self.first_waiting(user).is_none() {
                 let Load::Closed(_) = &self.load else { return };
-                let Some(due) = self.user_comes(now_ns) else { return };
+                let Some(due) = self.user_comes(self.slot_of(user, 0), now_ns) else { return };
                 let slot = self.slot_of(user, self.plan.endpoint_of(due.number));
                 if self.connections.has_room(slot) {
                     self.connections.leave_idle(slot);

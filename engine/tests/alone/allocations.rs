@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::plan::scenario::{Scenario, Step};
-use engine::plan::{Plan, Switch};
+use engine::plan::{Model, Plan, Switch};
 use engine::sys::seal;
 use engine::sys::units::Nanos;
 
@@ -108,6 +108,13 @@ fn the_request_loop_allocates_nothing() {
         scenario(&format!("/r{route}/{ids}?a={{{{seq}}}}&b={{{{users.name}}}}&c={{{{trace_id}}}}"))
     });
     let hundred = Plan { scenario: hundred.collect(), ..fields.clone() };
+    let stage = ["2..8:200ms", "0:100ms", "8:200ms"].map(|text| text.parse().expect("a stage"));
+    let users = Plan {
+        model: Some(Model::Closed),
+        stage: stage.into(),
+        duration: Plan::default().duration,
+        ..plan(address)
+    };
     let plans = [
         open(hundred.clone(), "2k"),
         Plan { conns: Some(8), ..hundred },
@@ -120,6 +127,8 @@ fn the_request_loop_allocates_nothing() {
         open(plan(address), "2k"),
         Plan { conns: Some(8), ..plan(address) },
         Plan { conns: Some(8), period: Some(Nanos(5_000_000)), ..plan(address) },
+        users.clone(),
+        Plan { period: Some(Nanos(5_000_000)), ..users },
         Plan { conns: Some(8), stamp_sends, ..plan(address) },
         Plan { timeout, ..open(plan(troubled), "500") },
         Plan { timeout, stamp_sends, ..open(plan(troubled), "500") },

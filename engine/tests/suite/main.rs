@@ -31,6 +31,7 @@ mod steps;
 mod tls;
 mod unix;
 mod uploads;
+mod users;
 mod verdict;
 mod verdict_page;
 mod verify_report;

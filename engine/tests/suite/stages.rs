@@ -5,7 +5,7 @@ use engine::load::curve::Curve;
 use engine::plan::{Arrivals, Plan};
 use engine::record::outcome::Outcome;
 use engine::record::stamps::{Ending, Stamps};
-use engine::report::Report;
+use engine::report::{Report, StageLoad};
 use engine::sys::units::Nanos;
 use engine::verify::{report_alone, with_samples};
 use serde_json::Value;
@@ -47,7 +47,7 @@ fn each_stage_of_a_run_has_the_requests_of_its_stretch_of_the_curve() {
     }
     let spans: Vec<_> =
         report.whole.parts.iter().map(|part| part.stage.clone().expect("one")).collect();
-    assert_eq!((spans[1].number, spans[1].from, spans[1].to), (2, 100.0, 400.0));
+    assert_eq!((spans[1].number, spans[1].load), (2, StageLoad::Rates { from: 100.0, to: 400.0 }));
     assert_eq!((spans[1].start, spans[1].duration, spans[2].start), (0.3, 0.4, 0.7));
     let name = &report.whole.parts[0].name;
     assert_eq!(name, "GET /");

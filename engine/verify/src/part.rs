@@ -28,8 +28,13 @@ pub(super) fn littles_law(report: &Report) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut expected = LittlesLaw::new(law.in_flight_mean, law.expected, law.at_target_mean);
     if let Some(users) = report.unpaced_users() {
-        // Each user's request is ready, in flight, or neither.
-        let most = (users as f64 - law.in_flight_mean).max(0.0);
+        // Each user's request is ready, in flight, or neither. Users who leave may still have one
+        // in flight, so all of them may be more than there are on average.
+        let all = match report.config.plan.stages_of_users() {
+            Some(_) => report.conns() as f64,
+            None => users,
+        };
+        let most = (all - law.in_flight_mean).max(0.0);
         let queued = law.queued_mean.unwrap_or(0.0);
         let ok = 0.0 <= queued && (queued <= most || is_close(queued, most));
         let most = format!("at most {most}");

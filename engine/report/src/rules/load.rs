@@ -83,7 +83,10 @@ pub(super) fn behind_their_pace(report: &Report) -> Option<Found> {
             "the users fell behind their pace: the target saw less load than planned, and \
              corrected latency depends on --duration, since the backlog grows with it",
         ))
-        .cure(Some("use a longer --period, and more --conns to keep the rate"))
+        .cure(Some(match plan.stages_of_users() {
+            None => "use a longer --period, and more --conns to keep the rate",
+            Some(_) => "use a longer --period, and more users to keep the rate",
+        }))
     })
 }
 

@@ -47,15 +47,22 @@ pub(super) fn closed_loop(report: &Report) -> Option<Found> {
     let meaning = (0 < left_out).then(|| {
         format!(
             "these latencies leave out the requests that would have met {} (coordinated omission); \
-             the throughput holds for this number of connections",
-            slow_ones(report)
+             the throughput holds for this number of {}",
+            slow_ones(report),
+            if plan.stages_of_users().is_some() { "users" } else { "connections" }
         )
     });
-    let evidence = format!(
-        "with --conns {}{pipeline}, each connection waited for a response before its next request; \
-         {more}",
-        plan.conns()
-    );
+    let evidence = match plan.stages_of_users() {
+        None => format!(
+            "with --conns {}{pipeline}, each connection waited for a response before its next \
+             request; {more}",
+            plan.conns()
+        ),
+        Some(_) => format!(
+            "each of up to {} users waited for a response before its next request; {more}",
+            plan.conns()
+        ),
+    };
     Some(Found::suspect(left_out as f64, 0.0, evidence).meaning(meaning))
 }
 
@@ -128,6 +135,9 @@ pub(super) fn too_few_samples(report: &Report) -> Option<Found> {
             .cure(match report.config.plan.model() {
                 _ if report.interrupted => Some("let the run finish"),
                 Model::Open => None,
+                Model::Closed if report.config.plan.stages_of_users().is_some() => {
+                    Some("use longer stages, or more users")
+                }
                 Model::Closed => Some("use a longer --duration or more --conns"),
             })
     })
