@@ -19,6 +19,7 @@ use super::agents::agents;
 use super::compare::compare;
 use super::distribution::of_document;
 use super::finding::{Finding, summed_up};
+use super::paced::{paced, paced_most};
 use super::part::{littles_law, part, per_second, requests, samples, taken, until};
 use super::planned::{Planned, log};
 use super::sound::{DecodedSeries, sound};
@@ -35,7 +36,8 @@ pub fn report_alone(report: &Report) -> Vec<Finding> {
 /// The same for a report that is about to be used for something else, which mustn't wait long: the
 /// arrivals of a long schedule aren't redrawn.
 pub fn report_in_brief(report: &Report) -> Vec<Finding> {
-    checked(report, report.config.schedule_arrivals.is_none_or(|count| count <= DRAWN_MAX))
+    let arrivals = report.config.schedule_arrivals.unwrap_or_else(|| paced_most(report));
+    checked(report, arrivals <= DRAWN_MAX)
 }
 
 /// Checks a report; `draws`: redraw its schedule.
@@ -84,6 +86,7 @@ fn schedule(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
         return findings;
     }
     findings.extend(taken(report, planned.as_ref()));
+    findings.extend(paced(report));
     if let Some(planned) = &planned {
         let due = |at: usize| planned.per_interval.get(at).copied().unwrap_or(0);
         let intervals = report.series.intervals.iter().enumerate();

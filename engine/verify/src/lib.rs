@@ -29,6 +29,7 @@ mod endpoints;
 mod finding;
 mod latencies;
 mod merge_proof;
+mod paced;
 mod part;
 mod planned;
 mod replay;
