@@ -78,6 +78,7 @@ lint:
 # nightly compiler, and libFuzzer isn't built, since nothing is linked.
 docs:
 	+CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path http1/fuzz/Cargo.toml
+	+CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path http2/fuzz/Cargo.toml
 	+CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path agents/fuzz/Cargo.toml
 	+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
