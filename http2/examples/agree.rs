@@ -5,8 +5,10 @@
 #![forbid(unsafe_code)]
 
 #[path = "../fuzz/blocks.rs"]
-#[expect(dead_code, reason = "fuzz targets use the rest")]
+#[expect(dead_code, reason = "the fuzz target uses the rest")]
 mod blocks;
+#[path = "../fuzz/random_blocks.rs"]
+mod random_blocks;
 
 use std::process::ExitCode;
 
@@ -17,10 +19,10 @@ fn main() -> ExitCode {
         eprintln!("usage: agree BLOCKS SEED");
         return ExitCode::from(2);
     };
-    let mut random = blocks::Random(seed);
+    let mut random = random_blocks::Random(seed);
     let (mut decoded, mut connections, mut bytes) = (0, 0_u64, 0);
     while decoded < least {
-        let blocks = blocks::random(&mut random);
+        let blocks = random_blocks::random(&mut random);
         decoded += blocks::decode(blocks.iter().map(|block| {
             bytes += block.len();
             block.as_slice()

@@ -42,12 +42,13 @@ pub struct Request {
 pub enum Event {
     /// All bytes are consumed, and there is nothing to tell.
     NeedMore,
-    /// The peer's settings have arrived, or changed.
+    /// The peer's settings have arrived, or changed: more requests may begin, or fewer, and bodies
+    /// may go on.
     Settings,
     /// An interim (1xx) response with this status; the final one is still to come.
     Interim(Request, u16),
-    /// The final response's head is complete. Only with [`crate::client::Client::decode_fully`]:
-    /// its fields can be read until more is received.
+    /// The final response's head is complete. Only with `Client::decode_fully`: its
+    /// fields can be read until more is received.
     Head(Request, u16),
     /// A response is complete.
     Done(Request, Response),

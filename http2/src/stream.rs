@@ -103,7 +103,8 @@ impl Stream {
     /// A DATA frame begins.
     #[inline]
     pub(crate) fn count_frame(&mut self) {
-        self.response.frames += 1;
+        // A body without end may have more frames than this counts.
+        self.response.frames = self.response.frames.saturating_add(1);
     }
 
     /// A field section came: a head, or trailers.
@@ -118,7 +119,7 @@ impl Stream {
         frames: u32,
         ends: bool,
     ) -> Result<Taken, Violation> {
-        self.response.frames += frames;
+        self.response.frames = self.response.frames.saturating_add(frames);
         self.response.header_bytes += u64::from(block_bytes);
         self.response.field_bytes += section.field_bytes;
         if let Some(violation) = section.broken {

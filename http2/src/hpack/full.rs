@@ -1,8 +1,8 @@
 //! The decoder that gives all fields, and allocates them: for tests, and for connections whose
 //! responses are read.
 //!
-//! It shares no table and no string decoder with [`super::skeleton`], so that each can be tested
-//! against the other.
+//! It shares no table with the skeleton decoder, and decodes strings in another way, so that each can
+//! be tested against the other.
 
 use std::collections::VecDeque;
 
@@ -87,7 +87,7 @@ impl Full {
     /// Decodes the next block of the connection, which must be whole.
     ///
     /// # Errors
-    /// Those of [`super::skeleton::Skeleton::decode`].
+    /// If it can't be decoded, which ends the connection, as with the skeleton decoder.
     pub fn decode(&mut self, block: &[u8]) -> Result<Section, Violation> {
         let mut section = Section::default();
         self.fields.clear();

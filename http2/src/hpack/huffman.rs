@@ -136,16 +136,14 @@ const fn looks() -> [u8; 1 << LOOK_BITS] {
 pub fn length(bytes: &[u8]) -> Result<usize, Violation> {
     let (mut at, mut symbols) = (0, 0);
     // Eight bytes at a time, of which at least 57 bits are ahead of the current one.
-    while let Some(word) = bytes.get(at / 8..).and_then(|rest| rest.first_chunk()) {
+    while let Some(word) = bytes[at / 8..].first_chunk() {
         let mut word = u64::from_be_bytes(*word) << (at % 8);
         for _ in 0..4 {
             let look = LOOKS[(word >> (64 - LOOK_BITS)) as usize];
-            let used = usize::from(look & 0xf);
             if look == 0 {
-                // A code of more than twelve bits, with the bits that it may need.
-                let rest = Symbols { bytes, at };
-                let (symbol, length) = first_symbol(rest.ahead());
-                if symbol == EOS {
+                // A code of more than twelve bits. At least 21 are left, too many for padding.
+                let (symbol, length) = first_symbol(Symbols { bytes, at }.ahead());
+                if symbol == EOS || bytes.len() * 8 < at + length {
                     return Err(Violation::HpackHuffman);
                 }
                 symbols += 1;
@@ -153,11 +151,30 @@ pub fn length(bytes: &[u8]) -> Result<usize, Violation> {
                 break;
             }
             symbols += usize::from(look >> 4);
-            at += used;
-            word <<= used;
+            at += usize::from(look & 0xf);
+            word <<= look & 0xf;
         }
     }
-    let mut rest = Symbols { bytes, at };
+    // The last bytes, inverted, so that what is shifted in behind them are ones.
+    let mut left = bytes.len() * 8 - at;
+    let mut last = [0; 8];
+    last.iter_mut().zip(&bytes[at / 8..]).for_each(|(last, byte)| *last = !byte);
+    let mut inverted = u64::from_be_bytes(last) << (at % 8);
+    loop {
+        if left < 8 && inverted == 0 {
+            return Ok(symbols);
+        }
+        let look = LOOKS[(!inverted >> (64 - LOOK_BITS)) as usize];
+        let used = usize::from(look & 0xf);
+        if look == 0 || left < used {
+            break;
+        }
+        symbols += usize::from(look >> 4);
+        left -= used;
+        inverted <<= used;
+    }
+    // A code of more than twelve bits, or a padding that is none.
+    let mut rest = Symbols { bytes, at: bytes.len() * 8 - left };
     while rest.next_symbol()?.is_some() {
         symbols += 1;
     }

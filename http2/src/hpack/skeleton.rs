@@ -3,7 +3,7 @@
 //! Of a field of the dynamic table it keeps the size and the meaning, of a Huffman string it finds
 //! out only the length, unless the value is a status or a length. Names that are sent as text are
 //! read, because any name can be one of those. Values aren't, so a forbidden byte in a value is
-//! found only by [`super::full`].
+//! found only by the full decoder.
 
 use super::field::{Meaning, Name, NameReader};
 use super::huffman::{self, Symbols};

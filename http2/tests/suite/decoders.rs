@@ -4,14 +4,15 @@ use http2::hpack::full::Full;
 use http2::hpack::skeleton::Skeleton;
 use http2::violation::Violation;
 
-use crate::blocks::{self, Random};
+use crate::blocks;
+use crate::random_blocks::{self, Random};
 
 #[test]
 fn both_decoders_agree_on_random_blocks() {
     let mut random = Random(1);
     let (mut decoded, mut valid, mut broken) = (0, 0_u64, 0_u64);
     while decoded < 100_000 {
-        let blocks = blocks::random(&mut random);
+        let blocks = random_blocks::random(&mut random);
         decoded += blocks::decode(blocks.iter().map(Vec::as_slice));
         let mut skeleton = Skeleton::new();
         let sections = blocks.iter().map_while(|block| skeleton.decode(block).ok());

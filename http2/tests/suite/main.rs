@@ -9,6 +9,10 @@ mod conversation;
 mod decoders;
 mod floods;
 mod frames;
+mod properties;
+#[path = "../../fuzz/random_blocks.rs"]
+mod random_blocks;
+mod recorded;
 mod requests;
 mod responses;
 mod rules;

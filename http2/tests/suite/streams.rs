@@ -109,7 +109,7 @@ fn a_limit_lowered_during_the_run_is_obeyed() {
 fn responses_come_in_any_order_over_many_streams() {
     let mut talk = Talk::new(100, &[]);
     let mut open: Vec<(u64, u32)> = Vec::new();
-    let mut random = crate::blocks::Random(3);
+    let mut random = crate::random_blocks::Random(3);
     for key in 0..20_000 {
         if open.len() == 100 {
             let (key, stream) = open.swap_remove(random.below(100));
