@@ -64,12 +64,19 @@ const VALUES: [&str; 12] = [
 /// can't be decoded.
 pub(crate) fn random(random: &mut Random) -> Vec<Vec<u8>> {
     let mut full = Full::new();
-    let mut blocks = Vec::new();
+    let mut blocks: Vec<Vec<u8>> = Vec::new();
     let mut goes_on = true;
     while goes_on && !random.once_in(40) {
         // How many fields the table has decides which indices exist.
         let count = full.table().count();
-        let block = if random.once_in(2) {
+        let block = if random.once_in(4) && !blocks.is_empty() {
+            // The same again, as it is or nearly.
+            let mut block = blocks[blocks.len() - 1].clone();
+            if random.once_in(4) {
+                block.push(0x88);
+            }
+            block
+        } else if random.once_in(2) {
             usual_block(random, count)
         } else {
             unusual_block(random, count)

@@ -9,12 +9,12 @@
 //! takes: what is sent before may be refused.
 
 use crate::code::ErrorCode;
+use crate::connection::Connection;
 use crate::event::Event;
 use crate::frame::{END_HEADERS, END_STREAM, HEAD_BYTES, Head, Kind, PAYLOAD_MAX};
 use crate::hpack::full::{Field, Full};
 use crate::reader::{Piece, Reader, size};
 use crate::request::Requests;
-use crate::session::Session;
 use crate::settings::{PeerSettings, RECEIVE_WINDOW, WINDOW_BEFORE_SETTINGS, our_payload};
 use crate::stream::Asked;
 use crate::violation::Violation;
@@ -58,7 +58,7 @@ pub struct BodyPart {
 #[derive(Debug)]
 pub struct Client {
     reader: Reader,
-    session: Session,
+    connection: Connection,
     streams_max: usize,
     /// The rule that ended the connection.
     broken: Option<Violation>,
@@ -72,7 +72,7 @@ impl Client {
         assert!((1..=1 << 20).contains(&streams_max), "a number of streams");
         Client {
             reader: Reader::new(),
-            session: Session::new(streams_max),
+            connection: Connection::new(streams_max),
             streams_max,
             broken: None,
             finished: false,
@@ -83,19 +83,19 @@ impl Client {
     /// forbidden bytes in values too, and [`Client::fields`] can be read. It has to be said before
     /// anything is received.
     pub fn decode_fully(&mut self) {
-        self.session.full = Some(Box::default());
+        self.connection.full = Some(Box::default());
     }
 
     /// The fields of the last header block, after [`Event::Head`], [`Event::Interim`] or
     /// [`Event::Done`]; none unless all are decoded.
     pub fn fields(&self) -> &[Field] {
-        self.session.full.as_deref().map_or(&[], Full::fields)
+        self.connection.full.as_deref().map_or(&[], Full::fields)
     }
 
     /// Starts over on a new connection; buffers keep their memory.
     pub fn reset(&mut self) {
         self.reader.reset();
-        self.session.reset();
+        self.connection.reset();
         (self.broken, self.finished) = (None, false);
     }
 
@@ -107,19 +107,19 @@ impl Client {
         let length = u32::try_from(settings.len()).expect("a few settings");
         out.extend_from_slice(&Head { length, kind: Kind::Settings, flags: 0, stream: 0 }.bytes());
         out.extend_from_slice(&settings);
-        self.session.control.window_update(0, RECEIVE_WINDOW - WINDOW_BEFORE_SETTINGS);
-        self.session.control.take(out);
+        self.connection.control.window_update(0, RECEIVE_WINDOW - WINDOW_BEFORE_SETTINGS);
+        self.connection.control.take(out);
     }
 
     /// The server's settings; `None` until they have arrived.
     pub fn peer_settings(&self) -> Option<PeerSettings> {
-        self.session.peer_known.then_some(self.session.peer)
+        self.connection.peer_known.then_some(self.connection.peer)
     }
 
     /// The number of open streams.
     #[inline]
     pub fn open(&self) -> usize {
-        self.session.streams.open()
+        self.connection.streams.open()
     }
 
     /// How many more requests can begin; 0 until the server's settings have arrived.
@@ -135,7 +135,7 @@ impl Client {
     #[inline]
     pub fn refusal(&self) -> Option<NoRoom> {
         let ended = self.broken.is_some() || self.finished;
-        let Session { streams, last_stream, peer_known, .. } = &self.session;
+        let Connection { streams, last_stream, peer_known, .. } = &self.connection;
         if ended || last_stream.is_some() || streams.is_used_up() {
             Some(NoRoom::Connection)
         } else if !peer_known {
@@ -155,7 +155,7 @@ impl Client {
     /// How many streams may be open.
     #[inline]
     fn limit(&self) -> usize {
-        let theirs = self.session.peer.streams_max.map_or(self.streams_max, size);
+        let theirs = self.connection.peer.streams_max.map_or(self.streams_max, size);
         theirs.min(self.streams_max)
     }
 
@@ -180,18 +180,18 @@ impl Client {
         if let Some(refusal) = self.refusal() {
             return Err(refusal);
         }
-        let session = &mut self.session;
-        let id = session.streams.next_id().ok_or(NoRoom::Connection)?;
+        let connection = &mut self.connection;
+        let id = connection.streams.next_id().ok_or(NoRoom::Connection)?;
         let asked = Asked { key, is_head: requests.is_head(request), body_bytes };
-        session.streams.begin(id, asked, SendWindow::new(session.peer.initial_window));
+        connection.streams.begin(id, asked, SendWindow::new(connection.peer.initial_window));
 
         let start = out.len();
         out.extend_from_slice(&[0; HEAD_BYTES]);
-        let mode = session.encoder.next(requests.table_bytes(), out);
+        let mode = connection.encoder.next(requests.table_bytes(), out);
         requests.write(request, mode, values, out);
         let end_stream = if body_bytes == 0 { END_STREAM } else { 0 };
         let length = out.len() - start - HEAD_BYTES;
-        match u32::try_from(length).ok().filter(|&length| length <= session.peer.payload_max) {
+        match u32::try_from(length).ok().filter(|&length| length <= connection.peer.payload_max) {
             Some(length) => {
                 let flags = END_HEADERS | end_stream;
                 let head = Head { length, kind: Kind::Headers, flags, stream: id };
@@ -200,7 +200,7 @@ impl Client {
             None => split_block(id, end_stream, start, out),
         }
         if 0 < body_bytes {
-            session.queue(id);
+            connection.queue(id);
         }
         Ok(id)
     }
@@ -211,15 +211,17 @@ impl Client {
     /// Bodies take turns, a frame each.
     #[inline]
     pub fn next_body_part(&mut self, bytes_max: u32) -> Option<BodyPart> {
-        let session = &mut self.session;
-        let most =
-            bytes_max.min(session.peer.payload_max).min(session.send_window.room()).min(UPLOAD_MAX);
-        while let Some(id) = session.uploads.first() {
+        let connection = &mut self.connection;
+        let most = bytes_max
+            .min(connection.peer.payload_max)
+            .min(connection.send_window.room())
+            .min(UPLOAD_MAX);
+        while let Some(id) = connection.uploads.first() {
             if most == 0 {
                 return None;
             }
-            session.uploads.remove_first();
-            let Some(stream) = session.streams.get(id) else { continue };
+            connection.uploads.remove_first();
+            let Some(stream) = connection.streams.get(id) else { continue };
             stream.queued = false;
             let bytes = most.min(stream.send_window.room());
             let bytes = u32::try_from(stream.body_left).map_or(bytes, |left| bytes.min(left));
@@ -232,9 +234,9 @@ impl Client {
             stream.body_sent += u64::from(bytes);
             stream.body_left -= u64::from(bytes);
             let (key, last) = (stream.key, stream.body_left == 0);
-            session.send_window.send(bytes);
-            session.flood.progress();
-            session.queue(id);
+            connection.send_window.send(bytes);
+            connection.flood.progress();
+            connection.queue(id);
             let flags = if last { END_STREAM } else { 0 };
             let head = Head { length: bytes, kind: Kind::Data, flags, stream: id }.bytes();
             return Some(BodyPart { key, head, at, bytes, last });
@@ -244,7 +246,7 @@ impl Client {
 
     /// Gives up a stream, if it is still open. What comes for it from now on is ignored.
     pub fn cancel(&mut self, stream: u32) {
-        self.session.cancel(stream, ErrorCode::CANCEL);
+        self.connection.cancel(stream, ErrorCode::CANCEL);
     }
 
     /// Consumes bytes of the connection up to the next event; returns how many.
@@ -256,7 +258,7 @@ impl Client {
         if let Some(violation) = self.broken {
             return (0, Event::Broken(violation));
         }
-        if let Some(event) = self.session.next_swept() {
+        if let Some(event) = self.connection.next_swept() {
             return (0, event);
         }
         let mut at = 0;
@@ -265,16 +267,16 @@ impl Client {
                 Ok((taken, Piece::NeedMore)) => return (at + taken, Event::NeedMore),
                 Ok((taken, Piece::Frame(head, payload))) => {
                     at += taken;
-                    self.session.take_frame(head, payload)
+                    self.connection.take_frame(head, payload)
                 }
                 Ok((taken, Piece::Data { head, data_bytes, first, last, empty })) => {
                     at += taken;
-                    self.session.take_data(head, data_bytes, first, last, empty)
+                    self.connection.take_data(head, data_bytes, first, last, empty)
                 }
                 Err(violation) => Err(violation),
             };
             match outcome {
-                _ if self.session.control.is_unread() => {
+                _ if self.connection.control.is_unread() => {
                     return (at, self.fail(Violation::AnswersUnread));
                 }
                 Ok(None) => {}
@@ -288,35 +290,35 @@ impl Client {
     /// that it has failed.
     pub fn finish(&mut self) {
         self.finished = true;
-        self.session.finish();
+        self.connection.finish();
     }
 
     /// True if frames of the connection itself are to be sent: acknowledgements, resets, window
     /// updates.
     #[inline]
     pub fn wants_write(&self) -> bool {
-        self.session.control.is_waiting()
+        self.connection.control.is_waiting()
     }
 
     /// Appends those frames. After [`Event::Broken`], the last one tells the server why.
     #[inline]
     pub fn write(&mut self, out: &mut Vec<u8>) {
-        self.session.control.take(out);
+        self.connection.control.take(out);
     }
 
     /// Tells the server that the connection is closed on purpose.
     pub fn close(&mut self) {
-        self.session.control.go_away(ErrorCode::NO_ERROR);
+        self.connection.control.go_away(ErrorCode::NO_ERROR);
     }
 
     /// The memory of its buffers, bytes; that of streams and tables doesn't change.
     pub fn memory_bytes(&self) -> usize {
-        self.reader.memory_bytes() + self.session.memory_bytes()
+        self.reader.memory_bytes() + self.connection.memory_bytes()
     }
 
     /// A rule is broken that ends the connection.
     fn fail(&mut self, violation: Violation) -> Event {
-        self.session.control.go_away(violation.error_code());
+        self.connection.control.go_away(violation.error_code());
         self.broken = Some(violation);
         Event::Broken(violation)
     }

@@ -14,6 +14,7 @@ pub mod section;
 pub mod skeleton;
 
 mod field;
+mod known;
 mod representation;
 pub(crate) mod static_table;
 mod table;

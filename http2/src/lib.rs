@@ -23,11 +23,11 @@ pub mod settings;
 pub mod violation;
 
 mod block;
+mod connection;
 mod control;
 mod flood;
 mod frame;
 mod reader;
-mod session;
 mod stream;
 mod streams;
 mod uploads;

@@ -1,8 +1,8 @@
 //! The decoder that gives all fields, and allocates them: for tests, and for connections whose
 //! responses are read.
 //!
-//! It shares no table with the skeleton decoder, and decodes strings in another way, so that each can
-//! be tested against the other.
+//! It shares no table with the skeleton decoder, and decodes strings in another way, so that each
+//! can be tested against the other.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
 //! The Huffman code of RFC 7541, appendix B.
 //!
-//! The code is canonical: codes of one length are consecutive numbers in the order of their symbols,
-//! and longer codes follow shorter ones. So the lengths alone determine it, and all tables are made
-//! from them when this is compiled.
+//! The code is canonical: codes of one length are consecutive numbers in the order of their
+//! symbols, and longer codes follow shorter ones. So the lengths alone determine it, and all tables
+//! are made from them when this is compiled.
 //!
 //! [`length`] is for the responses of a run, where most strings are of interest only for their
 //! length: it steps over up to two symbols with each look into a table of 4 KiB. [`Symbols`] gives

@@ -7,6 +7,7 @@
 
 use super::field::{Meaning, Name, NameReader};
 use super::huffman::{self, Symbols};
+use super::known::Known;
 use super::representation::{NameAt, Representation, Representations, Text};
 use super::section::Section;
 use super::static_table::{DYNAMIC_FIRST, FIELDS};
@@ -18,6 +19,7 @@ use crate::violation::Violation;
 #[derive(Debug)]
 pub struct Skeleton {
     table: Table,
+    known: Known,
 }
 
 /// The static table, as the dynamic one keeps its fields.
@@ -32,7 +34,7 @@ impl Default for Skeleton {
 impl Skeleton {
     /// A decoder for a new connection.
     pub fn new() -> Skeleton {
-        Skeleton { table: Table::new() }
+        Skeleton { table: Table::new(), known: Known::new() }
     }
 
     /// Starts over for a new connection.
@@ -47,19 +49,30 @@ impl Skeleton {
     /// then on. A message that breaks a rule is no such error: see [`Section::broken`].
     #[inline]
     pub fn decode(&mut self, block: &[u8]) -> Result<Section, Violation> {
+        if let Some(section) = self.known.repeat(block, &mut self.table) {
+            return Ok(section);
+        }
         let mut section = Section::default();
         let mut representations = Representations::new(block);
+        self.known.begin(block);
         while let Some(representation) = representations.next()? {
             match representation {
                 Representation::Indexed(index) => {
+                    if DYNAMIC_FIRST <= index {
+                        self.known.depends();
+                    }
                     let entry = self.entry(index)?;
                     add(&mut section, entry);
                 }
                 Representation::Literal { index, name, value } => {
+                    if matches!(name, NameAt::Index(index) if DYNAMIC_FIRST <= index) {
+                        self.known.depends();
+                    }
                     let entry = self.literal(name, value)?;
                     add(&mut section, &entry);
                     if index {
                         self.table.add(entry);
+                        self.known.enters(entry);
                     }
                 }
                 Representation::TableSize(_) if 0 < section.fields => {
@@ -68,9 +81,13 @@ impl Skeleton {
                 Representation::TableSize(size) if TABLE_BYTES < size => {
                     return Err(Violation::HpackTableSize);
                 }
-                Representation::TableSize(size) => self.table.resize(size),
+                Representation::TableSize(size) => {
+                    self.table.resize(size);
+                    self.known.depends();
+                }
             }
         }
+        self.known.end(block, section);
         Ok(section)
     }
 

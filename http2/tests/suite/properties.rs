@@ -1,8 +1,8 @@
 //! Properties for any bytes: no panic, the same events for every split, bounded memory.
 
-use crate::random_blocks::Random;
 use crate::conversation::run;
 use crate::frames::*;
+use crate::random_blocks::Random;
 
 /// A seeded sequence of frames of all kinds, for the streams that a conversation has and for
 /// others, most of them possible.

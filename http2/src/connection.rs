@@ -34,7 +34,7 @@ enum Sweep {
 
 /// The state of a connection.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct Connection {
     pub(crate) streams: Streams,
     pub(crate) uploads: Uploads,
     pub(crate) control: Control,
@@ -60,10 +60,10 @@ pub(crate) struct Session {
     ended_early: bool,
 }
 
-impl Session {
+impl Connection {
     /// The state of a new connection with at most so many streams.
-    pub(crate) fn new(streams_max: usize) -> Session {
-        Session {
+    pub(crate) fn new(streams_max: usize) -> Connection {
+        Connection {
             streams: Streams::new(streams_max),
             uploads: Uploads::new(streams_max),
             control: Control::new(),
@@ -124,7 +124,7 @@ impl Session {
         };
         let begun = stream.has_begun() || self.block.stream() == Some(stream.id);
         let request = Request { key: stream.key, stream: stream.id };
-        self.remove(request.stream);
+        self.streams.remove(request.stream);
         let place = place + 1;
         Some(match sweep {
             Sweep::Unserved { last_stream, .. } => {
@@ -352,7 +352,7 @@ impl Session {
             return self.take_idle(Violation::ResetFlood);
         };
         let request = Request { key: stream.key, stream: head.stream };
-        self.remove(head.stream);
+        self.streams.remove(head.stream);
         self.ended_early = true;
         Ok(Some(match ErrorCode(number(payload)) {
             ErrorCode::REFUSED_STREAM => Event::Refused(request),
@@ -404,15 +404,15 @@ impl Session {
     /// A response is complete.
     #[inline]
     fn done(&mut self, id: u32) -> Event {
-        let Stream { key, body_left, .. } = *self.open(id);
-        let response = self.open(id).response();
-        if 0 < body_left {
+        let stream = self.open(id);
+        let (request, response) = (Request { key: stream.key, stream: id }, stream.response());
+        if 0 < stream.body_left {
             // The server has answered without waiting for the rest, which is no longer needed.
             self.control.reset_stream(id, ErrorCode::CANCEL);
         }
         self.flood.progress();
         self.streams.remove(id);
-        Event::Done(Request { key, stream: id }, response)
+        Event::Done(request, response)
     }
 
     /// A stream breaks a rule.
@@ -426,14 +426,9 @@ impl Session {
     pub(crate) fn cancel(&mut self, id: u32, code: ErrorCode) {
         if self.streams.get(id).is_some() {
             self.control.reset_stream(id, code);
-            self.remove(id);
+            self.streams.remove(id);
             self.ended_early = true;
         }
-    }
-
-    /// Removes a stream.
-    fn remove(&mut self, id: u32) {
-        self.streams.remove(id);
     }
 
     fn open(&mut self, id: u32) -> &mut Stream {
