@@ -84,9 +84,9 @@ impl Shard {
         self.phases = Phases::new(&self.plan);
     }
 
-    /// Opens a connection to each of these endpoints and waits until each has been tried. A target that gets too many
-    /// connects at once drops some, and the kernel repeats those only a second later: so they are
-    /// opened a few at a time, or in timed batches if the target is far away.
+    /// Opens a connection to each of these endpoints and waits until each has been tried. A target
+    /// that gets too many connects at once drops some, and the kernel repeats those only a second
+    /// later: so they are opened a few at a time, or in timed batches if the target is far away.
     fn connect(&mut self, endpoints: &[u16]) {
         let conns = endpoints.len();
         let began_ns = self.now_ns();
@@ -98,11 +98,11 @@ impl Shard {
             if self.connections.connecting() < batch_max.div_ceil(2)
                 || batch_ns + BATCH_NS <= now_ns
             {
-                let batch = batch_max.min(conns - opened);
-                for slot in opened..opened + batch {
-                    self.open_in_set_up(slot, endpoints[slot], now_ns);
+                let batch = &endpoints[opened..conns.min(opened + batch_max)];
+                for (slot, endpoint) in (opened..).zip(batch) {
+                    self.open_in_set_up(slot, *endpoint, now_ns);
                 }
-                opened += batch;
+                opened += batch.len();
                 batch_ns = now_ns;
             }
             if self.connections.fresh() == 0 {
