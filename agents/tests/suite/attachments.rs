@@ -1,6 +1,9 @@
 //! Files of a plan: they come from the controller, once, and otherwise than announced they are
 //! refused. What isn't sent isn't read: see `refusals`.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use agents::message::{ATTACHMENT_MAX, Attachment, Message, PART_BYTES, Part, Wanted};
 use agents::refusal::Refusal;
 use engine::plan::Plan;
@@ -8,7 +11,7 @@ use engine::plan::body::Body;
 use engine::plan::redact::Redacted;
 use engine::sys::units::Nanos;
 
-use crate::support::{Agent, Controller, plan, target};
+use crate::support::{Agent, Controller, PATIENCE, plan, target};
 
 const MINUTE: Nanos = Nanos::from_secs(60);
 
@@ -27,16 +30,26 @@ fn part(number: u32, offset: usize, bytes: &[u8]) -> Message {
     Message::Part(Part { number, offset: offset as u64, bytes: bytes.to_vec().into() })
 }
 
-/// A controller that has asked for a plan whose body is this file.
-fn asking(agent: &Agent, plan: &Plan, attachment: Attachment) -> Controller {
-    let controller = Controller::connect(agent, "ann@desk");
+/// A controller that has asked for a plan whose body is this file, and the answer, once the agent
+/// doesn't hold a run of before.
+fn asking(agent: &Agent, plan: &Plan, attachment: &Attachment) -> (Controller, Message) {
     let plan = Plan { body: Some(format!("@{}", attachment.name)), ..plan.clone() };
-    controller.prepare_with(&plan, false, vec![attachment]);
-    controller
+    let began = Instant::now();
+    loop {
+        let mut controller = Controller::connect(agent, "ann@desk");
+        controller.prepare_with(&plan, false, vec![attachment.clone()]);
+        let answer = controller.hear();
+        if !matches!(answer, Message::Refused(Refusal::Held(_))) {
+            return (controller, answer);
+        }
+        assert!(began.elapsed() < PATIENCE, "the run of before never ends");
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
-fn hear_wanted(controller: &mut Controller) -> (u32, u64) {
-    match controller.hear() {
+/// The file and the offset from which an agent wants it.
+fn wanted(answer: Message) -> (u32, u64) {
+    match answer {
         Message::Wanted(Wanted { number, offset }) => (number, offset),
         other => panic!("{other:?}"),
     }
@@ -50,14 +63,15 @@ fn a_file_is_sent_to_an_agent_once_and_is_what_its_requests_carry() {
     for run in 0..3 {
         // Another name for the same bytes is the same file.
         let name = if run < 2 { "f" } else { "g" };
-        let mut controller = asking(&agent, &short, announced(name, &bytes));
+        let (mut controller, mut answer) = asking(&agent, &short, &announced(name, &bytes));
         if run == 0 {
-            assert_eq!(hear_wanted(&mut controller), (0, 0));
+            assert_eq!(wanted(answer), (0, 0));
             controller.say(&part(0, 0, &bytes[..PART_BYTES]));
-            assert_eq!(hear_wanted(&mut controller), (0, PART_BYTES as u64));
+            assert_eq!(wanted(controller.hear()), (0, PART_BYTES as u64));
             controller.say(&part(0, PART_BYTES, &bytes[PART_BYTES..]));
+            answer = controller.hear();
         }
-        controller.hear_ready();
+        assert!(matches!(answer, Message::Ready(_)), "{answer:?}");
         controller.start(crate::support::AHEAD_NS);
         controller.follow(u64::MAX);
         let (results, ..) = controller.collect(false);
@@ -90,9 +104,12 @@ fn a_file_that_comes_otherwise_than_announced_is_refused() {
             "the file \"f\" doesn't have the announced SHA-256",
         ),
     ] {
-        let mut controller = asking(&agent, &plan, announced("f", &bytes));
-        for part in &parts {
-            hear_wanted(&mut controller);
+        let (mut controller, mut answer) = asking(&agent, &plan, &announced("f", &bytes));
+        for (at, part) in parts.iter().enumerate() {
+            if 0 < at {
+                answer = controller.hear();
+            }
+            wanted(answer.clone());
             controller.say(part);
         }
         let refusal = controller.hear_refusal();
@@ -101,8 +118,8 @@ fn a_file_that_comes_otherwise_than_announced_is_refused() {
         assert_eq!(agent.said("refused"), format!("refused ann@desk: {refusal}"));
     }
     // None of it was kept, and the agent serves on.
-    let mut controller = asking(&agent, &plan, announced("f", &bytes));
-    assert_eq!(hear_wanted(&mut controller), (0, 0));
+    let (controller, answer) = asking(&agent, &plan, &announced("f", &bytes));
+    assert_eq!(wanted(answer), (0, 0));
     controller.say(&Message::Stop);
     controller.leave();
     assert_eq!(target.stop().expect("a ledger").received, 0);
@@ -121,8 +138,10 @@ fn files_above_the_operators_limit_are_refused_before_they_are_sent() {
         ),
     ] {
         let attachment = Attachment { length, ..announced("f", b"") };
-        let refusal = asking(&agent, &plan, attachment).hear_refusal();
-        assert!(matches!(refusal, Refusal::Attachment(_)), "{refusal:?}");
+        let (_, answer) = asking(&agent, &plan, &attachment);
+        let Message::Refused(refusal @ Refusal::Attachment(_)) = answer else {
+            panic!("{answer:?}");
+        };
         assert!(refusal.to_string().starts_with(words), "{refusal}");
     }
 }
@@ -130,8 +149,8 @@ fn files_above_the_operators_limit_are_refused_before_they_are_sent() {
 #[test]
 fn a_file_that_stops_coming_frees_the_agent() {
     let (agent, target) = (Agent::start(), target());
-    let mut controller = asking(&agent, &plan(&target, MINUTE), announced("f", &file()));
-    hear_wanted(&mut controller);
+    let (mut controller, answer) = asking(&agent, &plan(&target, MINUTE), &announced("f", &file()));
+    wanted(answer);
     // Its heartbeats go on.
     let refusal = controller.hear_refusal().to_string();
     assert_eq!(
