@@ -9,7 +9,7 @@ use std::process::Stdio;
 use crate::support::{binary, said};
 
 /// The files of these cases, by name.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("prose", "hello world\nthis is no list\n"),
     ("bad_lines", "/a\nhttp://\nftp://h/\nhttp://h:x/\nq\n/ok\n/a b\n\nzz\n"),
     ("empty", "# nothing\n"),
@@ -18,6 +18,7 @@ const FILES: [(&str, &str); 13] = [
     ("users.csv", "id,name\n17,Ada\n"),
     ("ragged.csv", "id,name\n17\n"),
     ("headless.csv", "id,name\n"),
+    ("unclosed.csv", "id,name\n17,Ada\n18,\"Grace\n19,Joan\n"),
     ("timeless.json", "{\"method\": \"GET\", \"path\": \"/\"}\n"),
     ("no_log", "a\nb\nc\nd\ne\nf\ng\n"),
     ("no_length.toml", "[[stage]]\nrate = 5\nduration = '0s'\n"),
@@ -26,7 +27,7 @@ const FILES: [(&str, &str); 13] = [
 ];
 
 /// The flags of each case, and what its error says.
-const CASES: [(&[&str], &[&str]); 20] = [
+const CASES: [(&[&str], &[&str]); 21] = [
     (&["--targets", "missing"], &["--targets missing: can't be read", "name a readable"]),
     (&["--targets", "prose"], &["--targets prose: 2 bad lines: line 1: neither", "JSON lines"]),
     (
@@ -48,11 +49,15 @@ const CASES: [(&[&str], &[&str]); 20] = [
     (&["--data", "users=missing.csv"], &["--data missing.csv: can't read", "readable file"]),
     (
         &["--header", "X: {{users.id}}", "--data", "users=ragged.csv"],
-        &["--data users: line 2: its number of values is 1", "correct that line"],
+        &["--data users: line 2: 1 value, but the header has 2", "correct that line"],
     ),
     (
         &["--header", "X: {{users.id}}", "--data", "users=headless.csv"],
         &["--data users: it has no row", "add one"],
+    ),
+    (
+        &["--header", "X: {{users.id}}", "--data", "users=unclosed.csv"],
+        &["--data users: a quote isn't closed", "line 3 is the first", "close it"],
     ),
     (&["--stages", "100:0s"], &["--stages 100:0s: stage 1 has no length; leave it out"]),
     (&["--stages", "100:"], &["--stages 100:: invalid stage: give RATE:DURATION"]),

@@ -73,7 +73,7 @@ pub fn end_with_rows(plan: &mut Plan, data: &[Data]) -> Result<(), PlanError> {
         }
         // A log's requests are known, and they are more.
         if plan.replay.is_some() || due(plan, rows + 1).is_some() {
-            let problem = format!("the run has more requests than it has rows, {rows}");
+            let problem = format!("the run needs more than its {rows} rows");
             return Err(one.refuse(problem, format!("{more}, or give --requests {rows}")));
         }
     }

@@ -5,7 +5,7 @@
 //! It takes the bytes of all values, and four more for each.
 
 use std::fmt;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -189,7 +189,7 @@ impl Table {
     /// Reads the data called `name` from the contents of its file.
     ///
     /// # Errors
-    /// It can't be read, isn't CSV with a header line, or has no row.
+    /// It can't be read, isn't CSV with a header line, has a quote that isn't closed, or no row.
     pub fn read(name: &str, contents: impl Read) -> Result<Table, PlanError> {
         let refuse = |problem: String, cure: &str| PlanError::new("--data", name, problem, cure);
         let not_csv = |error: csv::Error| {
@@ -201,13 +201,14 @@ impl Table {
                 }
                 csv::ErrorKind::Utf8 { .. } => "not UTF-8".to_owned(),
                 csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-                    format!("its number of values is {len}, that of the header line {expected_len}")
+                    let plural = if *len == 1 { "" } else { "s" };
+                    format!("{len} value{plural}, but the header has {expected_len}")
                 }
                 _ => "not CSV".to_owned(),
             };
             refuse(format!("{line}{problem}"), "correct that line")
         };
-        let mut reader = csv::Reader::from_reader(contents);
+        let mut reader = csv::Reader::from_reader(Quotes::of(contents));
         let columns: Vec<String> =
             reader.headers().map_err(not_csv)?.iter().map(str::to_owned).collect();
         if let Some(twice) = columns
@@ -221,6 +222,14 @@ impl Table {
         let mut record = csv::StringRecord::new();
         while reader.read_record(&mut record).map_err(not_csv)? {
             table.push(&record);
+        }
+        if let Some(line) = reader.get_ref().odd_line() {
+            let problem = format!(
+                "a quote isn't closed: the file has an odd number, and line {line} is the first \
+                 that does"
+            );
+            let cure = r#"close it; one that is part of a value is written as "" between quotes"#;
+            return Err(refuse(problem, cure));
         }
         if table.ends.is_empty() {
             return Err(refuse("it has no row below its header line".to_owned(), "add one"));
@@ -260,6 +269,51 @@ impl Table {
     #[cfg(test)]
     pub(super) fn of_text(text: &str) -> Result<Table, PlanError> {
         Table::read("users", text.as_bytes())
+    }
+}
+
+/// Passes a file on and counts its quotes: the parser takes all that follows a quote without an end
+/// for one value, so rows would be lost.
+struct Quotes<R> {
+    inner: R,
+    /// The line that is being read.
+    line: u64,
+    /// True if the lines before it, or it so far, have an odd number.
+    is_odd: [bool; 2],
+    /// The first line with an odd number.
+    first_odd: Option<u64>,
+}
+
+impl<R> Quotes<R> {
+    fn of(inner: R) -> Quotes<R> {
+        Quotes { inner, line: 1, is_odd: [false; 2], first_odd: None }
+    }
+
+    /// The first line with an odd number of quotes, if the whole file has an odd number.
+    fn odd_line(&self) -> Option<u64> {
+        let [before, last] = self.is_odd;
+        (before != last).then(|| self.first_odd.unwrap_or(self.line))
+    }
+}
+
+impl<R: Read> Read for Quotes<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let length = self.inner.read(room)?;
+        for byte in &room[..length] {
+            match byte {
+                b'"' => self.is_odd[1] = !self.is_odd[1],
+                b'\n' => {
+                    let [before, line] = self.is_odd;
+                    if line && self.first_odd.is_none() {
+                        self.first_odd = Some(self.line);
+                    }
+                    self.is_odd = [before != line, false];
+                    self.line += 1;
+                }
+                _ => {}
+            }
+        }
+        Ok(length)
     }
 }
 
@@ -310,10 +364,14 @@ mod tests {
             ("", "no row"),
             ("id\n", "no row"),
             ("id,id\n1,2\n", "two columns are called \"id\""),
+            ("id,name\n1,2\npa55\n", "line 3: 1 value, but the header has 2"),
+            ("id,name\n1,2\n3,4,5\n", "line 3: 3 values, but the header has 2"),
             (
-                "id,name\n1,2\npa55\n",
-                "line 3: its number of values is 1, that of the header line 2",
+                "id,name\n1,a\n2,\"pa55\n3,c\n",
+                "a quote isn't closed: the file has an odd number, and line 3 is",
             ),
+            ("id,name\n1,\"a\n\"\n2,5\" pipe\n", "a quote isn't closed"),
+            ("id,name\n1,\"pa55", "and line 2 is the first"),
         ] {
             let error = Table::of_text(text).expect_err(problem);
             assert_eq!(error.flag, "--data");

@@ -274,7 +274,7 @@ fn rows_that_may_not_suffice_are_refused_before_a_run() {
     assert_eq!(with(",fail", Plan { requests: Some(100), ..closed.clone() }), Ok(()));
     let warmed = Plan { warmup: Nanos(1), ..many.clone() };
     for (options, plan, words) in [
-        (",fail", many, "--data users: the run has more requests than it has rows, 100; give more"),
+        (",fail", many, "--data users: the run needs more than its 100 rows; give more"),
         (",fail", closed, "--data users: whether 100 rows suffice depends on how fast"),
         (",stop", warmed, "each row is taken once, and the warm-up would take the first ones"),
     ] {
