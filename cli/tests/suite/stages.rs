@@ -202,7 +202,10 @@ fn stages_are_read_from_a_plan_file_and_refused_where_meaningless() {
     let stages = ["--stages", "100:1s"];
     for (line, words) in [
         (vec!["run", url, "--plan", "plan.toml", "-d", "30s"], ["--duration 30s", "omit one"]),
-        (vec!["run", url, "--plan", "plan.toml", "-n", "9"], ["--requests 9", "or --stages"]),
+        (
+            vec!["run", url, "--plan", "plan.toml", "-n", "9"],
+            ["--requests 9", "omit one of the two"],
+        ),
         (vec!["run", url, "--plan", "both.toml"], ["line 2", "contradicts `rate`"]),
         (vec!["run", url, "--stages", "100:1s", "-R", "5"], ["--stages", "--rate"]),
         (vec!["run", url, "--stages", "100:1s", "-d", "5s"], ["--stages", "--duration"]),

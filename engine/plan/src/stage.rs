@@ -81,6 +81,9 @@ impl std::fmt::Display for Stage {
 /// A text that isn't a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidStage {
+    /// It is an empty text.
+    #[error("a stage is missing: give RATE:DURATION, and no comma after the last one")]
+    Empty,
     /// It lacks a rate or its length.
     #[error(
         "invalid stage `{0}`: give RATE:DURATION or FROM..TO:DURATION, e.g. 100:30s or \
@@ -99,6 +102,9 @@ impl FromStr for Stage {
     type Err = InvalidStage;
 
     fn from_str(text: &str) -> Result<Stage, InvalidStage> {
+        if text.trim().is_empty() {
+            return Err(InvalidStage::Empty);
+        }
         let form = || InvalidStage::Form(text.to_owned());
         let (name, stage) = match text.rsplit_once('=') {
             Some((name, _)) if name.trim().is_empty() => return Err(form()),
@@ -214,6 +220,7 @@ mod tests {
         assert_eq!(texts, expected);
         assert_eq!((all[0].name.as_str(), all[5].name.as_str()), ("", "a=b"));
         for (text, problem) in [
+            (" ", "a stage is missing: give RATE:DURATION, and no comma after the last one"),
             ("100", "invalid stage `100`: give RATE:DURATION or FROM..TO:DURATION"),
             ("=1:30s", "invalid stage `=1:30s`: give RATE:DURATION or FROM..TO:DURATION"),
             ("x:30s", "invalid rate `x`"),

@@ -60,12 +60,12 @@ impl Plan {
         if self.stage.is_empty() {
             return Ok(());
         }
-        let own = "omit it, or --stages";
+        let own = "omit one of the two";
         if let Some(rate) = self.rate {
-            return Err(PlanError::new("--rate", rate, "the stages set the rate", own));
+            return Err(PlanError::new("--rate", rate, "--stages sets the rate", own));
         }
         if let Some(requests) = self.requests {
-            let problem = "the stages set the length of the window";
+            let problem = "--stages sets the length of the window";
             return Err(PlanError::new("--requests", requests, problem, own));
         }
         match self.asks_for_users() {
@@ -82,6 +82,13 @@ impl Plan {
             if name.chars().any(char::is_control) {
                 let problem = format!("the name of stage {} has a control character", at + 1);
                 return refuse(problem, "leave it out");
+            }
+            // Results call a stage without a name by its number.
+            let is_other = |number| number != at + 1 && (1..=self.stage.len()).contains(&number);
+            if name.parse().is_ok_and(is_other) {
+                let problem =
+                    format!("stage {} is called {name:?}, the number of another stage", at + 1);
+                return refuse(problem, "give it another name, or none");
             }
             if !name.is_empty() && self.stage[..at].iter().any(|other| other.name == *name) {
                 let problem = format!("two stages are called {name:?}");
@@ -103,7 +110,7 @@ impl Plan {
             return refuse(problem, "give fewer stages, or fewer scenarios");
         }
         if ![Plan::default().duration, whole].contains(&self.duration) {
-            let problem = format!("the stages take {whole}");
+            let problem = format!("--stages takes {whole}");
             return Err(PlanError::new("--duration", self.duration, problem, own));
         }
         self.duration = whole;
@@ -197,6 +204,7 @@ mod tests {
 
     #[test]
     fn a_plan_with_stages_is_open_and_as_long_as_they_are() {
+        assert!(plan("1=5:1s,9=6:1s").complete(&[0]).is_ok(), "these are no other stages' numbers");
         let completed = plan("0..100:30s,100:1m").complete(&[0]).expect("it runs");
         assert_eq!((completed.model(), completed.duration), (Model::Open, Nanos::from_secs(90)));
         let again = completed.clone().complete(&[0]).expect("the plan of a report runs");
@@ -247,12 +255,12 @@ mod tests {
             step: [Step { url: Some("/".to_owned()), ..Step::default() }],
         };
         for (plan, start, cure) in [
-            (Plan { rate: "5".parse().ok(), ..of() }, "--rate 5: the stages", "or --stages"),
-            (Plan { requests: Some(7), ..of() }, "--requests 7: the stages", "or --stages"),
+            (Plan { rate: "5".parse().ok(), ..of() }, "--rate 5: --stages sets", "one of the two"),
+            (Plan { requests: Some(7), ..of() }, "--requests 7: --stages", "one of the two"),
             (
                 Plan { duration: Nanos::from_secs(10), ..of() },
-                "--duration 10s: the stages take 1m",
-                "or --stages",
+                "--duration 10s: --stages takes 1m",
+                "one of the two",
             ),
             (
                 Plan { conns: Some(7), ..closed("100:30s,200:30s") },
@@ -260,7 +268,7 @@ mod tests {
                 "or --stages",
             ),
             (Plan { pipeline: 2, ..closed("1:1s") }, "--pipeline 2: users who", "of --stages"),
-            (Plan { rate: "5".parse().ok(), ..closed("1:1s") }, "--rate 5: the", "or --stages"),
+            (Plan { rate: "5".parse().ok(), ..closed("1:1s") }, "--rate 5: --stages", "of the two"),
             (closed("1:1s,2..1.5:1s"), "--stages 1:1s,2..1.5:1s: stage 2 has a fra", "for rates"),
             (closed("0:1s,0..0:2s"), "--stages 0:1s,0:2s: no stage has a user", "0..10:30s"),
             (closed("0..2M:1s"), "--stages 0..2000000:1s: 2000000 users, of", "give fewer"),
@@ -277,6 +285,11 @@ mod tests {
             (plan("5:1s,6:0s"), "--stages 5:1s,6:0s: stage 2 has no length", "leave it out"),
             (plan("0:1s,0..0:2s"), "--stages 0:1s,0:2s: no stage", "a rate, e.g. 0..100:30s"),
             (plan("a=1:1s,b=1:1s,a=1:1s"), "--stages a=1:1s,b=1:1s,a=1:1s: two", "or none"),
+            (
+                plan("2=1:1s,3:1s"),
+                "--stages 2=1:1s,3:1s: stage 1 is called \"2\", the number of another",
+                "another name, or none",
+            ),
             (plan("1:1s,a\u{7}=1:1s"), "--stages 1:1s,a\u{7}=1:1s: the name of", "leave it out"),
             (plan("1:100h,1:100h"), "--stages 1:100h,1:100h: they take 200h", "shorter ones"),
             (Plan { stage: many(1_001), ..of() }, "--stages 1:1s,", "or fewer scenarios"),
