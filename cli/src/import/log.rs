@@ -269,7 +269,7 @@ mod tests {
     fn a_log_without_a_plan_is_refused() {
         let week = line(0, "GET /").replace("2000", "2001");
         for (log, problem) in [
-            ("", "has no line; give a log"),
+            ("", "is empty; give a log"),
             ("x\ny\n", "has no readable line (line 1: no time in brackets; line 2: no time"),
             (&[line(0, "GET /"), week].concat(), "span 8760h"),
         ] {

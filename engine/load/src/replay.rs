@@ -81,6 +81,8 @@ pub struct ReplayedLog {
 struct Line {
     /// The time of its line, ns since the Unix epoch.
     stamped_ns: u64,
+    /// True if that is written in whole seconds.
+    is_whole: bool,
     /// How long it took before, ns.
     took_ns: u64,
     /// Its route, as it was found.
@@ -105,7 +107,7 @@ struct Lines {
 
 impl Lines {
     fn add(&mut self, logged: Logged) -> Result<(), &'static str> {
-        let Logged { stamped_ns, took_ns, method, host, path, body } = logged;
+        let Logged { stamped_ns, is_whole, took_ns, method, host, path, body } = logged;
         // Where a GET has no body, some logs have an empty one.
         let body = body.filter(|body| !body.is_empty() || has_body(&method));
         let text = body.as_deref().unwrap_or_default();
@@ -114,7 +116,7 @@ impl Lines {
         }
         let route = self.routes.add(&method, &path, body.is_some());
         let row = u32::try_from(self.all.len()).expect("a line has more than a byte");
-        self.all.push(Line { stamped_ns, took_ns, route, row });
+        self.all.push(Line { stamped_ns, is_whole, took_ns, route, row });
         self.texts.push([path.strip_prefix('/').unwrap_or(&path), text]);
         if let Some(host) = host.filter(|host| !self.hosts.contains(host)) {
             self.hosts.insert(host);
@@ -156,8 +158,7 @@ impl Replay {
             return refuse(problem, cure);
         };
         let Summary { requests, unreadable, problems, .. } = summary;
-        let is_whole = |line: &Line| line.stamped_ns.is_multiple_of(SECOND_NS);
-        let spread = plan.spread() == Spread::Even && lines.all.iter().all(is_whole);
+        let spread = plan.spread() == Spread::Even && lines.all.iter().all(|line| line.is_whole);
         if spread {
             spread_seconds(&mut lines.all, plan.seed);
         }
@@ -361,8 +362,11 @@ mod tests {
         assert_eq!(spread.due_ns, again.due_ns);
         let other = replay(&log, |plan| Plan { seed: 2, ..plan });
         assert_ne!(spread.due_ns, other.due_ns);
-        let together = replay(&log, |plan| Plan { spread: Some(Spread::None), ..plan });
-        assert!(together.due_ns[..1_000].iter().all(|due_ns| *due_ns == 0));
+        let none = |plan| Plan { spread: Some(Spread::None), ..plan };
+        for together in [replay(&log, none), replay(&log.replace("0,", "0.000,"), |plan| plan)] {
+            assert!(!together.log.spread);
+            assert!(together.due_ns[..1_000].iter().all(|due_ns| *due_ns == 0));
+        }
     }
 
     #[test]
@@ -505,7 +509,7 @@ mod tests {
     #[test]
     fn a_log_that_cannot_be_sent_again_is_refused() {
         for (text, problem) in [
-            ("", "has no line; give a log"),
+            ("", "is empty; give a log"),
             ("pa55\n", "has no readable line (line 1: no time in brackets); give a log"),
             (
                 &[json("1", "GET", "/"), json("1000001", "GET", "/")].concat(),

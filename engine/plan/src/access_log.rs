@@ -30,6 +30,8 @@ const ENCODED: &AsciiSet =
 pub struct Logged {
     /// The time of its line, ns since the Unix epoch.
     pub stamped_ns: u64,
+    /// True if that time is written in whole seconds, without a fraction.
+    pub is_whole: bool,
     /// How long it took, ns, if its line tells; the line is then stamped at its end. Else 0.
     pub took_ns: u64,
     /// Its method.
@@ -92,7 +94,7 @@ impl Summary {
     /// What is wrong with a log without a readable line, and the cure.
     pub fn refusal(&self) -> (String, &'static str) {
         let problem = match self.problems.as_slice() {
-            [] => "has no line".to_owned(),
+            [] => "is empty".to_owned(),
             problems => {
                 let more = match self.unreadable - problems.len() as u64 {
                     0 => String::new(),
@@ -126,7 +128,9 @@ pub fn read(
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let text = str::from_utf8(&line).map(str::trim).map_err(|_| "not UTF-8");
+        let text = str::from_utf8(&line).map_err(|_| "not UTF-8");
+        // Some programs begin a file with a byte-order mark.
+        let text = text.map(|text| text.trim_start_matches('\u{feff}').trim());
         let format = text.and_then(|text| {
             let (format, request) = parse(text, summary.format)?;
             each(request).map(|()| format)
@@ -184,33 +188,61 @@ fn of_text(line: &str, timed: Option<bool>) -> Result<(Format, Logged), &'static
     };
     let (host, path) = of_target(&unescaped(target))?;
     let method = of_method(method)?;
-    Ok((format, Logged { stamped_ns, took_ns, method, host, path, body: None }))
+    let is_whole = !time.contains('.');
+    Ok((format, Logged { stamped_ns, is_whole, took_ns, method, host, path, body: None }))
 }
 
 /// A line of JSON; other fields are ignored.
 #[derive(Deserialize)]
 struct Record {
-    time: Scalar,
+    time: Time,
     method: String,
     path: String,
     host: Option<String>,
     body: Option<String>,
     #[serde(alias = "duration")]
-    request_time: Option<Nanos>,
+    request_time: Option<Scalar>,
+}
+
+/// The time of a line of JSON.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Time {
+    Whole(u64),
+    Fraction(f64),
+    Text(String),
+}
+
+impl Time {
+    /// Its text, and true if it is written without a fraction of a second.
+    fn read(self) -> (String, bool) {
+        match self {
+            Time::Whole(seconds) => (seconds.to_string(), true),
+            Time::Fraction(seconds) => (seconds.to_string(), false),
+            Time::Text(text) => {
+                let is_whole = !text.contains('.');
+                (text, is_whole)
+            }
+        }
+    }
 }
 
 fn of_json(line: &str) -> Result<Logged, &'static str> {
     // The parser's own message may show a value.
-    let Record { time: Scalar(time), method, path, host, body, request_time } =
-        serde_json::from_str(line).map_err(|error| match error.is_data() {
+    let Record { time, method, path, host, body, request_time } = serde_json::from_str(line)
+        .map_err(|error| match error.is_data() {
             true => "not an object with time, method and path",
             false => "not JSON",
         })?;
+    let (time, is_whole) = time.read();
     let stamped_ns = moment(&time).ok_or("the time is neither RFC 3339 nor seconds since 1970")?;
+    let took = request_time.map(|Scalar(text)| text.parse::<Nanos>()).transpose();
+    let took =
+        took.map_err(|_| "the request time is neither seconds nor a time with a unit, 12ms")?;
     let (own, path) = of_target(path.as_bytes())?;
     let host = own.or(host.map(|host| host.to_ascii_lowercase()).filter(|host| !host.is_empty()));
-    let took_ns = request_time.map_or(0, |took| took.0);
-    Ok(Logged { stamped_ns, took_ns, method: of_method(&method)?, host, path, body })
+    let took_ns = took.map_or(0, |took| took.0);
+    Ok(Logged { stamped_ns, is_whole, took_ns, method: of_method(&method)?, host, path, body })
 }
 
 /// A time in any of the notations of logs, ns since the Unix epoch.
@@ -303,7 +335,7 @@ mod tests {
 
     fn logged(stamped_ns: u64, method: &str, path: &str) -> Logged {
         let (method, path) = (method.to_owned(), path.to_owned());
-        Logged { stamped_ns, took_ns: 0, method, host: None, path, body: None }
+        Logged { stamped_ns, is_whole: true, took_ns: 0, method, host: None, path, body: None }
     }
 
     #[test]
@@ -331,7 +363,7 @@ mod tests {
                 &timed,
             ),
         ] {
-            for before in ["", "\n", "garbage\n"] {
+            for before in ["", "\n", "garbage\n", "\u{feff}"] {
                 let (all, summary) = requests(&format!("{before}{line}\r\n"));
                 assert_eq!((&all[..], summary.format), (&[want.clone()][..], Some(format)));
                 assert_eq!(summary.unreadable, u64::from(before == "garbage\n"), "{line}");
@@ -347,16 +379,33 @@ mod tests {
             .replace(",\n            \"status", ",\"status");
         let (all, _) = requests(&log);
         let first = Logged {
+            is_whole: false,
             host: Some("api.test".to_owned()),
             body: Some("x".to_owned()),
             ..logged(1_700_000_000_250_000_000, "POST", "/o")
         };
         let second = Logged {
+            is_whole: false,
             took_ns: 5_000_000,
             host: Some("b.test:81".to_owned()),
             ..logged(1_700_000_000_000_000_001, "PUT", "/p")
         };
         assert_eq!(all, [first, second]);
+    }
+
+    #[test]
+    fn a_time_with_a_fraction_isnt_whole_even_if_that_is_zero() {
+        for (time, is_whole) in [
+            (r#""2023-11-14T22:13:20.000Z""#, false),
+            (r#""2023-11-14T22:13:20Z""#, true),
+            (r#""1700000000.000""#, false),
+            ("1700000000.000", false),
+            ("1700000000", true),
+        ] {
+            let (all, _) = requests(&format!(r#"{{"time":{time},"method":"GET","path":"/"}}"#));
+            let want = Logged { is_whole, ..logged(1_700_000_000_000_000_000, "GET", "/") };
+            assert_eq!(all, [want], "{time}");
+        }
     }
 
     #[test]
@@ -398,6 +447,10 @@ mod tests {
             (r#"{"time":1,"method":"GET","path":7}"#.to_owned(), "not an object with"),
             (r#"{"pa55"#.to_owned(), "not JSON"),
             (r#"{"time":"pa55","method":"GET","path":"/"}"#.to_owned(), "neither RFC 3339 nor"),
+            (
+                r#"{"time":1,"method":"GET","path":"/pa55","request_time":"-"}"#.to_owned(),
+                "the request time is neither seconds nor",
+            ),
         ] {
             let (all, summary) = requests(&format!("{bad}\n").repeat(7));
             assert!(all.is_empty() && summary.format.is_none(), "{bad}");
