@@ -6,6 +6,7 @@
 //! rendered like any other: the field's position in double braces, which no other text of the
 //! request can contain, since what isn't a field is refused.
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::ops::Range;
 
 use super::braces::{Piece, has_fields, pieces};
@@ -18,6 +19,8 @@ use super::similar::most_similar_first;
 pub const MADE_MAX: usize = 32_768;
 /// The most digits of such a request's Content-Length.
 const LENGTH_DIGITS: usize = 5;
+/// The names of fields that aren't columns.
+const OTHERS: [&str; 6] = ["seq", "rand", "zipf", "uuid", "trace_id", "parent_id"];
 /// The header of `--trace`.
 const TRACE_HEADER: &str = "traceparent";
 
@@ -312,6 +315,16 @@ impl Fields<'_> {
             ["parent_id"] => Value::ParentId,
             ["rand", low, high] => match (low.parse(), high.parse()) {
                 (Ok(low), Ok(high)) if low <= high => Value::Rand { low, high },
+                (Ok(_), Ok(_)) => {
+                    let problem =
+                        format!("{{{{{inner}}}}} has its lowest number after its highest");
+                    return Err(place.refuse(&problem, &format!("write {{{{rand {high} {low}}}}}")));
+                }
+                (Err(error), _) | (_, Err(error)) if is_too_large(&error) => {
+                    let problem = format!("{{{{{inner}}}}} has a number beyond 64 bits");
+                    let cure = format!("give numbers from {} to {}", i64::MIN, i64::MAX);
+                    return Err(place.refuse(&problem, &cure));
+                }
                 _ => return example("rand LOW HIGH", "rand 1 100"),
             },
             ["rand", ..] => return example("rand LOW HIGH", "rand 1 100"),
@@ -332,6 +345,11 @@ impl Fields<'_> {
         let name = name.unwrap_or(inner).trim();
         let column = self.columns().find(|(full, ..)| full == name);
         let Some((_, data, column)) = column else {
+            let first = name.split_whitespace().next().unwrap_or_default();
+            if json && OTHERS.contains(&first) {
+                let problem = format!("only a column can be escaped for JSON, not {{{{{first}}}}}");
+                return Err(place.refuse(&problem, "omit `json:`: its value needs no escape"));
+            }
             return Err(self.unknown(name, place));
         };
         let url = matches!(place, Place::Url(_)) && !self.data[data].is_encoded;
@@ -367,6 +385,11 @@ impl Fields<'_> {
         );
         place.refuse(&format!("{{{{{shown}}}}} isn't a field"), &cure)
     }
+}
+
+/// True if a whole number has too many digits.
+fn is_too_large(error: &ParseIntError) -> bool {
+    matches!(error.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow)
 }
 
 /// Checks that a header with fields doesn't decide how the connection is used.
@@ -584,7 +607,19 @@ mod tests {
                 plan("/{{rand 5}}", &[], None),
                 "is written {{rand LOW HIGH}}; write it like {{rand 1 100}}",
             ),
-            (plan("/{{rand 5 4}}", &[], None), "is written {{rand LOW HIGH}}"),
+            (plan("/{{rand 5 x}}", &[], None), "is written {{rand LOW HIGH}}"),
+            (
+                plan("/{{rand 5 4}}", &[], None),
+                "{{rand 5 4}} has its lowest number after its highest; write {{rand 4 5}}",
+            ),
+            (
+                plan("/{{rand 0 18446744073709551615}}", &[], None),
+                "beyond 64 bits; give numbers from -9223372036854775808 to 9223372036854775807",
+            ),
+            (
+                plan("/", &["A: {{json:rand 1 5}}"], None),
+                "only a column can be escaped for JSON, not {{rand}}; omit `json:`",
+            ),
             (plan("/{{zipf 1.1 0}}", &[], None), "is written {{zipf EXPONENT HIGH}}"),
             (plan("/{{trace_id}}", &[], None), "{{trace_id}} needs --trace"),
             (plan("/", &["Connection: {{seq}}"], None), "--header #1: Connection can't differ"),
