@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::plan::endpoint::Endpoint;
 use engine::plan::request::render_request;
-use engine::plan::scenario::{Scenario, Step, WEIGHT_MAX};
+use engine::plan::scenario::{self, Scenario, Step};
 use engine::plan::slo::Objectives;
 use engine::plan::status::StatusSet;
 use engine::plan::{Plan, PlanError, body};
@@ -95,6 +95,8 @@ pub(crate) fn scenarios(given: &str) -> Result<(Vec<Scenario>, Option<String>), 
 
 /// The scenarios of a file with this text, and the name of its format.
 fn parse(text: &str) -> Result<(Vec<Scenario>, &'static str), String> {
+    // Some programs begin a file with a byte-order mark.
+    let text = text.trim_start_matches('\u{feff}');
     let lines = || text.lines().map(str::trim).enumerate().map(|(at, line)| (at + 1, line));
     let has_text = |line: &str| !line.is_empty() && !line.starts_with('#');
     let Some((_, first)) = lines().find(|(_, line)| has_text(line)) else {
@@ -194,11 +196,18 @@ fn scenario(step: Step) -> Scenario {
     Scenario { name: String::new(), weight: 1, step: [step] }
 }
 
-/// Method and URL of the line that begins a target in vegeta's format.
+/// Method and URL of the line that begins a target in vegeta's format. A method in small letters is
+/// one too, so that it can be refused as what it is.
 fn of_request_line(line: &str) -> Option<(&str, &str)> {
     let (method, url) = line.split_once([' ', '\t'])?;
-    let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
-    is_method.then(|| (method, url.trim_start()))
+    let url = url.trim_start();
+    let is_word = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_url = url.starts_with('/') || url.contains("://");
+    (is_word && (is_url || !has_small(method))).then_some((method, url))
+}
+
+fn has_small(method: &str) -> bool {
+    method.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 
 /// Vegeta's `http` format: a request line, headers, and `@` with the file of the body, which ends
@@ -217,6 +226,9 @@ fn of_vegeta<'a>(
         if text.is_empty() {
             is_open = false;
         } else if let Some((method, url)) = of_request_line(text) {
+            if has_small(method) {
+                refuse("the method isn't in capitals, as in GET http://host/path");
+            }
             let (method, url) = (Some(method.to_owned()), Some(url.to_owned()));
             all.push(Found { line, scenario: scenario(Step { method, url, ..Step::default() }) });
             is_open = true;
@@ -249,7 +261,8 @@ struct Record {
     header: BTreeMap<String, Vec<String>>,
     #[serde(default)]
     name: String,
-    weight: Option<i64>,
+    #[serde(default = "Scenario::weight_default", deserialize_with = "scenario::weight")]
+    weight: u32,
     expect: Option<StatusSet>,
     slo: Option<Objectives>,
 }
@@ -260,9 +273,6 @@ fn of_json(text: &str) -> Result<Scenario, String> {
             // It calls each line the first.
             without_text(&error.to_string()).replace(" at line 1 column", " at column")
         })?;
-    let weight = weight.unwrap_or(1);
-    let weight = u32::try_from(weight)
-        .map_err(|_| format!("the weight {weight} isn't a whole number from 0 to {WEIGHT_MAX}"))?;
     let of_base64 = |text: String| match BASE64_STANDARD.decode(text) {
         Ok(bytes) => Ok(body::text_of(bytes)),
         Err(error) => Err(format!("body: not base64 ({error})")),
@@ -392,6 +402,8 @@ mod tests {
     fn the_format_that_was_found_is_named() {
         for (text, name) in [
             ("# a\n/a\n/b\n", "a URL a line"),
+            ("\u{feff}/a\n", "a URL a line"),
+            ("\u{feff}{\"url\":\"/\"}\n", "JSON lines"),
             ("http://h/GET\n", "a URL a line"),
             ("GET /a\n", "vegeta's http format"),
             ("{\"url\":\"/\"}\n", "JSON lines"),
@@ -416,6 +428,8 @@ mod tests {
             ("GET /a\n@one\n@two\n", "line 3: no request line before it"),
             ("GET /a\n@one\nX: y\n", "line 3: no request line before it"),
             ("GET /a\n: y\n", "line 2: a header without a name"),
+            ("put /a\nX: y\n", "line 1: the method isn't in capitals"),
+            ("GET /a\nX: y\nput http://h/b\n@c\n", "line 3: the method isn't in capitals"),
             ("{\"url\":\"/\",\"slo\":\"p99\"}", "line 1: invalid objectives `p99`: `p99` has no"),
             ("{\"url\":\"/\",\"expect\":\"2x\"}", "line 1: invalid status `2x`"),
             ("GET /a\nno colon\n", "line 2: neither a request line, a header nor @FILE"),
@@ -432,8 +446,11 @@ mod tests {
             ("/a\n/b c\nftp://h/\n", "line 3: the scheme is neither http nor https"),
             ("GET /a\nx y: z\n\nGET /b\n", "line 1: header #1: the name isn't a token"),
             ("CONNECT /a\n", "line 1: method CONNECT: "),
-            ("{\"url\":\"/\",\"weight\":-1}\n", "line 1: the weight -1 isn't a whole number"),
-            ("{\"url\":\"/\",\"weight\":1.5}\n", "line 1: invalid type: floating point `1.5`"),
+            ("{\"url\":\"/\",\"weight\":-1}\n", "line 1: the weight isn't a whole number"),
+            (
+                "{\"url\":\"/\"}\n{\"url\":\"/\",\"weight\":0.5}\n",
+                "line 2: the weight isn't a whole number from 0 to 1000000 at column",
+            ),
             ("{\"url\"\n", "line 1: EOF while parsing an object at column"),
         ] {
             let error = parse(text).expect_err(text);

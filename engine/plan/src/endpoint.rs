@@ -24,6 +24,8 @@ pub struct Endpoint {
     pub path: String,
 }
 
+/// The most characters of a URL that an error shows.
+const SHOWN_MAX: usize = 120;
 /// The port of `http`.
 const PORT_DEFAULT: u16 = 80;
 /// The port of `https`.
@@ -99,6 +101,14 @@ impl Endpoint {
     }
 }
 
+/// A text that stands in a line of an error, which is cut if it is long.
+pub(crate) fn short(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_MAX) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
 /// The part of a text, which may not even be a URL, that an error may show: anything before the
 /// last `@` may be credentials, and anything after the first `?` or `#` may be a secret.
 pub(crate) fn shown(url: &str) -> String {
@@ -109,8 +119,8 @@ pub(crate) fn shown(url: &str) -> String {
         if scheme.is_empty() || scheme.contains('@') { "" } else { &url[..scheme.len() + 3] };
     match before.rsplit_once('@') {
         _ if query.contains('@') => format!("{scheme}…"),
-        None => format!("{before}{cut}"),
-        Some((_, rest)) => format!("{scheme}…@{rest}{cut}"),
+        None => format!("{}{cut}", short(before)),
+        Some((_, rest)) => format!("{scheme}…@{}{cut}", short(rest)),
     }
 }
 
@@ -132,6 +142,14 @@ mod tests {
         for url in ["http://{{users.host}}/", "http://h{{seq}}:1?a", "http://h:{{seq}}/"] {
             assert!(Endpoint::parse(url).is_err(), "{url}");
         }
+    }
+
+    #[test]
+    fn a_long_url_is_cut_where_an_error_shows_it() {
+        let url = format!("http://h/{}", "é".repeat(70_000));
+        let error = Endpoint::parse(&url).expect_err("too long").to_string();
+        assert!(error.contains("é…: invalid URL (uri too long)") && error.len() < 500, "{error}");
+        assert_eq!(shown("http://me:pa55@h/a?b"), "http://…@h/a?…");
     }
 
     #[test]

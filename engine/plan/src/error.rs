@@ -33,8 +33,8 @@ impl PlanError {
         PlanError { flag, value, problem: problem.into(), cure: cure.into() }
     }
 
-    /// The same error, attributed to the scenario with this name.
-    pub fn of_scenario(self, name: &str) -> PlanError {
-        PlanError { problem: format!("in scenario {name:?}: {}", self.problem), ..self }
+    /// The same error, which concerns the request of this name.
+    pub fn of_request(self, name: &str) -> PlanError {
+        PlanError { problem: format!("in {name}: {}", self.problem), ..self }
     }
 }

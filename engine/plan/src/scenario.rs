@@ -21,7 +21,7 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// How often it is picked, relative to the others' weights.
-    #[serde(default = "Scenario::weight_default")]
+    #[serde(default = "Scenario::weight_default", deserialize_with = "weight")]
     pub weight: u32,
     /// Its step.
     #[serde(deserialize_with = "only_step")]
@@ -66,9 +66,20 @@ pub fn weights_of(counts: &[u64]) -> Vec<u32> {
 }
 
 impl Scenario {
-    fn weight_default() -> u32 {
+    /// The weight of a scenario that is given none.
+    pub fn weight_default() -> u32 {
         1
     }
+}
+
+/// Reads a weight, with an error that says what one is.
+///
+/// # Errors
+/// It isn't a whole number, or below 0.
+pub fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    u32::deserialize(deserializer).map_err(|_| {
+        D::Error::custom(format!("the weight isn't a whole number from 0 to {WEIGHT_MAX}"))
+    })
 }
 
 /// Reads a scenario's step. An array read from TOML would drop the steps beyond its length.

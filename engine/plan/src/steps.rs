@@ -6,7 +6,7 @@ use units::Nanos;
 
 use super::body;
 use super::complete::DURATION_MAX;
-use super::endpoint::{Endpoint, shown};
+use super::endpoint::{Endpoint, short, shown};
 use super::error::PlanError;
 use super::plan::Plan;
 use super::scenario::{SCENARIOS_MAX, Scenario, Step, WEIGHT_MAX};
@@ -21,13 +21,8 @@ impl Plan {
         let of_step = |scenario: &Scenario| {
             let Step { method, url, headers, body, expect_status, timeout, slo: _ } =
                 scenario.step[0].clone();
-            let own = |line: &String| {
-                let name = |line: &str| line.split(':').next().unwrap_or("").trim().to_lowercase();
-                headers.iter().any(|header| name(header) == name(line))
-            };
-            let mut all: Vec<String> =
-                self.headers.iter().filter(|line| !own(line)).cloned().collect();
-            all.extend(headers.iter().cloned());
+            let inherited = self.headers_besides(&scenario.step[0]).cloned();
+            let all: Vec<String> = inherited.chain(headers).collect();
             Plan {
                 target: self.url_of(url.as_deref()),
                 method: method.unwrap_or_else(|| self.method.clone()),
@@ -52,6 +47,44 @@ impl Plan {
         let named = named.chain(data).chain(log);
         let mut seen = HashSet::new();
         named.filter(|(_, name)| seen.insert(name.clone())).collect()
+    }
+
+    /// An error about the request of this step, by the place of the wrong text: the step itself, if
+    /// a file of targets or of a plan has it, else the plan's flag.
+    pub fn error_of(&self, step: usize, error: PlanError) -> PlanError {
+        let Some(Scenario { name, step: [own], .. }) = self.scenario.get(step) else {
+            return error;
+        };
+        let PlanError { flag, value, problem, cure } = &error;
+        let inherited = self.headers_besides(own).count();
+        let header = value.strip_prefix('#').and_then(|number| number.parse::<usize>().ok());
+        let place = match (*flag, header) {
+            ("--target", _) if own.url.is_some() => format!("the URL {value}"),
+            ("--method", _) if own.method.is_some() => format!("the method {value}"),
+            ("--body", _) if own.body.is_some() && value.starts_with('@') => {
+                format!("the body {value}")
+            }
+            ("--body", _) if own.body.is_some() => "the body".to_owned(),
+            ("--header", Some(number)) if inherited < number => {
+                format!("its header #{}", number - inherited)
+            }
+            _ => return error.of_request(&short(name)),
+        };
+        if self.replay.is_some() {
+            return error.of_request(&short(name));
+        }
+        let at = match name.as_str() {
+            "" => format!("#{}", step + 1),
+            name => format!("#{} ({})", step + 1, short(name)),
+        };
+        PlanError::new("--targets", at, format!("{place}: {problem}"), cure)
+    }
+
+    /// The plan's headers that a step doesn't replace.
+    fn headers_besides<'a>(&'a self, step: &'a Step) -> impl Iterator<Item = &'a String> {
+        let name = |line: &str| line.split(':').next().unwrap_or("").trim().to_lowercase();
+        let own: HashSet<String> = step.headers.iter().map(|line| name(line)).collect();
+        self.headers.iter().filter(move |line| !own.contains(&name(line)))
     }
 
     /// The number of these requests.
@@ -142,7 +175,7 @@ impl Plan {
                 let problem = format!("{} isn't a URL and doesn't begin with /", shown(url));
                 return refuse(at, problem, "give a URL, or path and query: /search?q=1");
             }
-            let endpoint = Endpoint::parse(&own)?;
+            let endpoint = Endpoint::parse(&own).map_err(|error| self.error_of(at, error))?;
             self.check_timeout(at)?;
             if name.chars().any(char::is_control) {
                 let problem = "the name has a control character".to_owned();
@@ -288,12 +321,56 @@ mod tests {
     }
 
     #[test]
+    fn an_error_of_a_request_names_the_place_of_the_wrong_text() {
+        let own = Step {
+            method: Some("PUT".to_owned()),
+            headers: vec!["A: 2".to_owned(), "C: 3".to_owned()],
+            body: Some("x".to_owned()),
+            ..step("/a")
+        };
+        let plan = Plan {
+            headers: vec!["A: 1".to_owned(), "B: 1".to_owned()],
+            scenario: vec![
+                Scenario { name: "home".to_owned(), ..scenario(1, Step::default()) },
+                Scenario { name: "search".to_owned(), ..scenario(1, own) },
+            ],
+            ..Plan::default()
+        };
+        for (step, flag, value, text) in [
+            (0, "--target", "http://h/", "--target http://h/: in home: bad; mend it"),
+            (0, "--header", "#2", "--header #2: in home: bad; mend it"),
+            (1, "--header", "#1", "--header #1: in search: bad; mend it"),
+            (1, "--header", "#3", "--targets #2 (search): its header #2: bad; mend it"),
+            (
+                1,
+                "--target",
+                "http://h/a",
+                "--targets #2 (search): the URL http://h/a: bad; mend it",
+            ),
+            (1, "--method", "PUT", "--targets #2 (search): the method PUT: bad; mend it"),
+            (1, "--body", "of the plan", "--targets #2 (search): the body: bad; mend it"),
+            (1, "--body", "@file", "--targets #2 (search): the body @file: bad; mend it"),
+            (1, "--data", "users", "--data users: in search: bad; mend it"),
+            (2, "--body", "@file", "--body @file: bad; mend it"),
+        ] {
+            let error = plan.error_of(step, PlanError::new(flag, value, "bad", "mend it"));
+            assert_eq!(error.to_string(), text);
+        }
+        // A log's requests are in no file of targets.
+        let replay = Plan { replay: Some("access.log".into()), ..plan };
+        let error = replay.error_of(1, PlanError::new("--body", "of the plan", "bad", "mend it"));
+        assert_eq!(error.to_string(), "--body of the plan: in search: bad; mend it");
+    }
+
+    #[test]
     fn a_wrong_scenario_is_refused_with_its_position() {
         let named = |name: &str| Scenario { name: name.to_owned(), ..scenario(1, step("/")) };
         let timed = |ns| scenario(1, Step { timeout: Some(Nanos(ns)), ..step("/") });
         for (scenarios, place, problem) in [
             (vec![scenario(0, step("/"))], "weight 0", "no request has a weight"),
             (vec![scenario(1, step("/")), scenario(1, step("a"))], "#2", "doesn't begin with /"),
+            (vec![scenario(1, step("/a b"))], "#1", "the URL http://h/a b: invalid URL"),
+            (vec![named("a"), scenario(1, step("ftp://h/"))], "#2", "the URL ftp://h/: the scheme"),
             (vec![named("a"), named("b"), named("a")], "#3", "also called \"a\""),
             (vec![named("a\nb")], "#1", "a control character"),
             (vec![scenario(WEIGHT_MAX + 1, step("/"))], "#1", "above 1000000"),

@@ -144,10 +144,7 @@ fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Complete
     let mut requests = Vec::new();
     for (at, request) in plan.requests().iter().enumerate() {
         let rendered = prerender(request, body, &data);
-        requests.push(rendered.map_err(|error| match plan.scenario.get(at) {
-            None => error,
-            Some(scenario) => error.of_scenario(&scenario.name),
-        })?);
+        requests.push(rendered.map_err(|error| plan.error_of(at, error))?);
     }
     if requests.iter().any(|of| of.request.closes()) {
         plan.close_each()?;
