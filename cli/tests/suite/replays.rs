@@ -201,6 +201,6 @@ fn a_log_that_cannot_be_replayed_is_refused_before_anything_runs() {
     }
     let output = binary().args(["run", &target.url, "--speed", "2x"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("--speed 2x: there is no log"), "{}", said(&output));
+    assert!(said(&output).contains("--speed 2x: only --replay uses it"), "{}", said(&output));
     assert_eq!(target.received(), 0);
 }

@@ -22,16 +22,16 @@ impl Plan {
     /// itself isn't known here.
     pub(super) fn complete_replay(&mut self) -> Result<(), PlanError> {
         let Some(file) = &self.replay else { return self.refuse_without_log() };
-        let own = "omit it, or --replay";
+        let own = "omit one of the two";
         if let Some(rate) = self.rate {
-            return Err(PlanError::new("--rate", rate, "the log sets the rate", own));
+            return Err(PlanError::new("--rate", rate, "the log of --replay sets the rate", own));
         }
         if !self.stage.is_empty() {
-            let problem = "the log sets the rates";
+            let problem = "the log of --replay sets the rates";
             return Err(PlanError::new("--stages", self.stages_text(), problem, own));
         }
         if let Some(period) = self.period {
-            let problem = "the log sets when requests come";
+            let problem = "the log of --replay sets when requests come";
             return Err(PlanError::new("--period", period, problem, own));
         }
         if self.data.contains_key(LOG) {
@@ -45,7 +45,7 @@ impl Plan {
         // Once the log was read, the plan has a number of requests, and its routes as scenarios.
         if !self.scenario.is_empty() && self.requests.is_none() {
             let count = format!("{} scenarios", self.scenario.len());
-            let problem = "the log has the requests";
+            let problem = "the log of --replay has the requests";
             return Err(PlanError::new("--targets", count, problem, own));
         }
         if self.model == Some(Model::Closed) {
@@ -53,7 +53,7 @@ impl Plan {
             return Err(PlanError::new("--replay", file.display(), problem, "use --model open"));
         }
         if self.arrivals == Arrivals::Constant {
-            let problem = "the log sets when requests come";
+            let problem = "the log of --replay sets when requests come";
             return Err(PlanError::new("--arrivals", "constant", problem, own));
         }
         if self.warmup != Nanos(0) {
@@ -75,8 +75,8 @@ impl Plan {
         match speed.or(spread).or(log) {
             None => Ok(()),
             Some((flag, value)) => {
-                let problem = "there is no log to send again";
-                Err(PlanError::new(flag, value, problem, "omit it, or name the log: --replay FILE"))
+                let problem = "only --replay uses it";
+                Err(PlanError::new(flag, value, problem, "omit it, or name a log: --replay FILE"))
             }
         }
     }
@@ -111,13 +111,17 @@ mod tests {
             Plan { data: [(name.to_owned(), file)].into(), ..plan() }
         };
         for (plan, start, cure) in [
-            (Plan { rate: "5".parse().ok(), ..plan() }, "--rate 5: the log", "or --replay"),
+            (Plan { rate: "5".parse().ok(), ..plan() }, "--rate 5: the log", "omit one of the two"),
             (
                 Plan { stage: vec!["5:1s".parse().expect("a stage")], ..plan() },
                 "--stages 5:1s: the log",
-                "or --replay",
+                "omit one of the two",
             ),
-            (Plan { period: Some(Nanos(9)), ..plan() }, "--period 9ns: the log", "or --replay"),
+            (
+                Plan { period: Some(Nanos(9)), ..plan() },
+                "--period 9ns: the log",
+                "omit one of the two",
+            ),
             (
                 Plan { model: Some(Model::Closed), ..plan() },
                 "--replay access.log: a closed model",
@@ -126,7 +130,7 @@ mod tests {
             (
                 Plan { arrivals: Arrivals::Constant, ..plan() },
                 "--arrivals constant: the log",
-                "or --replay",
+                "omit one of the two",
             ),
             (
                 Plan { warmup: Nanos::from_secs(5), ..plan() },
@@ -135,17 +139,9 @@ mod tests {
             ),
             (with_data("log", "a.csv"), "--data log: the log's own fields", "give it another"),
             (with_data("a", "a.csv,stop"), "--data a: the log sets the length", "give `,fail`"),
-            (Plan { speed: "2x".parse().ok(), ..none() }, "--speed 2x: there is", "--replay FILE"),
-            (
-                Plan { spread: Some(Spread::None), ..none() },
-                "--spread none: there is",
-                "--replay FILE",
-            ),
-            (
-                Plan { arrivals: Arrivals::Log, ..none() },
-                "--arrivals log: there is",
-                "--replay FILE",
-            ),
+            (Plan { speed: "2x".parse().ok(), ..none() }, "--speed 2x: only", "--replay FILE"),
+            (Plan { spread: Some(Spread::None), ..none() }, "--spread none: only", "--replay FILE"),
+            (Plan { arrivals: Arrivals::Log, ..none() }, "--arrivals log: only", "--replay FILE"),
         ] {
             let error = plan.complete(&[0]).expect_err(start).to_string();
             assert!(error.starts_with(start) && error.ends_with(cure), "{error}");

@@ -140,6 +140,8 @@ pub struct InvalidObjectives {
 /// The problem with one of the objectives, and the cure.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 enum Problem {
+    #[error("an objective is missing: give METRIC<BOUND, and no comma after the last one")]
+    Empty,
     #[error("`{0}` has no bound; give METRIC<BOUND, e.g. p99<20ms,errors<0.1%")]
     NoBound(String),
     #[error(
@@ -178,6 +180,9 @@ impl FromStr for PercentileOf {
 }
 
 fn objective(text: &str) -> Result<Objective, Problem> {
+    if text.is_empty() {
+        return Err(Problem::Empty);
+    }
     if let Some(bound) = text.strip_prefix("rate") {
         return rate(bound.trim());
     }
@@ -325,10 +330,11 @@ mod tests {
     #[test]
     fn a_wrong_objective_is_refused_with_its_cure() {
         for (text, problem) in [
-            ("", "`` has no bound; give METRIC<BOUND"),
+            ("", "an objective is missing: give METRIC<BOUND"),
+            ("a:", "an objective is missing: give METRIC<BOUND"),
             ("p99", "`p99` has no bound; give METRIC<BOUND"),
             ("p99>20ms", "`p99>20ms` has no bound; give"),
-            ("p99<20ms,", "`` has no bound; give"),
+            ("p99<20ms,", "an objective is missing: give METRIC<BOUND, and no comma after"),
             ("p99<=20ms", "invalid time `=20ms`; give one above 0 with its unit, e.g. p99<20ms"),
             ("p99<20", "invalid time `20`; give one above 0 with its unit, e.g. p99<20ms"),
             ("mean<0s", "invalid time `0s`; give one above 0 with its unit, e.g. mean<20ms"),
