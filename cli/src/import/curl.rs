@@ -1,17 +1,23 @@
 //! The plan of a curl line. Its words are split as a shell would, and its flags mean what they mean
 //! to curl; those that concern only curl's output are skipped.
 
-use clap::error::ContextKind;
-use clap::{ArgAction, Parser};
+use clap::error::{ContextKind, ErrorKind};
+use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
 use engine::plan::endpoint::Endpoint;
 use engine::plan::literal;
 use engine::sys::units::Nanos;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::PlanFile;
 use crate::args::{is_named, url};
 
 /// The type of a body that no header names, as in curl.
 const BODY_TYPE: &str = "Content-Type: application/x-www-form-urlencoded";
+
+/// The flags that give a part of the body.
+const PARTS: [&str; 5] = ["data", "data_raw", "data_binary", "data_urlencode", "json"];
+/// What `--data-urlencode` encodes.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The plan of a curl line, and what it doesn't do that curl does.
 #[derive(Debug)]
@@ -35,14 +41,16 @@ struct Curl {
     headers: Vec<String>,
     #[arg(short, long, visible_alias = "data-ascii", allow_hyphen_values = true)]
     data: Vec<String>,
-    #[arg(long, allow_hyphen_values = true, conflicts_with = "data")]
+    #[arg(long, allow_hyphen_values = true)]
     data_raw: Vec<String>,
-    #[arg(long, allow_hyphen_values = true, conflicts_with_all = ["data", "data_raw"])]
+    #[arg(long, allow_hyphen_values = true)]
     data_binary: Vec<String>,
+    #[arg(long, allow_hyphen_values = true)]
+    data_urlencode: Vec<String>,
     #[arg(
         long,
         allow_hyphen_values = true,
-        conflicts_with_all = ["data", "data_raw", "data_binary"]
+        conflicts_with_all = ["data", "data_raw", "data_binary", "data_urlencode"]
     )]
     json: Vec<String>,
     #[arg(short, long)]
@@ -105,17 +113,60 @@ pub(crate) fn read(line: &str) -> Result<OfCurl, String> {
     if words.first().map(String::as_str) != Some("curl") {
         return Err("doesn't begin with `curl`; give the whole line, in quotes".to_owned());
     }
-    let curl = Curl::try_parse_from(&words).map_err(|error| {
-        let name = |kind| error.get(kind).map(ToString::to_string);
-        let flag = name(ContextKind::InvalidArg).filter(|flag| flag.starts_with('-'));
-        let flag = flag.unwrap_or_else(|| "a word".to_owned());
-        let flag = flag.split([' ', '=']).next().unwrap_or_default();
-        format!("{flag} isn't known here, lacks its value, or has another beside it; leave it out")
-    })?;
-    of_flags(curl)
+    let read = Curl::command().try_get_matches_from(&words).map_err(|error| refusal(&error))?;
+    let curl = Curl::from_arg_matches(&read).map_err(|error| refusal(&error))?;
+    of_flags(curl, &parts(&read))
 }
 
-fn of_flags(curl: Curl) -> Result<OfCurl, String> {
+/// What is wrong with a flag, and the cure, without its value.
+fn refusal(error: &clap::Error) -> String {
+    let name = |kind| {
+        let flag = error.get(kind).map(ToString::to_string);
+        let flag = flag.filter(|flag| flag.starts_with('-')).unwrap_or("a word".to_owned());
+        flag.split([' ', '=']).next().unwrap_or_default().to_owned()
+    };
+    let flag = name(ContextKind::InvalidArg);
+    match error.kind() {
+        ErrorKind::ArgumentConflict => {
+            format!("{flag} doesn't go with {}; leave one of them out", name(ContextKind::PriorArg))
+        }
+        ErrorKind::InvalidValue => format!("{flag} lacks its value; give it, or leave {flag} out"),
+        ErrorKind::ValueValidation => {
+            format!("the value of {flag} isn't a number of seconds; correct it, or leave it out")
+        }
+        _ => format!("{flag} isn't known here; leave it out"),
+    }
+}
+
+/// The parts of the body in the order of the line, each with its flag.
+fn parts(read: &ArgMatches) -> Vec<(&'static str, String)> {
+    let of_flag = |flag: &'static str| {
+        let places = read.indices_of(flag).into_iter().flatten();
+        let values = read.get_many::<String>(flag).into_iter().flatten();
+        places.zip(values).map(move |(place, value)| (place, flag, value.clone()))
+    };
+    let mut all: Vec<_> = PARTS.into_iter().flat_map(of_flag).collect();
+    all.sort_by_key(|(place, ..)| *place);
+    all.into_iter().map(|(_, flag, value)| (flag, value)).collect()
+}
+
+/// A part of `--data-urlencode`: its content encoded, after its name and `=` if it has a name.
+///
+/// # Errors
+/// It is read from a file.
+fn encoded(part: &str) -> Result<String, String> {
+    let encode = |content| utf8_percent_encode(content, ENCODED).to_string();
+    match part.split_once('=') {
+        Some(("", content)) => Ok(encode(content)),
+        Some((name, content)) => Ok(format!("{name}={}", encode(content))),
+        None if part.contains('@') => Err("--data-urlencode encodes a file, which isn't possible \
+            here; put the encoded body in a file: --data-binary @FILE"
+            .to_owned()),
+        None => Ok(encode(part)),
+    }
+}
+
+fn of_flags(curl: Curl, parts: &[(&str, String)]) -> Result<OfCurl, String> {
     let urls: Vec<String> = curl.urls.into_iter().chain(curl.url).collect();
     let [target] = urls.as_slice() else {
         return Err(format!("has {} URLs; give a line with one", urls.len()));
@@ -138,11 +189,15 @@ fn of_flags(curl: Curl) -> Result<OfCurl, String> {
     for (name, value) in values {
         value.into_iter().for_each(|value| add(&mut headers, format!("{name}: {value}")));
     }
-    let raw = !curl.data_raw.is_empty();
+    let is_text = |(flag, _): &(&str, String)| ["data_raw", "data_urlencode"].contains(flag);
     let json = !curl.json.is_empty();
-    let pieces = [curl.data, curl.data_raw, curl.data_binary, curl.json].concat();
+    let piece = |(flag, value): &(&str, String)| match *flag {
+        "data_urlencode" => encoded(value),
+        _ => Ok(value.clone()),
+    };
+    let pieces = parts.iter().map(piece).collect::<Result<Vec<String>, String>>()?;
     let names_file = pieces.iter().any(|piece| piece.starts_with('@'));
-    if names_file && (raw || curl.get || 1 < pieces.len()) {
+    if names_file && (parts.iter().any(is_text) || curl.get || 1 < pieces.len()) {
         return Err("a body of several parts, a query or --data-raw begins with @, which names a \
             file here; put the whole body in one file: --data-binary @FILE"
             .to_owned());
@@ -243,6 +298,16 @@ mod tests {
                     body = \"@data:;base64,e3t1dWlkfX0=\"\n",
             ),
             (
+                "curl --data-urlencode 'q=a b&c' -d d=e --data-urlencode =@f http://h/",
+                "target = \"http://h/\"\nmethod = \"POST\"\nheaders = \
+                    [\"Content-Type: application/x-www-form-urlencoded\"]\n\
+                    body = \"q=a%20b%26c&d=e&%40f\"\n",
+            ),
+            (
+                "curl -G http://h/ --data-urlencode q=é",
+                "target = \"http://h/?q=%C3%A9\"\nmethod = \"GET\"\n",
+            ),
+            (
                 "curl --json '{}' http://h/",
                 "target = \"http://h/\"\nmethod = \"POST\"\nheaders = [\"Content-Type: \
                     application/json\", \"Accept: application/json\"]\nbody = \"{}\"\n",
@@ -265,14 +330,16 @@ mod tests {
             ("curl 'http://h/", "a quote isn't closed"),
             ("curl", "has 0 URLs"),
             ("curl http://h/ http://g/?pa55", "has 2 URLs"),
-            ("curl -F a=pa55 http://h/", "-F isn't known here"),
+            ("curl -F a=pa55 http://h/", "-F isn't known here; leave it out"),
             ("curl --form a=pa55 http://h/", "--form isn't known here"),
-            ("curl -d a=pa55 --data-raw c http://h/", "--data"),
+            ("curl -d a=pa55 --json c http://h/", "--data doesn't go with --json; leave one"),
+            ("curl http://h/pa55 -d", "--data lacks its value; give it"),
+            ("curl --data-urlencode a@pa55 http://h/", "--data-urlencode encodes a file"),
             ("curl --data-raw @pa55 http://h/", "begins with @"),
             ("curl -d @a -d @b http://h/", "begins with @"),
             ("curl http://h/ --data-raw $'pa55\\n'", "$'…' is only for some shells"),
             ("curl ftp://h/?pa55", "neither http nor https"),
-            ("curl http://h/ -m pa55", "-m"),
+            ("curl http://h/ -m pa55", "the value of --max-time isn't a number of seconds"),
             ("curl http://h/ -H 'X-Key: {{pa55}}'", "the header \"X-Key\" has double braces"),
         ] {
             let error = read(line).expect_err(line);
