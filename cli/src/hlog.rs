@@ -22,6 +22,8 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
+use crate::text::figures::things;
+
 /// The unit of the column of maxima, ns: a millisecond, the default of the standard tools.
 const MAX_VALUE_DIVISOR_NS: f64 = 1e6;
 
@@ -136,7 +138,8 @@ fn write(mut writer: impl Write, start: SystemTime, entries: &[Entry<'_>]) -> io
         log.write_histogram(&entry.histogram, entry.begin, entry.length, Some(tag))
             .map_err(|error| io::Error::other(error.to_string()))?;
         if 0 < entry.overflow {
-            log.write_comment(&format!("[{}: {} values above 60 s]", entry.tag, entry.overflow))?;
+            let above = things(entry.overflow, "value");
+            log.write_comment(&format!("[{}: {above} above 60 s]", entry.tag))?;
         }
     }
     Ok(())
@@ -201,7 +204,7 @@ mod tests {
         #[StartTime: 1700000000.250 (seconds since epoch)]
         #[MaxValueDivisor: 1000000.000]
         Tag=naive,1.500,0.312,250.085
-        #[naive: 1 values above 60 s]
+        #[naive: 1 value above 60 s]
         Tag=receive_lateness,1.500,0.312,0.020
         Tag=send_path,1.500,0.312,0.005
         Tag=corrected,1.500,0.125,1.004

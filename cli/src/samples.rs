@@ -19,6 +19,7 @@ use crate::csv::quoted;
 use crate::failure::{Failure, complain};
 use crate::json;
 use crate::output::stdout_failed;
+use crate::text::figures::things;
 
 /// The first line of the CSV.
 const HEADER: &str = "intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,\
@@ -142,7 +143,7 @@ pub(crate) fn samples(args: &SamplesArgs) -> Result<ExitCode, Failure> {
     }
     let lost = reader.end().map_or(0, |end| end.lost());
     if 0 < lost {
-        complain(&format!("FILE {path}: {lost} samples were lost during the run"));
+        complain(&format!("FILE {path}: the run lost {}", things(lost, "sample")));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! Numbers as shown in tables, plots and the evidence of a bound.
 
-pub use engine::report::figures::{count, time};
+pub use engine::report::figures::{count, things, time};
 
 /// A rate per second: whole from 1,000 up, else with one decimal unless it is zero.
 #[expect(clippy::cast_possible_truncation, reason = "a rate is far below 2^63")]

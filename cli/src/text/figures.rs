@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use engine::record::counts::{CountsBy, Key};
 use engine::report::DistributionPart;
 use engine::shard::CoarseHistogram;
-pub(crate) use probe::numbers::{count, number, percent, rate, time};
+pub(crate) use probe::numbers::{count, number, percent, rate, things, time};
 
 /// The largest time in a histogram, µs. A percentile there is a lower bound if there are larger
 /// values.
@@ -74,12 +74,6 @@ pub(super) fn largest_first(named: BTreeMap<String, u64>) -> String {
     let texts: Vec<String> =
         named.into_iter().map(|(name, number)| format!("{name}: {}", count(number))).collect();
     texts.join(", ")
-}
-
-/// A count and its noun: `1 request`, `2,000 requests`.
-pub(crate) fn things(number: u64, thing: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {thing}{plural}", count(number))
 }
 
 /// The ratio of `larger` to `smaller`: `1.4`, `182`.

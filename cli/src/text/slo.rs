@@ -4,7 +4,7 @@
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
 use engine::report::verdict::Level;
 
-use super::figures::{count, time};
+use super::figures::{things, time};
 use super::layout::Column::{Left, Right};
 use super::layout::{Text, aligned, widest};
 
@@ -130,7 +130,7 @@ fn cells(objective: &JudgedObjective) -> [String; 4] {
 
 /// What the interval lacks: `needs 5,662 values`, `needs 12 s`.
 fn needs(objective: &JudgedObjective) -> Option<String> {
-    let values = objective.needed.map(|needed| format!("needs {} values", count(needed)));
+    let values = objective.needed.map(|needed| format!("needs {}", things(needed, "value")));
     values.or_else(|| objective.needed_s.map(|needed_s| format!("needs {needed_s:.0} s")))
 }
 

@@ -13,6 +13,12 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// A count and its noun: `1 request`, `2,000 requests`.
+pub fn things(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(number))
+}
+
 /// A time to three figures in a fitting unit: `250 ns`, `1.02 ms`, `12.3 s`.
 pub fn time(us: f64) -> String {
     // Three figures round up into the next unit at these edges.
@@ -35,6 +41,14 @@ pub fn time(us: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_singular() {
+        assert_eq!(
+            [0, 1, 1_000].map(|n| things(n, "sample")),
+            ["0 samples", "1 sample", "1,000 samples"]
+        );
+    }
 
     #[test]
     fn counts_are_readable() {

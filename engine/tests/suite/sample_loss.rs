@@ -95,7 +95,7 @@ fn lost_samples_have_the_cure_of_their_cause() {
         (FileErrorKind::Place, SampleFolder::StateDir, ["touch", "the agent's --state-dir"]),
     ] {
         let (evidence, cure) = reason(Some((kind, folder)));
-        assert!(evidence.ends_with("7 raw samples were lost: writing it: no"), "{evidence}");
+        assert!(evidence.ends_with("the run lost 7 raw samples: writing it: no"), "{evidence}");
         assert!(words.iter().all(|word| cure.contains(word)), "{cure}");
     }
 }

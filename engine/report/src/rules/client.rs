@@ -15,7 +15,7 @@ use super::load::{CAPPED_MAX, held_by_generator};
 use super::machine::cores_taken;
 use super::rule::Found;
 use super::share::{HALF, percent, share};
-use crate::figures::{count, time};
+use crate::figures::{things, time};
 use crate::verdict::{Code, Reason, Topic};
 use crate::{ClientPart, Report};
 
@@ -108,10 +108,10 @@ pub(super) fn held_connections(report: &Report) -> Option<Found> {
     let held = report.littles_law.held_by_generator()?;
     (least < waited && bound < held).then(|| {
         let evidence = format!(
-            "{} requests ({}) waited until a connection was free, and for {} of the time that \
+            "{} ({}) waited until a connection was free, and for {} of the time that \
              requests were in flight their response had arrived and waited for the generator; \
              the limit is {}",
-            count(requests),
+            things(requests, "request"),
             percent(waited),
             percent(held),
             percent(bound)
@@ -168,9 +168,9 @@ pub(super) fn stamps_clamped(report: &Report) -> Option<Found> {
         return None;
     }
     let evidence = format!(
-        "{} responses ({}) were stamped before their request was sent, or after they were handled; \
-         the limit is {}",
-        count(counts.stamps_clamped),
+        "{} ({}) stamped before the request was sent, or after the program handled it; the limit \
+         is {}",
+        things(counts.stamps_clamped, "response"),
         percent(figure),
         percent(CLAMPED_MAX)
     );
@@ -240,8 +240,8 @@ pub(super) fn clock_stepped(report: &Report) -> Option<Found> {
     }
     let times = if steps == 1 { "once".to_owned() } else { format!("{steps} times") };
     let evidence = format!(
-        "the wall clock was set {times} during the run; {} responses have the program's stamp",
-        count(report.whole.stamps.program)
+        "the wall clock was set {times} during the run; the program stamped {}",
+        things(report.whole.stamps.program, "response")
     );
     Some(Found::suspect(steps as f64, 0.0, evidence))
 }

@@ -6,7 +6,7 @@ use record::outcome::Cause;
 use super::rule::Found;
 use super::share::{HALF, percent, share, share_of};
 use crate::Report;
-use crate::figures::{count, time};
+use crate::figures::{count, things, time};
 
 /// Share of users that may be blocked for half of the window or more: above it, their waits are
 /// missing from p99.
@@ -114,11 +114,11 @@ pub(super) fn unsolicited(report: &Report) -> Option<Found> {
         1 < report.config.plan.pipeline && MISTAKEN_MAX < share(all, counts.answered.max(all));
     let is_doubled = TRAILING_MAX < share(counts.trailing, counts.answered.max(counts.trailing));
     let evidence = format!(
-        "bytes that no request asked for came {} times, {} responses were followed by further \
-         bytes, and {} requests failed because a response arrived before they were sent",
-        count(counts.unsolicited),
-        count(counts.trailing),
-        count(early)
+        "bytes that no request asked for came {}, further bytes followed {}, and {} failed because \
+         a response arrived before the send",
+        things(counts.unsolicited, "time"),
+        things(counts.trailing, "response"),
+        things(early, "request")
     );
     Some(Found::suspect(all as f64, 0.0, evidence).invalid_if(is_shifted || is_doubled))
 }

@@ -6,7 +6,7 @@ use record::shard_stats::ShardStats;
 use super::rule::Found;
 use super::share::percent;
 use crate::Report;
-use crate::figures::count;
+use crate::figures::{count, things};
 use crate::machine::{CoreTime, Machine, waited_for_others};
 
 /// Share of a shard's time that others took, beyond which the run is invalid: it affects p90.
@@ -50,8 +50,8 @@ pub(super) fn local_resource(report: &Report) -> Option<Found> {
             ),
         };
         evidence.push(format!(
-            "{} connections failed for lack of a local port ({taken})",
-            count(ports)
+            "{} failed for lack of a local port ({taken})",
+            things(ports, "connection")
         ));
         cures.push(
             "connect from more addresses (--source-addresses 127.0.0.2,127.0.0.3), keep \
@@ -59,16 +59,17 @@ pub(super) fn local_resource(report: &Report) -> Option<Found> {
         );
     }
     if 0 < files {
-        evidence.push(format!("{} connections failed for lack of a file descriptor", count(files)));
+        evidence
+            .push(format!("{} failed for lack of a file descriptor", things(files, "connection")));
         cures.push("raise ulimit -n and fs.file-max");
     }
     if 0 < memory {
         evidence
-            .push(format!("{} connections failed for lack of buffers or memory", count(memory)));
+            .push(format!("{} failed for lack of buffers or memory", things(memory, "connection")));
         cures.push("free memory");
     }
     if 0 < overflows {
-        evidence.push(format!("the completion queue overflowed {} times", count(overflows)));
+        evidence.push(format!("the completion queue overflowed {}", things(overflows, "time")));
         cures.push("add --cores or lower --conns, so that a shard has fewer connections");
     }
     let is_much = FAILED_INVALID < failed as f64 / counts.intended as f64 || 0 < overflows;

@@ -9,7 +9,7 @@ use super::generator::{core_saturated, generator_bound, stopped, unobserved};
 use super::machine::{cpu_contended, cpu_stolen, cpu_throttled};
 use super::rule::{Check, Found};
 use super::share::{percent, roughly, share};
-use crate::figures::count;
+use crate::figures::{count, things};
 use crate::profile::Sampler;
 use crate::steps::{PlannedPart, planned};
 use crate::verdict::Code;
@@ -39,8 +39,8 @@ pub(super) fn closed_loop(report: &Report) -> Option<Found> {
         0 => "no response took long enough to delay another request at the median pace".to_owned(),
         left_out => format!(
             "users who kept the median pace, however long a response took, would have sent about \
-             {} more requests ({} of those sent)",
-            count(left_out),
+             {} ({} of those sent)",
+            things(left_out, "more request"),
             roughly(share(left_out, counts.sent))
         ),
     };
@@ -126,7 +126,7 @@ pub(super) fn too_few_samples(report: &Report) -> Option<Found> {
     let (samples, least) = (report.whole.corrected.count, needed(p));
     (samples < least).then(|| {
         let evidence =
-            format!("p{} has {} samples and needs {}", p * 100.0, count(samples), count(least));
+            format!("p{} has {} and needs {}", p * 100.0, things(samples, "sample"), count(least));
         Found::suspect(samples as f64, least as f64, evidence)
             .meaning(
                 (samples < needed(0.5))
@@ -155,13 +155,11 @@ pub(super) fn raw_samples_lost(report: &Report) -> Option<Found> {
                 0 => String::new(),
                 lost => format!("; {} more because the disk could not keep up", count(lost)),
             };
-            format!(
-                "{} arrivals were counted by the rate, not one by one{by_disk}",
-                count(uncounted)
-            )
+            let arrivals = things(uncounted, "arrival");
+            format!("{arrivals} counted by the rate, not one by one{by_disk}")
         }
     };
-    let evidence = format!("{} raw samples were lost: {why}", count(samples.lost));
+    let evidence = format!("the run lost {}: {why}", things(samples.lost, "raw sample"));
     let found = Found::suspect(samples.lost as f64, 0.0, evidence);
     let error = samples.error.as_ref().map(|error| (error.kind, error.folder));
     let cure = match error {
@@ -200,8 +198,8 @@ pub(super) fn profiled(report: &Report) -> Option<Found> {
         Sampler::InProcess => "a signal handler in its own threads",
     };
     let evidence = format!(
-        "{by} took {} samples of its stacks in {:.3} s of processor time",
-        count(profile.samples),
+        "{by} took {} of its stacks in {:.3} s of processor time",
+        things(profile.samples, "sample"),
         profile.sampling.cpu_s
     );
     Some(Found::suspect(profile.samples as f64, 0.0, evidence))
