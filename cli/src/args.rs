@@ -753,7 +753,21 @@ pub(crate) fn one_line(error: &clap::Error, args: &[OsString]) -> String {
 /// # Errors
 /// Whatever the parser reports, including help and version.
 pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
+    let args = &without_repetition(args);
     Cli::from_arg_matches(&command(args).try_get_matches_from(args)?)
+}
+
+/// The arguments without a `--progress off` beside `--quiet`, which implies it.
+fn without_repetition(args: &[OsString]) -> Vec<OsString> {
+    let typed = variables::typed(plain(), args);
+    let mut args = args.to_vec();
+    if ["quiet", "progress"].iter().all(|flag| typed.iter().any(|id| id == flag)) {
+        args.retain(|word| word != "--progress=off");
+        if let Some(at) = args.windows(2).position(|two| two == ["--progress", "off"]) {
+            args.drain(at..at + 2);
+        }
+    }
+    args
 }
 
 /// Refuses an environment variable that stands for no flag, and two that exclude each other.

@@ -394,6 +394,12 @@ mod tests {
         let file = "live = true\nprogress = 'lines'\n";
         let (_, results) = read_both(&["--progress", "off"], Some(file)).expect("a plan");
         assert_eq!((results.live, results.progress), (true, Some(Progress::Off)));
+        for args in [["-q", "--progress", "off"].as_slice(), &["--progress=off", "--quiet"]] {
+            let (_, results) = read_both(args, None).expect("both mean the same");
+            assert_eq!((results.progress, results.quiet), (None, true));
+        }
+        let both = ["truetail", "run", "-q", "--progress", "bar"].map(OsString::from);
+        assert!(args::parse(&both).is_err(), "a bar isn't quiet");
         let (_, results) = read_both(&["--quiet"], Some("quiet = false\n")).expect("a plan");
         assert_eq!((results.quiet, results.allow_invalid), (true, false));
     }

@@ -49,6 +49,12 @@ pub(super) fn one_line(
                 None => format!("{flag}: {problem}; see `{help}`"),
             }
         }
+        // Only `--trace` may stand without its value, which begins with `=`.
+        (ErrorKind::UnknownArgument, Some(word), _)
+            if is_number(&word) && follows(args, "--trace", &word) =>
+        {
+            format!("--trace {word}: its number follows `=`; give --trace={word}; see `{help}`")
+        }
         // An extra word may be a part of a header or a URL.
         (ErrorKind::UnknownArgument, Some(word), _) if !word.starts_with('-') => {
             let has_one = |name: &&str| *name != "ab" && help.contains(&format!(" {name} "));
@@ -99,6 +105,15 @@ pub(super) fn one_line(
             format!("{}; see `{help}`", message.join("; ").replace(":; ", ": "))
         }
     }
+}
+
+fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// True if this word comes right after another.
+fn follows(args: &[OsString], first: &str, word: &str) -> bool {
+    args.windows(2).any(|two| two == [first, word])
 }
 
 /// The command that shows the help for these arguments, which include the program's name.
@@ -284,6 +299,8 @@ mod tests {
             let message = line_for(&[&["run", "http://x/"], args].concat());
             assert!(message.starts_with(line) && !message.contains("pa55"), "{message}");
         }
+        let line = line_for(&["run", "http://x/", "--trace", "5"]);
+        assert!(line.starts_with("--trace 5: its number follows `=`; give --trace=5; "), "{line}");
         let line = line_for(&["run", "http://x/", "--rat", "5"]);
         assert_eq!(line, "--rat: unknown flag, did you mean --rate?; see `truetail run --help`");
     }
