@@ -98,7 +98,8 @@ mod tests {
         let step = Queue::serial_ms().run(&asked("100", 2));
         let run = |answered_per_s, given_up: Option<u64>| {
             let mut run = Step { answered_per_s, took_s: 4.0, ..step.clone() };
-            run.figures.failures = given_up.map(|n| (Cause::TimedOut.name(), n)).into_iter().collect();
+            run.figures.failures =
+                given_up.map(|n| (Cause::TimedOut.name(), n)).into_iter().collect();
             run
         };
         let all_answered = run(100.0, None);
