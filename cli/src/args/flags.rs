@@ -397,7 +397,8 @@ fn table() -> Vec<Flag> {
                 ))
                 .long_help(with_default(
                     "How the requests of --targets follow each other: each drawn by weight, \
-                    independently of the others, or in turn, each as often as it weighs",
+                    independently of the others, or in turn, each as often as it weighs; Poisson \
+                    arrivals that are due within the same millisecond may swap turns",
                     Plan::default().order,
                 )),
             |to, given| put(&mut to.plan.order, choice::<Order>(given)),
@@ -761,8 +762,9 @@ fn table() -> Vec<Flag> {
                     "Write the run over time as CSV: a header, then one row for each of at most \
                     512 intervals of the window. A request counts in the interval in which it \
                     was due. With -, the CSV goes to standard output, and the summary to stderr. \
-                    Columns: {}. With several scenarios or stages, FILE.parts.csv beside it has \
-                    a row for each, with counts, latencies and their intervals",
+                    Columns: {}. With several scenarios or stages, a second file, \
+                    run.parts.csv for run.csv, has a row for each, with counts, latencies and \
+                    their intervals; there is none with -",
                     csv::columns()
                 )),
             name_or_stdout,
