@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use engine::plan::scenario::{Scenario, Step};
 use engine::plan::{Plan, Switch};
 use engine::record::counts::{CountsBy, WarmupCounts};
 use engine::record::outcome::Cause;
@@ -136,6 +137,61 @@ fn users_who_work_off_the_warm_ups_backlog_are_not_blocked() {
     let counts = &report.whole.counts;
     assert_eq!((counts.users, counts.users_blocked), (4, 0), "{counts:?}");
     assert!(!codes(&report).contains(&"starved".to_owned()), "{:?}", report.verdict);
+}
+
+/// Answers all requests but those for `/hung`.
+fn serve_all_but_hung() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            std::thread::spawn(move || {
+                let mut chunk = [0; 4_096];
+                while let Ok(length @ 1..) = stream.read(&mut chunk) {
+                    let is_hung = chunk[..length].starts_with(b"GET /hung");
+                    if !is_hung && stream.write_all(OK).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// A plan with two routes, one of which asks for `/hung`.
+fn two_routes(plan: Plan) -> Plan {
+    let route = |path: &str| Scenario {
+        name: path.to_owned(),
+        weight: 1,
+        step: [Step { url: Some(path.to_owned()), ..Step::default() }],
+    };
+    Plan { scenario: vec![route("/fine"), route("/hung")], ..plan }
+}
+
+#[test]
+fn connections_that_wait_for_a_route_that_hangs_are_not_starved() {
+    let address = serve_all_but_hung();
+    let plan = Plan {
+        timeout: Nanos(200_000_000),
+        duration: Nanos::from_secs(2),
+        conns: Some(300),
+        ..plan(address)
+    };
+    let report = run(two_routes(open(plan, "800"))).report;
+    let counts = &report.whole.counts;
+    // They did wait, but each of them also got answers.
+    assert!(counts.users < 10 * counts.users_blocked, "{counts:?}");
+    assert!(!codes(&report).contains(&"starved".to_owned()), "{:?}", report.verdict);
+}
+
+#[test]
+fn connections_that_are_never_answered_are_starved_whatever_the_route() {
+    let address = serve_the_first(4, Duration::from_millis(20));
+    let plan = Plan { timeout: Nanos(100_000_000), conns: Some(16), ..plan(address) };
+    let report = run(two_routes(open(plan, "2k"))).report;
+    assert!(codes(&report).contains(&"starved".to_owned()), "{:?}", report.verdict);
 }
 
 #[test]

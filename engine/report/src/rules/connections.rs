@@ -1,5 +1,7 @@
 //! Rules about connections: the pool, the users that depend on it, and the bytes received.
 
+use std::collections::BTreeMap;
+
 use plan::Switch;
 use record::outcome::Cause;
 
@@ -13,6 +15,13 @@ use crate::figures::{count, things, time};
 const STARVED_MAX: f64 = 0.01;
 /// The same bound for an invalid run: their waits are missing from p90.
 const STARVED_INVALID: f64 = 0.1;
+/// A route of whose requests this share got no answer may itself be why connections were blocked.
+const ROUTE_FAILS: f64 = 0.1;
+/// The share of all requests without an answer that such routes must have to be the reason.
+const ROUTES_EXPLAIN: f64 = 0.9;
+/// Requests that the other routes must have to show that connections were served: with fewer, not
+/// one failing among them is what chance allows at [`STARVED_MAX`].
+const SERVED_MIN: u64 = 500;
 /// Receives that may find no free buffer, as a share of all responses: above it, they affect p99.9.
 const UNBUFFERED_MAX: f64 = 0.001;
 /// Connections by which the pool may grow in the window without a report, as a share of the
@@ -31,7 +40,7 @@ const TRAILING_MAX: f64 = 0.01;
 pub(super) fn starved(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let figure = share(counts.users_blocked, counts.users);
-    if counts.users_blocked == 0 || figure < STARVED_MAX {
+    if counts.users_blocked == 0 || figure < STARVED_MAX || routes_blocked_them(report) {
         return None;
     }
     let typical_us = report.whole.naive.quantile_us(0.5).or(report.whole.naive.mean);
@@ -42,7 +51,7 @@ pub(super) fn starved(report: &Report) -> Option<Found> {
          weigh less than they should",
     );
     let evidence = format!(
-        "{} of {} users ({}) were blocked for half of the window or more; the limit is {}",
+        "{} of {} connections ({}) were blocked for half of the window or more; the limit is {}",
         count(counts.users_blocked),
         count(counts.users),
         percent(figure),
@@ -54,6 +63,34 @@ pub(super) fn starved(report: &Report) -> Option<Found> {
             .meaning(meaning)
             .cure(is_slow.then_some("use a longer --duration")),
     )
+}
+
+/// True if connections were blocked by what was asked on them: a few routes went unanswered, while
+/// the other ones were answered on the same connections. One that the target doesn't serve fails
+/// for all routes alike.
+fn routes_blocked_them(report: &Report) -> bool {
+    // The requests of each route without an answer, and all that were sent.
+    let mut routes: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for part in &report.whole.parts {
+        let counts = &part.counts;
+        let (unanswered, sent) = routes.entry(&part.name).or_default();
+        *unanswered += counts.timed_out + counts.failed + counts.abandoned;
+        *sent += counts.sent;
+    }
+    let (mut of_failing, mut of_others) = (0, (0, 0));
+    for (unanswered, sent) in routes.into_values() {
+        if ROUTE_FAILS <= share(unanswered, sent) {
+            of_failing += unanswered;
+        } else {
+            of_others = (of_others.0 + unanswered, of_others.1 + sent);
+        }
+    }
+    let (unanswered, sent) = of_others;
+    // A user who waits since before the window has no request in it, and must not be explained.
+    report.whole.counts.users_blocked <= of_failing
+        && ROUTES_EXPLAIN <= share(of_failing, of_failing + unanswered)
+        && SERVED_MIN <= sent
+        && share(unanswered, sent) < STARVED_MAX
 }
 
 pub(super) fn not_settled(report: &Report) -> Option<Found> {

@@ -267,8 +267,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::Starved,
-        looks_at: "users (open model: connections) that got no answer for at least half of the \
-                   window",
+        looks_at: "connections that got no answer for at least half of the window, unless a few \
+                   routes went unanswered while the others were answered on the same connections",
         limit: "1 %; 10 % is invalid, unless all responses are slow",
         of: Of::Both,
         origin: Origin::Elsewhere,
@@ -282,7 +282,8 @@ pub static RULES: &[Rule] = &[
         checks: &[connections::starved],
         more: More {
             plain: Some(
-                "{figure} of the users were blocked for half of the time or more (limit {limit})",
+                "{figure} of the connections were blocked for half of the time or more \
+                 (limit {limit})",
             ),
             ..NO_MORE
         },
