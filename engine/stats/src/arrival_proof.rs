@@ -167,11 +167,18 @@ impl ArrivalProof {
     }
 
     /// The summary line for the report: as planned, with the figures; or not, with the failed ones.
-    pub fn line(&self) -> String {
-        let process = match self.arrivals {
-            plan::Arrivals::Poisson => format!("Poisson({}/s)", self.rate),
-            plan::Arrivals::Constant => format!("constant({}/s)", self.rate),
-            plan::Arrivals::Log => format!("those of the log ({}/s)", self.rate),
+    /// `rate_changes`: the plan has stages of several rates.
+    pub fn line(&self, rate_changes: bool) -> String {
+        let process = match (self.arrivals, rate_changes) {
+            (plan::Arrivals::Poisson, false) => format!("Poisson({}/s)", self.rate),
+            (plan::Arrivals::Constant, false) => format!("constant({}/s)", self.rate),
+            (plan::Arrivals::Poisson, true) => {
+                format!("Poisson at the rates of the stages (mean {}/s)", self.rate)
+            }
+            (plan::Arrivals::Constant, true) => {
+                format!("constant at the rates of the stages (mean {}/s)", self.rate)
+            }
+            (plan::Arrivals::Log, _) => format!("those of the log ({}/s)", self.rate),
         };
         if self.too_few() {
             return format!(

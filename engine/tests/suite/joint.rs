@@ -145,12 +145,12 @@ fn each_agents_sends_are_proved_by_its_own_rate() {
     for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
         let report = joint(&agents(&plan(arrivals, "3k", 20), &WEIGHTS, well));
         let whole = report.arrivals.as_ref().expect("an open model has arrivals");
-        assert!(whole.as_planned, "{}", whole.line());
+        assert!(whole.as_planned, "{}", whole.line(false));
         assert_eq!((whole.rate, report.generator.shards.len()), (3_000.0, 4));
         for (agent, rate) in report.per_agent.iter().zip([500.0, 1_000.0, 1_500.0]) {
             let own = agent.arrivals.as_ref().expect("its share's");
             assert!((own.rate - rate).abs() < 1e-9, "{}", own.rate);
-            assert!(own.as_planned, "{}: {}", agent.name, own.line());
+            assert!(own.as_planned, "{}: {}", agent.name, own.line(false));
             assert_eq!(agent.part.rate.target, Some(own.rate));
         }
         assert_eq!(report.verdict.level, Level::Valid, "{:?}", report.verdict);

@@ -7,7 +7,6 @@ use plan::{Model, Plan, StampSource};
 use record::counts::Counts;
 use report::merge::offered_rate;
 use report::{Bytes, DistributionPart, LittlesLaw, Part, Rates, Report, ResponseStamps};
-use stats::arrival_proof::ArrivalProof;
 use stats::interval::dependent;
 use stats::percentiles::Quantile;
 use stats::pieces::Pieces;
@@ -340,7 +339,7 @@ fn arrivals(report: &Report, planned: Option<&Planned>) -> Vec<Finding> {
         (Some(planned), Some(found)) => Some(planned.proof_with_sends_of(found, bounds)),
         (planned, _) => planned.map(|planned| planned.proof.clone()),
     };
-    let line = expected.as_ref().map(ArrivalProof::line);
+    let line = expected.as_ref().map(|proof| proof.line(report.config.plan.rate_changes()));
     let mut findings = summed_up("arrivals", compare("", &expected, &report.arrivals));
     findings.extend(compare("arrivals_line", &line, &report.arrivals_line));
     findings

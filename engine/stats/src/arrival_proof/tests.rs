@@ -56,18 +56,25 @@ fn offered(
 #[test]
 fn the_line_describes_the_arrivals() {
     let poisson = proof(plan::Arrivals::Poisson, "2k", 20 * SECOND_NS, 1_000);
-    assert!(poisson.as_planned, "{}", poisson.line());
-    let line = poisson.line();
+    assert!(poisson.as_planned, "{}", poisson.line(false));
+    let line = poisson.line(false);
     assert!(line.starts_with("arrivals were Poisson(2000/s) as planned: n = "), "{line}");
     for name in ["dispersion at 1 ms ", "dispersion at 100 ms ", "sent/intended 1"] {
         assert!(line.contains(name), "{name} in: {line}");
     }
     let constant = proof(plan::Arrivals::Constant, "2k", 20 * SECOND_NS, 1_000);
     assert_eq!(
-        constant.line(),
+        constant.line(false),
         "arrivals were constant(2000/s) as planned: n = 40000, dispersion at 1 ms 0, \
          dispersion at 10 ms 0, dispersion at 100 ms 0, sent/intended 1"
     );
+    for (of_stages, process) in [(poisson, "Poisson"), (constant, "constant")] {
+        let line = of_stages.line(true);
+        let start = format!(
+            "arrivals were {process} at the rates of the stages (mean 2000/s) as planned: "
+        );
+        assert!(line.starts_with(&start), "{line}");
+    }
 }
 
 #[test]
@@ -78,7 +85,7 @@ fn the_line_names_the_failures() {
     let lost = |due_ns| if due_ns < until_ns - SECOND_NS { held(due_ns) } else { u64::MAX };
     let (whole, offer) = offered(plan::Arrivals::Constant, "2k", until_ns, lost);
     assert_eq!(
-        whole.summary(&offer, &Thresholds::default()).line(),
+        whole.summary(&offer, &Thresholds::default()).line(false),
         "arrivals were not constant(2000/s) as planned: dispersion of the sends at 10 ms is 21.01, not within 0 to \
          1.051; sent/intended is 0.95, not within 0.999 to 1"
     );
@@ -106,7 +113,7 @@ fn a_logs_bursts_are_held_against_the_log() {
         whole.summary(&offer, &Thresholds::default())
     };
     assert_eq!(
-        proof(|due_ns| due_ns + 20_000).line(),
+        proof(|due_ns| due_ns + 20_000).line(false),
         "arrivals were those of the log (500/s) as planned: n = 5000, dispersion at 1 ms (of the \
          log 9.501) 9.501, dispersion at 10 ms (of the log 45.05) 45.05, dispersion at 100 ms (of \
          the log 0) 0, sent/intended 1"
@@ -116,7 +123,7 @@ fn a_logs_bursts_are_held_against_the_log() {
         |due_ns| due_ns / 100_000_000 * 100_000_000 + due_ns % 5_000_000 * 10,
         |due_ns: u64| due_ns / 100_000_000 * 100_000_000,
     ] {
-        let line = proof(sent_ns).line();
+        let line = proof(sent_ns).line(false);
         assert!(
             line.starts_with("arrivals were not those of the log (500/s) as planned"),
             "{line}"
@@ -219,7 +226,11 @@ fn each_bound_moves_its_figures() {
 fn few_arrivals_are_not_judged() {
     let few = proof(plan::Arrivals::Poisson, "10", SECOND_NS, 0);
     assert!(few.too_few() && !few.as_planned && few.failed.is_empty());
-    assert!(few.line().ends_with(&format!("(n = {}, need 100)", few.intended)), "{}", few.line());
+    assert!(
+        few.line(false).ends_with(&format!("(n = {}, need 100)", few.intended)),
+        "{}",
+        few.line(false)
+    );
     let (_, offer) = offered(plan::Arrivals::Poisson, "10", SECOND_NS, |due_ns| due_ns);
     let offer = Offer { intended: 0, sent_in_window: 0, ..offer };
     let none = ArrivalStats::new(0..SECOND_NS).summary(&offer, &Thresholds::default());
@@ -232,7 +243,7 @@ fn constant_gaps_that_do_not_divide_a_window_are_constant() {
     let uneven = proof(plan::Arrivals::Constant, "233.333333", 60 * SECOND_NS, 500);
     let at_10_ms = uneven.dispersion[1];
     assert!(at_10_ms.window_ms == 10 && 0.05 < at_10_ms.sent.value.expect("windows"));
-    assert!(uneven.as_planned, "{}", uneven.line());
+    assert!(uneven.as_planned, "{}", uneven.line(false));
 }
 
 #[test]
@@ -242,7 +253,7 @@ fn a_report_keeps_it() {
         let text = serde_json::to_string(&written).expect("it serialises");
         let read: ArrivalProof = serde_json::from_str(&text).expect("its own text");
         // The last digit of a fraction may change on the way.
-        assert_eq!((read.line(), read.as_planned), (written.line(), written.as_planned));
+        assert_eq!((read.line(false), read.as_planned), (written.line(false), written.as_planned));
         assert_eq!((read.intended, read.dispersion.len()), (written.intended, 3));
     }
 }
@@ -380,7 +391,7 @@ fn p4_p5_p7_sends_by_turns_are_as_planned() {
             let intended = planned(&curve, plan::Arrivals::Poisson, seed, shards);
             let sends = |part: &[u64]| sent_by_turns(part, seed);
             let (proof, lateness) = proven(&curve, plan::Arrivals::Poisson, &intended, sends);
-            assert!(proof.as_planned, "{name}, seed {seed} on {shards}: {}", proof.line());
+            assert!(proof.as_planned, "{name}, seed {seed} on {shards}: {}", proof.line(false));
             for (count, passes) in passed.iter_mut().zip(passes_p4_p5_p7(&proof, &lateness)) {
                 *count += u32::from(passes);
             }
@@ -390,7 +401,7 @@ fn p4_p5_p7_sends_by_turns_are_as_planned() {
         let constant = planned(&curve, plan::Arrivals::Constant, 1, shards);
         let sends = |part: &[u64]| sent_by_turns(part, 1);
         let (proof, lateness) = proven(&curve, plan::Arrivals::Constant, &constant, sends);
-        assert!(proof.as_planned, "{}", proof.line());
+        assert!(proof.as_planned, "{}", proof.line(false));
         assert_eq!(passes_p4_p5_p7(&proof, &lateness), [true; 3], "{name}");
     }
 }
@@ -409,8 +420,8 @@ fn check_control(
         let sends = |part: &[u64]| send(part, &curve);
         let (proof, lateness) = proven(&curve, plan::Arrivals::Poisson, &intended, sends);
         let passes = passes_p4_p5_p7(&proof, &lateness);
-        assert_eq!(passes, expected, "P4 P5 P7 of {name}: {}", proof.line());
-        assert_eq!(proof.as_planned, failed.is_empty(), "{name}: {}", proof.line());
+        assert_eq!(passes, expected, "P4 P5 P7 of {name}: {}", proof.line(false));
+        assert_eq!(proof.as_planned, failed.is_empty(), "{name}: {}", proof.line(false));
         for figure in failed {
             assert!(
                 proof.failed.iter().any(|failure| failure.starts_with(figure)),
