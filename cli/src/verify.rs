@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use engine::report::{AgentPart, Report};
-use engine::verify::{Finding, UNCHECKED, merge_proof, report_alone, with_samples};
+use engine::verify::{Finding, UNCHECKED, merge_proof, missing_log, report_alone, with_samples};
 use probe::ab::{AbDocument, Turn};
 use probe::compare::Comparison;
 use probe::verify_comparison;
@@ -22,23 +22,27 @@ use crate::report::read;
 use crate::text::extent::Extent;
 use crate::{json, samples, text};
 
-/// The checks of a report alone.
-const REPORT: &str = "counts, percentiles, schedule and verdict follow from the report's own \
-                      histograms and plan";
-/// The checks of a report with its samples.
-const SAMPLES: &str = "counts, percentiles, schedule and verdict follow from the report's own \
-                       histograms and plan, and from the raw samples of each request";
-/// The checks of a document of many runs.
-const STEPS: &str = "the answer follows from the steps";
-/// The checks of a comparison without its reports.
-const COMPARISON: &str = "what is called follows from the figures; the reports that it is of are \
-                          not beside it";
-/// The checks of a comparison with its reports.
-const COMPARISON_OF_REPORTS: &str = "every figure follows from the reports that it is of";
-/// The checks of a comparison by slices without their reports.
-const SLICES: &str = "every change follows from the slices";
-/// The checks of a comparison by slices with their reports.
-const SLICES_OF_REPORTS: &str = "every change follows from the slices, and they from their reports";
+/// What the checks of a document of many runs show, and what a difference shows.
+const STEPS: [&str; 2] =
+    ["the answer follows from the steps", "the answer doesn't follow from the steps"];
+/// The same for a comparison without its reports.
+const COMPARISON: [&str; 2] = [
+    "what is called follows from the figures; the reports that it is of are not beside it",
+    "what is called doesn't follow from the figures",
+];
+/// The same for a comparison with its reports.
+const COMPARISON_OF_REPORTS: [&str; 2] = [
+    "every figure follows from the reports that it is of",
+    "not every figure follows from the reports that it is of",
+];
+/// The same for a comparison by slices without their reports.
+const SLICES: [&str; 2] =
+    ["every change follows from the slices", "not every change follows from the slices"];
+/// The same for a comparison by slices with their reports.
+const SLICES_OF_REPORTS: [&str; 2] = [
+    "every change follows from the slices, and they from their reports",
+    "not every change follows from the slices, and they from their reports",
+];
 
 /// Prints the differences, or each check; the exit code is 1 if there is a difference.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
@@ -60,23 +64,28 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let mut proof = None;
+    let of_many = |findings, shown: [&str; 2], unchecked: &str| {
+        (findings, shown.map(str::to_owned), unchecked.to_owned())
+    };
     let (findings, checked, unchecked) = match document {
-        Document::Sweep(sweep) => (probe::verify::sweep(&sweep), STEPS, probe::verify::UNCHECKED),
+        Document::Sweep(sweep) => {
+            of_many(probe::verify::sweep(&sweep), STEPS, probe::verify::UNCHECKED)
+        }
         Document::Search(search) => {
-            (probe::verify::search(&search), STEPS, probe::verify::UNCHECKED)
+            of_many(probe::verify::search(&search), STEPS, probe::verify::UNCHECKED)
         }
         Document::Ceiling(ceiling) => {
-            (probe::verify::ceiling(&ceiling), STEPS, probe::verify::UNCHECKED_OF_CEILING)
+            of_many(probe::verify::ceiling(&ceiling), STEPS, probe::verify::UNCHECKED_OF_CEILING)
         }
         Document::Comparison(comparison) => {
             let (findings, has_reports) = of_runs(&args.report, &comparison);
             let checked = if has_reports { COMPARISON_OF_REPORTS } else { COMPARISON };
-            (findings, checked, verify_comparison::UNCHECKED)
+            of_many(findings, checked, verify_comparison::UNCHECKED)
         }
         Document::Ab(ab) => {
             let (findings, has_reports) = of_slices(&args.report, &ab);
             let checked = if has_reports { SLICES_OF_REPORTS } else { SLICES };
-            (findings, checked, verify_comparison::UNCHECKED_OF_SLICES)
+            of_many(findings, checked, verify_comparison::UNCHECKED_OF_SLICES)
         }
         Document::Report(report) => {
             let mut findings = report_alone(&report);
@@ -87,7 +96,12 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
                 // A file that can't be read has a finding.
                 proof = merge_proof(&report, &files).ok().flatten();
             }
-            (findings, if args.raw.is_empty() { REPORT } else { SAMPLES }, UNCHECKED)
+            let log = missing_log(&report);
+            let unchecked = log.map_or_else(
+                || UNCHECKED.to_owned(),
+                |log| format!("what was read of {}, and the schedule; {UNCHECKED}", log.display()),
+            );
+            (findings, of_report(log, !args.raw.is_empty()), unchecked)
         }
     };
     let differs = findings.iter().any(|finding| !finding.ok);
@@ -95,7 +109,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         say(&text::verify::differing(&findings))?;
     } else {
         let extent = Extent::of(args.details);
-        say(&text::verify::findings(&findings, checked, unchecked, extent))?;
+        say(&text::verify::findings(&findings, &checked, &unchecked, extent))?;
         if let Some(proof) = proof.filter(|_| args.details) {
             say(&format!("\n{}", text::verify::merge_proof(&proof)))?;
         }
@@ -141,6 +155,22 @@ fn of_slices(document: &Path, ab: &AbDocument) -> (Vec<Finding>, bool) {
 fn beside(document: &Path, named: &Path) -> PathBuf {
     let near = named.file_name().map(|name| document.with_file_name(name));
     near.filter(|near| near.exists()).unwrap_or_else(|| named.to_owned())
+}
+
+/// What the checks of a report show, and what a difference shows; without the log that was
+/// replayed, the schedule isn't among them.
+fn of_report(missing_log: Option<&Path>, has_samples: bool) -> [String; 2] {
+    let (subject, log) = match missing_log {
+        None => ("counts, percentiles, schedule and verdict", String::new()),
+        Some(log) => (
+            "counts, percentiles and verdict",
+            format!("; the schedule wasn't checked, since {} can't be read", log.display()),
+        ),
+    };
+    let samples = if has_samples { ", and from the raw samples of each request" } else { "" };
+    ["follow", "don't all follow"].map(|verb| {
+        format!("{subject} {verb} from the report's own histograms and plan{samples}{log}")
+    })
 }
 
 /// The files of samples, one for each agent in their order: from a folder by the names in the

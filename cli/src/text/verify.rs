@@ -11,11 +11,11 @@ use super::layout::{Text, sections, widest};
 /// Characters shown of a correct value; more would add nothing.
 const SHOWN_MAX: usize = 40;
 
-/// The differences (all findings with details), then a summary with what was `checked`; with
-/// details also what was `unchecked`.
+/// The differences (all findings with details), then a summary with what the checks show if all of
+/// them pass, or else the second of these texts; with details also what was `unchecked`.
 pub(crate) fn findings(
     findings: &[Finding],
-    checked: &str,
+    [holds, differs]: &[String; 2],
     unchecked: &str,
     extent: Extent,
 ) -> String {
@@ -26,9 +26,9 @@ pub(crate) fn findings(
     let mut sum = Text::new();
     let checks = things(findings.len() as u64, "check");
     sum.wrapped(match findings.iter().filter(|finding| !finding.ok).count() {
-        0 => format!("{checks}, no difference: {checked}"),
-        1 => format!("{checks}, 1 DIFFERS: {checked}"),
-        differ => format!("{checks}, {differ} DIFFER: {checked}"),
+        0 => format!("{checks}, no difference: {holds}"),
+        1 => format!("{checks}, 1 DIFFERS: {differs}"),
+        number => format!("{checks}, {number} DIFFER: {differs}"),
     });
     sum.add(extent.details(|| {
         let mut text = Text::new();
@@ -131,28 +131,28 @@ mod tests {
             finding("corrected.p99", "41000.5", "1000.25"),
             finding("histogram", &long, &long),
         ];
-        let checked = "what this is about";
-        let shown = |all: &[Finding]| findings(all, checked, UNCHECKED, Extent::Screen);
+        let checked = ["what holds", "what doesn't"].map(str::to_owned);
+        let shown = |all: &[Finding]| findings(all, &checked, UNCHECKED, Extent::Screen);
         insta::assert_snapshot!(shown(&all), @r"
         DIFFERS  corrected.p99  1000.25, expected 41000.5
 
-        3 checks, 1 DIFFERS: what this is about
+        3 checks, 1 DIFFERS: what doesn't
         ");
-        insta::assert_snapshot!(findings(&all, checked, UNCHECKED, Extent::Details), @r"
+        insta::assert_snapshot!(findings(&all, &checked, UNCHECKED, Extent::Details), @r"
         ok       schema         2
         DIFFERS  corrected.p99  1000.25, expected 41000.5
         ok       histogram      012345678901234567890123456789012345678…
 
-        3 checks, 1 DIFFERS: what this is about
+        3 checks, 1 DIFFERS: what doesn't
         not checked, for lack of data: the environment and the address; the figures of
         the generator and the machine; connections, users, connect times and the errors
         of idle connections; which arrivals waited, and for which requests; the load
         before the window; how many requests were in flight; agents' names, clocks and
         findings; and when one was lost, and what it had reported
         ");
-        let sum = "1 check, no difference: what this is about\n";
+        let sum = "1 check, no difference: what holds\n";
         assert_eq!(shown(&all[..1]), sum);
-        let sum = "\n2 checks, 2 DIFFER: what this is about\n";
+        let sum = "\n2 checks, 2 DIFFER: what doesn't\n";
         assert!(shown(&[all[1].clone(), all[1].clone()]).ends_with(sum));
     }
 }

@@ -7,6 +7,7 @@ use engine::load::schedule::Schedule;
 use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::record::stamps::Stamps;
+use engine::report::slowest::SlowRequest;
 use engine::report::{DistributionPart, Report, merge};
 use engine::stats::distribution::Distribution;
 use engine::verify::{Finding, report_alone, with_samples};
@@ -169,6 +170,22 @@ fn a_request_that_took_another_step_is_found() {
     assert_eq!(found(&[one_ns, other_ns]), (none, of_samples.clone()));
     let (alone, replayed) = found(&[one_ns]);
     assert_eq!((alone[0].as_str(), replayed), (of_schedule, of_samples));
+}
+
+#[test]
+fn a_slow_request_that_its_part_does_not_have_is_found() {
+    let report = SampledRun::new(routes("500")).report;
+    let at = report.whole.parts[0].slowest.iter().position(|slow| slow.status.is_some());
+    let at = at.expect("an answer among the slowest");
+    let with = |change: fn(&mut SlowRequest)| {
+        let mut report = report.clone();
+        change(&mut report.whole.parts[0].slowest[at]);
+        wrong(report_alone(&report))
+    };
+    assert_eq!(with(|_| ()), []);
+    assert_ne!(with(|slow| slow.status = Some(599)), []);
+    assert_ne!(with(|slow| slow.naive_us = Some(1.0)), []);
+    assert_ne!(with(|slow| slow.corrected_us -= 0.4 * slow.corrected_us), []);
 }
 
 #[test]

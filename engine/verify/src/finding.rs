@@ -59,8 +59,8 @@ pub fn summed_up(what: &str, findings: Vec<Finding>) -> Vec<Finding> {
     let passed = count - failed.len();
     let whole = Finding::new(
         what,
-        format!("{count} checks"),
-        format!("{passed} passed"),
+        format!("all {count}"),
+        format!("{passed} of {count} passed"),
         failed.is_empty(),
     );
     std::iter::once(whole).chain(failed).collect()

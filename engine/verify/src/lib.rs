@@ -46,11 +46,12 @@ pub use document::{report_alone, report_in_brief};
 pub use finding::{Finding, summed_up};
 pub use latencies::{Latencies, latencies};
 pub use merge_proof::{MergeProof, MergeRow, merge_proof};
+pub use planned::missing_log;
 pub use replay::with_samples;
 
 /// What samples can't show: it rests on the generator alone, and only sums and agreement with the
 /// rest are checked.
 pub const UNCHECKED: &str = "the environment and the address; the figures of the generator and the \
     machine; connections, users, connect times and the errors of idle connections; which arrivals \
-    waited, and for which requests; the load before the window; how many requests were in flight; agents' names, clocks and \
-    findings; and when one was lost, and what it had reported";
+    waited, and for which requests; the load before the window; how many requests were in flight; \
+    agents' names, clocks and findings; and when one was lost, and what it had reported";

@@ -6,7 +6,9 @@ use load::requests::is_cut_short;
 use plan::{Model, Plan, StampSource};
 use record::counts::Counts;
 use report::merge::offered_rate;
-use report::{Bytes, DistributionPart, LittlesLaw, Part, Rates, Report, ResponseStamps};
+use report::{
+    Bytes, DistributionPart, LittlesLaw, Part, Rates, Report, ResponseStamps, StepCounts,
+};
 use stats::interval::dependent;
 use stats::percentiles::Quantile;
 use stats::pieces::Pieces;
@@ -17,7 +19,7 @@ use super::distribution::{distribution, distributions};
 use super::endpoints::{endpoints, secure};
 use super::finding::{Finding, is_close, summed_up};
 use super::planned::Planned;
-use super::slowest::{self, slowest};
+use super::slowest::{self, Of, slowest};
 use super::steps::{by_schedule, parts};
 use super::sums::outcomes;
 
@@ -130,7 +132,9 @@ pub(super) fn part(
     findings.extend(of_parts(report, part));
     findings.extend(endpoints(plan, part));
     let slow = if part.parts.is_empty() { plan.slowest() } else { 0 };
-    let checks = slowest(plan, &part.slowest, 0, slow, &part.corrected);
+    let counts = &StepCounts::new(&part.counts);
+    let of = Of { step: 0, counts, naive: &part.naive, corrected: &part.corrected };
+    let checks = slowest(plan, &part.slowest, slow, &of);
     findings.extend(summed_up("slowest", checks));
     findings
 }

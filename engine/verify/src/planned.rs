@@ -4,7 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::fs::File;
 use std::iter;
+use std::path::Path;
 use std::sync::Arc;
 
 use load::mix::Mix;
@@ -12,6 +14,7 @@ use load::replay::Replay;
 use load::schedule::{Arrival, Digest, Schedule};
 use load::share::Share;
 use plan::body::SharedBody;
+use plan::replay::Spread;
 use plan::thresholds::Thresholds;
 use report::Report;
 use report::merge::offer;
@@ -47,7 +50,8 @@ pub(super) struct Planned {
 
 impl Planned {
     /// The arrivals of a sound report's agents, counted in its intervals; `None` without a
-    /// schedule, or without the log that was replayed. Counting stops once there are more than the report has.
+    /// schedule, or without the log that was replayed. Counting stops once there are more than
+    /// the report has.
     pub(super) fn new(report: &Report, decoded: &DecodedSeries) -> Option<Planned> {
         let plan = &report.config.plan;
         let offer = offer(&report.config.plan, &report.whole, &report.per_agent)?;
@@ -125,11 +129,31 @@ fn replayed(report: &Report) -> Option<Replay> {
     report.replay.as_ref().is_some_and(|log| *log == replay.log).then_some(replay)
 }
 
-/// The log of a report as it is now against what was replayed; none if it isn't there.
+/// The log that a report replayed, if it can't be opened where it was: then neither what was read of
+/// it nor the schedule can be checked.
+pub fn missing_log(report: &Report) -> Option<&Path> {
+    let log = report.config.plan.replay.as_deref()?;
+    File::open(log).is_err().then_some(log)
+}
+
+/// What was replayed against the log as it is now, or against the plan if the log isn't there.
 pub(super) fn log(report: &Report) -> Vec<Finding> {
-    match Replay::read(&report.config.plan, &SharedBody::default()) {
-        Ok(Some(now)) => compare("replay.", &Some(now.log), &report.replay),
-        _ => Vec::new(),
+    let plan = &report.config.plan;
+    let Some(found) = report.replay.as_ref().filter(|_| plan.replay.is_some()) else {
+        let reported = |some: bool| if some { "reported" } else { "none" };
+        let (asked, found) = (plan.replay.is_some(), report.replay.is_some());
+        return vec![Finding::equal("replay", reported(asked), reported(found))];
+    };
+    if missing_log(report).is_some() {
+        let is_spread = found.spread && plan.spread() == Spread::None;
+        return vec![
+            Finding::at_most("requests of the log", found.requests, plan.requests.unwrap_or(0)),
+            Finding::equal("replay.spread against the plan", false, is_spread),
+        ];
+    }
+    match Replay::read(plan, &SharedBody::default()) {
+        Ok(now) => compare("replay.", &now.map(|now| now.log), &report.replay),
+        Err(error) => vec![Finding::new("replay", "the log that was replayed", error, false)],
     }
 }
 

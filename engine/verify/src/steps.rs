@@ -18,7 +18,7 @@ use super::compare::compare;
 use super::distribution::distribution;
 use super::finding::{Finding, is_close, summed_up};
 use super::planned::Planned;
-use super::slowest::slowest;
+use super::slowest::{Of, slowest};
 use super::sums::outcomes;
 
 /// Checks the parts of a whole, in a window of this length.
@@ -38,7 +38,9 @@ pub(super) fn parts(plan: &Plan, whole: &Part, window_s: f64) -> Vec<Finding> {
         checks.extend(compare("stage.", &planned.stage, &part.stage));
         checks.extend(over_time(plan, part));
         checks.extend(alone(plan.expected_of(planned.step), part, window_s));
-        checks.extend(slowest(plan, &part.slowest, step, plan.slowest(), &part.corrected));
+        let StepPart { counts, naive, corrected, .. } = part;
+        let of = Of { step, counts, naive, corrected };
+        checks.extend(slowest(plan, &part.slowest, plan.slowest(), &of));
         let stage = planned.stage.map_or(String::new(), |it| format!(", stage {}", it.number));
         findings.extend(summed_up(&format!("part {}{stage}", planned.name), checks));
         sum += part.counts.as_whole();
