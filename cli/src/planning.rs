@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use engine::plan::data::{DataFile, End};
-use engine::plan::{DURATION_MAX, Plan};
+use engine::plan::{Arrivals, DURATION_MAX, Plan, PlanError};
 use engine::sys::units::Nanos;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -46,6 +46,14 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
     settings.plan.drop_conflicts(&alone.plan);
     flags.lay_over(&mut settings);
     if settings.plan.replay.is_some() {
+        // A plan knows its arrivals, not whether they are a default, which a log replaces.
+        let arrivals = settings.plan.arrivals;
+        let is_own = flags.has("arrivals") || !flags.has("replay") && file.has("arrivals");
+        if is_own && arrivals == Arrivals::Poisson {
+            let problem = "the log sets when requests come";
+            let error = PlanError::new("--arrivals", "poisson", problem, "omit it, or --replay");
+            return Err(Failure::Usage(error.to_string()));
+        }
         // The log has its own length, and nothing comes before its first request. Many runs take
         // only its start.
         let Plan { duration, warmup, .. } = &mut settings.plan;

@@ -160,8 +160,8 @@ fn table() -> Vec<Flag> {
             option("replay", LOAD).value_name("LOG").help(
                 "Open model: send the requests of an access log again, each when it came: common \
                     or combined format, also with nginx's $request_time at the end, or JSON lines \
-                    with time, method and path. The window is as long as the log; a shorter \
-                    --duration cuts it. There is no warm-up",
+                    with time, method and path. The window ends a second after the log's last \
+                    request; a shorter --duration cuts it. There is no warm-up",
             ),
             |to, given| put(&mut to.plan.replay, file_name(last(given)).map(Some)),
         )

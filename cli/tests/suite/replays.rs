@@ -158,6 +158,21 @@ fn a_shorter_duration_cuts_the_log() {
 }
 
 #[test]
+fn a_burst_at_the_logs_end_is_sent_and_answered_in_the_window() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&["--base-latency", "20ms"]);
+    // With 20 connections, most of each burst waits for others to be answered.
+    let times_ms: Vec<u64> = (0..200).map(|at| at / 100 * 500).collect();
+    let report = replayed(folder.path(), &log(&times_ms), &[&target.url, "-c", "20"]);
+    let counts = &report["counts"];
+    assert_eq!((&counts["intended"], &counts["answered"]), (&200.into(), &200.into()));
+    assert_eq!(counts["sent_in_window"], 200);
+    assert_eq!(report["config"]["duration"], "1.501s");
+    let reasons = report["verdict"]["reasons"].as_array().expect("reasons");
+    assert!(reasons.iter().all(|reason| reason["code"] != "rate_missed"), "{reasons:?}");
+}
+
+#[test]
 fn a_changed_log_is_found_and_a_missing_one_leaves_its_schedule_unchecked() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "1ms"]);
@@ -169,8 +184,22 @@ fn a_changed_log_is_found_and_a_missing_one_leaves_its_schedule_unchecked() {
     let (code, message) = verify(folder.path());
     assert_eq!(code, Some(1), "{message}");
     assert!(message.starts_with("DIFFERS  replay.sha256"), "{message}");
+    fs::write(&path, "pa55\n").expect("written");
+    let (code, message) = verify(folder.path());
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.starts_with("DIFFERS  replay") && !message.contains("pa55"), "{message}");
     fs::remove_file(&path).expect("removed");
     assert_eq!(verify(folder.path()), (Some(0), String::new()));
+    let mut command = binary();
+    let command = command.args(["verify", "--details", "report.json"]).current_dir(folder.path());
+    let text = said(&command.output().expect("the binary runs")).replace('\n', " ");
+    for words in [
+        "no difference: counts, percentiles and verdict follow",
+        "the schedule wasn't checked, since access.log can't be read",
+        "not checked, for lack of data: what was read of access.log, and the schedule; ",
+    ] {
+        assert!(text.contains(words), "{words} in: {text}");
+    }
 }
 
 #[test]
@@ -185,6 +214,10 @@ fn a_log_that_cannot_be_replayed_is_refused_before_anything_runs() {
         ),
         (&["--replay", "missing.log"], "--replay missing.log: can't read the file ("),
         (&["--replay", "access.log", "--rate", "5"], "--replay"),
+        (
+            &["--replay", "access.log", "--arrivals", "poisson"],
+            "--arrivals poisson: the log sets when requests come; omit it, or --replay",
+        ),
         (
             &["--replay", "access.log", "--warmup", "5s"],
             "--warmup 5s: a log has no requests before its first one",

@@ -34,8 +34,11 @@ use super::schedule::mix;
 
 /// Gives the places within a second values independent of the schedule's.
 const SPREAD_SEED: u64 = 0x7370_7265_6164_0000;
-/// The window ends with the millisecond of its last request.
+/// The window is rounded up to whole milliseconds.
 const END_NS: u64 = 1_000_000;
+/// How long the window lasts after the log's last request, so that a burst at its end is sent, and
+/// answered by all but slow targets, within it.
+const TAIL_NS: u64 = SECOND_NS;
 /// The most bytes of a path, and of a body: both and the headers have to fit a request with fields.
 const TEXT_MAX: usize = 12_288;
 /// How much of a log is read at once, bytes.
@@ -252,10 +255,10 @@ impl Replay {
         (0..due_ns.len()).map(within).max()?.to_string().parse().ok()
     }
 
-    /// Where the window of the whole log ends, ns since its start.
+    /// Where the window of the whole log ends, ns since its start: a second after its last request.
     pub fn end_ns(&self) -> u64 {
         let last_ns = self.due_ns.last().copied().unwrap_or(0);
-        (last_ns / END_NS + 1).saturating_mul(END_NS)
+        (last_ns / END_NS + 1).saturating_mul(END_NS).saturating_add(TAIL_NS)
     }
 
     /// The number of requests due before this time, ns since the window's start.
@@ -339,7 +342,7 @@ mod tests {
         assert_eq!(paths(&whole), ["a?x", "b", "c"]);
         let taken = whole.taken.iter().map(|step| whole.routes[usize::from(*step)].name.as_str());
         assert_eq!(taken.collect::<Vec<_>>(), ["POST /a", "GET /b", "GET /c"]);
-        assert_eq!((whole.end_ns(), whole.log.spread), (2_251_000_000, false));
+        assert_eq!((whole.end_ns(), whole.log.spread), (3_251_000_000, false));
         assert_eq!(replay(&log, at_speed("2x")).due_ns[..], [0, 0, 1_125_000_000]);
         assert_eq!(replay(&log, at_speed("0.3x")).due_ns[2], 7_500_000_000);
     }
@@ -417,7 +420,7 @@ mod tests {
         let log = [json("1.5", "GET", "/7?a"), json("2.5", "POST", "/"), json("3.5", "GET", "/8")];
         let (plan, _file) = plan(&log.concat());
         let whole = completed(Plan { body: Some("x".to_owned()), ..plan.clone() });
-        assert_eq!((whole.requests, whole.duration), (Some(3), Nanos(2_001_000_000)));
+        assert_eq!((whole.requests, whole.duration), (Some(3), Nanos(3_001_000_000)));
         let steps: Vec<_> =
             whole.requests().into_iter().map(|plan| (plan.method, plan.body)).collect();
         let bodies = [("GET", ""), ("POST", "x")];

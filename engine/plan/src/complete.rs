@@ -8,7 +8,7 @@ use units::{CoreList, Nanos, OneIn, Rate, SECOND_NS};
 
 use super::data::End;
 use super::error::PlanError;
-use super::plan::{Model, Overload, Plan, StampSource, Switch};
+use super::plan::{Arrivals, Model, Overload, Plan, StampSource, Switch};
 use super::slo::{Clause, Objective, Objectives};
 use crate::address::Address;
 
@@ -53,6 +53,11 @@ impl Plan {
         let Plan { model, rate, stage, requests, duration, period, .. } = self;
         let Plan { overload, queue_max, prewarm, spare, .. } = self;
         let is_open = flags.rate.is_some() || flags.replay.is_some();
+        let is_log = self.arrivals == Arrivals::Log;
+        let sets_load = is_open || !flags.stage.is_empty() || flags.model == Some(Model::Closed);
+        if flags.replay.is_some() || is_log && sets_load {
+            self.arrivals = Plan::default().arrivals;
+        }
         match (flags.model, is_open, flags.period) {
             (Some(Model::Open), _, _) | (None, true, None) => {
                 (*model, *period) = (None, None);
