@@ -139,7 +139,7 @@ fn cells(part: &StepPart) -> Vec<(Cow<'static, str>, String)> {
     let count = |count: u64| count.to_string();
     let mut cells: Vec<(Cow<'static, str>, String)> = [
         ("scenario", quoted(&part.name).into_owned()),
-        ("stage", stage(|it| it.number.to_string())),
+        ("stage", stage(|it| quoted(&it.label()).into_owned())),
         ("from_per_s", rates[0].clone()),
         ("to_per_s", rates[1].clone()),
         ("from_users", users[0].clone()),
@@ -247,6 +247,12 @@ mod tests {
         "POST /a, ""b""",2,100,300,,,10,20,0.2,2000,2000,0,2000,
         "#);
         assert_eq!(lines[1].split(',').count(), columns.len());
+        let mut named = report.whole.parts[0].clone();
+        named.stage.as_mut().expect("a stage").name = Some("busy, late".to_owned());
+        let mut bytes = Vec::new();
+        write_parts(&mut bytes, &[named]).expect("writing to memory succeeds");
+        let text = String::from_utf8(bytes).expect("text");
+        assert!(text.contains("\nhome,\"busy, late\",100,"), "{text}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use engine::plan::Plan;
 use engine::record::counts::Counts;
-use engine::report::{StepCounts, StepPart};
+use engine::report::{StageSpan, StepCounts, StepPart};
 use engine::run::{Phase, RunProgress};
 use engine::sys::clock;
 use engine::sys::units::SECOND_NS;
@@ -56,10 +56,10 @@ struct Line {
     /// ten of them beyond it.
     p50_us: Option<f64>,
     p99_us: Option<f64>,
-    /// The stage at the end of the line, from 1; absent before and after the window, and if there
-    /// is only one.
+    /// The stage at the end of the line by its name, or by its number if it has none; absent before
+    /// and after the window, and if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stage: Option<usize>,
+    stage: Option<String>,
     /// The requests of each part, all of which are in the counts of the lines too: only in the last
     /// line, and absent if there is only one part.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -70,9 +70,9 @@ struct Line {
 #[derive(Debug, Serialize)]
 struct LinePart {
     scenario: String,
-    /// Its stage, from 1; absent if there is only one.
+    /// The name of its stage, or its number if it has none; absent if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stage: Option<usize>,
+    stage: Option<String>,
     intended: u64,
     sent: u64,
     unsent: u64,
@@ -94,7 +94,7 @@ impl LinePart {
         let StepCounts { unexpected_status, timed_out, failed, abandoned, .. } = part.counts;
         LinePart {
             scenario: part.name.clone(),
-            stage: part.stage.as_ref().map(|stage| stage.number),
+            stage: part.stage.as_ref().map(StageSpan::label),
             intended,
             sent,
             unsent,
@@ -165,8 +165,8 @@ pub(crate) struct Ndjson {
     seen_ns: Option<u64>,
     /// When the next line is due, ns since the load began.
     due_ns: u64,
-    /// The span of each stage, ns since the load began; empty if there is only one.
-    stages_ns: Vec<Range<u64>>,
+    /// The label of each stage, and its span, ns since the load began; empty if there is only one.
+    stages: Vec<(String, Range<u64>)>,
     /// Why no more lines are written.
     failure: Option<Failure>,
 }
@@ -181,7 +181,7 @@ impl Ndjson {
             seen,
             seen_ns: None,
             due_ns: INTERVAL_NS,
-            stages_ns: Vec::new(),
+            stages: Vec::new(),
             failure: None,
         }
     }
@@ -219,8 +219,9 @@ impl Ndjson {
         let at_ns = self.seen_ns.unwrap_or_else(clock::now_ns);
         let line = Line::new(&self.seen, &self.written, clock::wall_time(at_ns));
         let now_ns = self.seen.elapsed_ns;
-        let stage = self.stages_ns.iter().position(|span| span.contains(&now_ns));
-        let stage = stage.filter(|_| self.seen.phase == Phase::Steady).map(|at| at + 1);
+        let stage = self.stages.iter().find(|(_, span)| span.contains(&now_ns));
+        let stage = stage.filter(|_| self.seen.phase == Phase::Steady);
+        let stage = stage.map(|(label, _)| label.clone());
         let line = Line { stage, parts, ..line };
         let mut bytes = Vec::new();
         json::write_line(&line, &mut bytes).expect("writing to memory can't fail");
@@ -232,7 +233,8 @@ impl Ndjson {
 impl Sink for Ndjson {
     fn prepare(&mut self, plan: &Plan) -> Result<(), Failure> {
         if 1 < plan.stage.len() {
-            self.stages_ns = plan.stages().map(|(_, span)| span).collect();
+            let each = (1..).zip(plan.stages());
+            self.stages = each.map(|(at, (_, span))| (plan.stage_label(at), span)).collect();
         }
         Ok(())
     }
@@ -357,7 +359,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run.ndjson");
         let mut ndjson = open(&path);
-        let report = two_by_two();
+        let mut report = two_by_two();
+        report.config.plan.stage[0].name = "quiet".to_owned();
         // A warm-up of 5 s, then stages of 10 s and 20 s.
         ndjson.prepare(&report.config.plan).expect("it needs nothing");
         for (phase, elapsed_ms) in [
@@ -371,11 +374,14 @@ mod tests {
         ndjson.end(&Counts::default(), &report.whole.parts).expect("written");
         let lines = lines(&path);
         let stages: Vec<&Value> = lines.iter().map(|line| &line["stage"]).collect();
-        assert_eq!(stages, [&Value::Null, &1.into(), &2.into(), &Value::Null, &Value::Null]);
+        assert_eq!(
+            stages,
+            [&Value::Null, &"quiet".into(), &"2".into(), &Value::Null, &Value::Null]
+        );
         assert!(lines[..4].iter().all(|line| line.get("parts").is_none()), "{lines:?}");
         let parts = lines[4]["parts"].as_array().expect("a list");
         assert_eq!(parts.len(), 4);
-        insta::assert_snapshot!(parts[3], @r#"{"scenario":"POST /a, \"b\"","stage":2,"intended":2000,"sent":2000,"unsent":0,"answered":2000,"unexpected_status":5,"timed_out":0,"failed":0,"abandoned":0,"received_bytes":400000,"sent_bytes":200000,"p50_us":8000.0,"p99_us":8000.0}"#);
+        insta::assert_snapshot!(parts[3], @r#"{"scenario":"POST /a, \"b\"","stage":"2","intended":2000,"sent":2000,"unsent":0,"answered":2000,"unexpected_status":5,"timed_out":0,"failed":0,"abandoned":0,"received_bytes":400000,"sent_bytes":200000,"p50_us":8000.0,"p99_us":8000.0}"#);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use engine::plan::Plan;
 use engine::record::config::RecorderConfig;
+use engine::report::StageSpan;
 use engine::report::steps::{PlannedPart, planned};
 use engine::samples::{ReadError, Sample, SampleKind, SampleReader, cause_name, plan_digest};
 use serde::Serialize;
@@ -45,9 +46,10 @@ struct Line<'a> {
     /// The scenario, with a report.
     #[serde(skip_serializing_if = "Option::is_none")]
     scenario: Option<&'a str>,
-    /// The number of the stage, with a report; absent if there is only one.
+    /// The name of the stage, or its number if it has none, with a report; absent if there is only
+    /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stage: Option<usize>,
+    stage: Option<String>,
 }
 
 /// The parts of a report's plan.
@@ -86,7 +88,7 @@ impl<'a> Line<'a> {
             stamped_by: arrival.map(|arrival| arrival.stamped_by.name()),
             step: sample.step,
             scenario: part.map(|part| part.map_or("", |part| &part.name)),
-            stage: part.flatten().and_then(|part| part.stage.as_ref()).map(|stage| stage.number),
+            stage: part.flatten().and_then(|part| part.stage.as_ref()).map(StageSpan::label),
         }
     }
 
@@ -110,8 +112,8 @@ impl<'a> Line<'a> {
         }
         if let Some(scenario) = self.scenario {
             write!(writer, ",{},", quoted(scenario))?;
-            if let Some(stage) = self.stage {
-                write!(writer, "{stage}")?;
+            if let Some(stage) = &self.stage {
+                write!(writer, "{}", quoted(stage))?;
             }
         }
         writeln!(writer)
@@ -264,7 +266,10 @@ mod tests {
         assert!(lines[0].ends_with(",stamped_by,step,scenario,stage"), "{csv}");
         assert!(lines[1].ends_with(",kernel,2,\"POST /a, \"\"b\"\"\",1"), "{csv}");
         let json = text(false, Some(&names));
-        assert!(json.contains(r#""step":2,"scenario":"POST /a, \"b\"","stage":1}"#), "{json}");
+        assert!(json.contains(r#""step":2,"scenario":"POST /a, \"b\"","stage":"1"}"#), "{json}");
+        plan.stage[0].name = "a, b".to_owned();
+        let named = text(true, Some(&Names::new(&plan)));
+        assert!(named.lines().nth(1).is_some_and(|line| line.ends_with(",\"a, b\"")), "{named}");
         // One stage has no number.
         plan.stage.clear();
         let csv = text(true, Some(&Names::new(&plan)));

@@ -439,8 +439,9 @@ impl Lines {
                     (true, None) => "like the first",
                     (true, Some(_)) => "unlike the first, but both recur",
                 };
-                let of_stage =
-                    found.stage.map_or(String::new(), |number| format!(" of stage {number}"));
+                let of_stage = found.stage.map_or(String::new(), |number| {
+                    format!(" of stage {}", report.config.plan.stage_label(number))
+                });
                 format!(
                     "last quarter{of_stage} {first}: KS distance {:.3}{recurring} (limit {:.3}), p99 ratio \
                      {:.2}",

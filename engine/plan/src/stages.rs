@@ -24,6 +24,13 @@ impl Plan {
         })
     }
 
+    /// The name of the stage with this number, from 1; the number itself if it has none.
+    pub fn stage_label(&self, number: usize) -> String {
+        let stage = number.checked_sub(1).and_then(|at| self.stage.get(at));
+        let named = stage.filter(|stage| !stage.name.is_empty());
+        named.map_or_else(|| number.to_string(), |stage| stage.name.clone())
+    }
+
     /// True if the load changes within the window, so that its percentiles mix rates, or numbers of
     /// users.
     pub fn load_changes(&self) -> bool {

@@ -108,7 +108,9 @@ pub(super) fn not_stationary(report: &Report) -> Option<Found> {
         None => (found.distance, String::new()),
         Some(distance) => (distance, format!(", {distance:.3} to what is most alike elsewhere")),
     };
-    let of_stage = found.stage.map_or(String::new(), |number| format!(" of stage {number}"));
+    let of_stage = found.stage.map_or(String::new(), |number| {
+        format!(" of stage {}", report.config.plan.stage_label(number))
+    });
     let evidence = format!(
         "latency in the last quarter{of_stage} differs from the first: KS distance {:.3}{back} \
          (limit {:.3}), p99 ratio {:.2}",
