@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn parts_are_on_the_page_of_a_run_that_has_them() {
-        let heading = "<h2>Each scenario and stage</h2>";
+        let heading = "<h2>Each route and stage</h2>";
         let single = || named("single", report(true, part(250, 260, 1, 2)));
         let alone = page(&[single()]).expect("the histograms can be read");
         assert!(!alone.contains(heading) && !alone.contains("longest tails"), "{alone}");

@@ -793,7 +793,7 @@ mod tests {
     fn a_part_that_only_one_side_has_is_named() {
         let mut b = side(2, 1, 0.0, 1.0);
         b.parts.truncate(1);
-        b.parts[0].0.stage = Some(1);
+        b.parts[0].0.stage = Some("1".to_owned());
         let found = of_sides(side(1, 1, 0.0, 1.0), b, MARGIN);
         assert!(found.parts.is_empty());
         assert_eq!((found.a.unmatched.len(), found.b.unmatched.len()), (ROUTES, 1));

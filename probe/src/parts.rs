@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use engine::report::{Report, StepPart};
+use engine::report::{Report, StageSpan, StepPart};
 use engine::stats::percentiles::PERCENTILES;
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +17,8 @@ use crate::change::{CONFIDENCE, Change, ErrorsChange, PercentileChange};
 pub struct PartName {
     /// Its scenario; `None` if the plan has only one request, whose URL the sides may differ in.
     pub name: Option<String>,
-    /// The number of its stage, from 1; `None` if there is only one.
-    pub stage: Option<usize>,
+    /// The name of its stage, or its number if it has none; `None` if there is only one.
+    pub stage: Option<String>,
 }
 
 impl PartName {
@@ -27,14 +27,14 @@ impl PartName {
         let is_named = !report.config.plan.scenario.is_empty();
         report.whole.parts.iter().map(move |part| {
             let name = is_named.then(|| part.name.clone());
-            (PartName { name, stage: part.stage.as_ref().map(|stage| stage.number) }, part)
+            (PartName { name, stage: part.stage.as_ref().map(StageSpan::label) }, part)
         })
     }
 }
 
 impl fmt::Display for PartName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.name, self.stage) {
+        match (&self.name, &self.stage) {
             (Some(name), Some(stage)) => write!(f, "{name}, stage {stage}"),
             (Some(name), None) => f.write_str(name),
             (None, Some(stage)) => write!(f, "stage {stage}"),
@@ -58,6 +58,15 @@ pub struct PartChange {
     pub percentiles: Vec<PercentileChange>,
     /// The share of requests without a good answer, as for the whole.
     pub errors: Option<ErrorsChange>,
+}
+
+impl PartChange {
+    /// True if nothing of it can be judged: no percentile has an interval, and no change was found
+    /// in the errors.
+    pub fn tells_nothing(&self) -> bool {
+        let is_called = matches!(self.change, Change::Worse | Change::Better);
+        !is_called && self.percentiles.iter().all(|one| one.change == Change::Unknown)
+    }
 }
 
 /// The parts of both sides.
@@ -96,7 +105,7 @@ mod tests {
     use super::*;
 
     fn named(name: &str, stage: usize) -> PartName {
-        PartName { name: Some(name.to_owned()), stage: Some(stage) }
+        PartName { name: Some(name.to_owned()), stage: Some(stage.to_string()) }
     }
 
     #[test]

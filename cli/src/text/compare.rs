@@ -105,10 +105,37 @@ fn labelled(part: &PartName) -> String {
 fn kind(of: &Comparison) -> &'static str {
     let PartName { name, stage } = &of.parts[0].part;
     match (name, stage) {
-        (Some(_), None) => "scenario",
+        (Some(_), None) => "route",
         (None, _) => "stage",
-        (Some(_), Some(_)) => "scenario and stage",
+        (Some(_), Some(_)) => "route and stage",
     }
+}
+
+/// So many of a comparison's parts.
+fn some_of(of: &Comparison, number: usize) -> String {
+    let all = match kind(of) {
+        "route and stage" => "parts".to_owned(),
+        kind => format!("{kind}s"),
+    };
+    format!("{number} of {} {all}", of.parts.len())
+}
+
+/// That no part does this.
+fn none(of: &Comparison, does: &str) -> String {
+    match kind(of) {
+        "route and stage" => format!("no route {does} in any stage"),
+        kind => format!("no {kind} {does}"),
+    }
+}
+
+/// That no part can be judged, and what it takes.
+fn none_judged(of: &Comparison) -> String {
+    let is_paired = of.percentiles.iter().any(|one| one.pairs.is_some());
+    let takes = match of.a.runs.min(of.b.runs) < RUNS_MIN && !is_paired {
+        true => format!("; it takes {RUNS_MIN} runs per side"),
+        false => String::new(),
+    };
+    format!("{}: their percentiles have no interval{takes}", none(of, "can be judged"))
 }
 
 /// A line for each part that differs, and one for all others; with details, a line for each.
@@ -117,7 +144,10 @@ pub(super) fn parts(of: &Comparison, extent: Extent) -> String {
         return String::new();
     }
     let differs = |part: &&PartChange| matches!(part.change, Change::Worse | Change::Better);
+    let none_is_judged = of.parts.iter().all(PartChange::tells_nothing);
     let (all, most) = match extent {
+        // If nothing was judged, the figures themselves are all there is.
+        Extent::Screen if none_is_judged => (of.parts.iter().collect(), ROWS_MAX),
         Extent::Screen => (of.parts.iter().filter(differs).collect(), ROWS_MAX),
         Extent::Details => (of.parts.iter().collect::<Vec<&PartChange>>(), DETAILED_MAX),
     };
@@ -135,9 +165,13 @@ pub(super) fn parts(of: &Comparison, extent: Extent) -> String {
     if 0 < hidden {
         text.line(format!("and {hidden} others: see `parts` of --out"));
     }
-    let numbers = [Change::Same, Change::Undecided, Change::Unknown].map(|change| {
-        let number = of.parts.iter().filter(|part| part.change == change).count();
-        (0 < number).then(|| format!("{number} {}", word(change, "", "")))
+    if none_is_judged {
+        text.wrapped(none_judged(of));
+        return text.done();
+    }
+    let numbers = [SAME, UNDECIDED, NOT_JUDGED].map(|word| {
+        let number = of.parts.iter().filter(|part| word_of(part) == word).count();
+        (0 < number).then(|| format!("{number} {word}"))
     });
     let numbers = numbers.into_iter().flatten().collect::<Vec<String>>().join(", ");
     match of.parts.iter().any(|part| differs(&part)) {
@@ -145,15 +179,41 @@ pub(super) fn parts(of: &Comparison, extent: Extent) -> String {
             text.line(format!("others: {numbers}"));
         }
         true => {}
-        false => {
-            let none = match kind(of) {
-                "scenario and stage" => "no scenario differs in any stage".to_owned(),
-                kind => format!("no {kind} differs"),
-            };
-            text.wrapped(format!("{none}: {numbers}"));
-        }
+        false => text.wrapped(format!("{}: {numbers}", none(of, "differs"))),
     }
     text.done()
+}
+
+const SAME: &str = "same";
+const UNDECIDED: &str = "undecided";
+const NOT_JUDGED: &str = "not judged";
+
+/// The word for a part that doesn't differ.
+fn word_of(part: &PartChange) -> &'static str {
+    match part.change {
+        _ if part.tells_nothing() => NOT_JUDGED,
+        Change::Same => SAME,
+        Change::Undecided | Change::Unknown => UNDECIDED,
+        Change::Worse | Change::Better => "",
+    }
+}
+
+/// The values of a part that has no interval: of p50 and p99, with details of all percentiles.
+fn unjudged(part: &PartChange, extent: Extent) -> String {
+    let is_shown = |one: &&PercentileChange| {
+        extent == Extent::Details || ["p50", "p99"].contains(&one.percentile.as_str())
+    };
+    let values = part.percentiles.iter().filter(is_shown).filter_map(|one| {
+        let (a, b) = (one.a?, one.b?);
+        let scale = Scale::of([a, b]);
+        let change = one.ratio.map_or(String::new(), |ratio| format!(" ({})", signed(ratio)));
+        let [a, b] = [a, b].map(|us| scale.number(us));
+        Some(format!("{} {a} to {b} {}{change}", one.percentile, scale.unit))
+    });
+    match values.collect::<Vec<String>>().join(", ") {
+        none if none.is_empty() => format!("{NOT_JUDGED}: too few requests"),
+        values => format!("{NOT_JUDGED}: {values}"),
+    }
 }
 
 /// The change of a part in words; with details, the undecided figures too.
@@ -161,6 +221,7 @@ fn of_part(part: &PartChange, extent: Extent) -> String {
     let differences = differences(&part.percentiles, part.errors.as_ref()).join(", ");
     let undecided = undecided(&part.percentiles, part.errors.as_ref()).join(", ");
     match part.change {
+        _ if part.tells_nothing() => unjudged(part, extent),
         Change::Same | Change::Unknown => word(part.change, "", "").to_owned(),
         Change::Undecided => format!("undecided: {undecided}"),
         _ if extent == Extent::Screen || undecided.is_empty() => differences,
@@ -266,14 +327,18 @@ pub(super) fn sentence(of: &Comparison) -> String {
     }
     let mut undecided: Vec<String> =
         undecided(&of.percentiles, of.errors.as_ref()).into_iter().map(str::to_owned).collect();
-    let parts_undecided = of.parts.iter().filter(|part| part.change == Change::Undecided).count();
+    let parts_with = |word: &str| of.parts.iter().filter(|part| word_of(part) == word).count();
+    let (parts_undecided, not_judged) = (parts_with(UNDECIDED), parts_with(NOT_JUDGED));
     if 0 < parts_undecided {
-        undecided.push(format!("{parts_undecided} of {} parts", of.parts.len()));
+        undecided.push(some_of(of, parts_undecided));
     }
-    let undecided = match undecided.as_slice() {
+    let mut undecided = match undecided.as_slice() {
         [] => String::new(),
         names => format!(" Undecided: {}.", names.join(", ")),
     };
+    if 0 < not_judged {
+        undecided.push_str(&format!(" Not judged: {}.", some_of(of, not_judged)));
+    }
     match of.change {
         Change::Worse => format!("REGRESSION: B is {}.{undecided}", parts.join(", and ")),
         Change::Better => format!("improvement: B is {}.{undecided}", parts.join(", and ")),
@@ -568,7 +633,10 @@ mod tests {
     fn with_parts(parts: &[(&str, Option<usize>, Change)]) -> Comparison {
         let of = made_up();
         let part = |(name, stage, change): &(&str, Option<usize>, Change)| PartChange {
-            part: PartName { name: Some((*name).to_owned()), stage: *stage },
+            part: PartName {
+                name: Some((*name).to_owned()),
+                stage: stage.map(|number| number.to_string()),
+            },
             requests: [1_000; 2],
             change: *change,
             percentiles: vec![PercentileChange {
@@ -591,13 +659,13 @@ mod tests {
             ("search", Some(2), Change::Undecided),
         ]);
         insta::assert_snapshot!(parts(&of, Extent::Screen), @r"
-        by scenario and stage
+        by route and stage
         home, stage 2                     slower at p99 (+9.6 %)
         a scenario with a name…, stage 1  slower at p99 (+9.6 %)
         others: 1 same, 1 undecided
         ");
         insta::assert_snapshot!(parts(&of, Extent::Details), @r"
-        by scenario and stage
+        by route and stage
         home, stage 1                     same
         home, stage 2                     slower at p99 (+9.6 %)
         a scenario with a name…, stage 1  slower at p99 (+9.6 %)
@@ -618,12 +686,34 @@ mod tests {
     fn parts_that_do_not_differ_have_a_line_in_all() {
         assert_eq!(parts(&made_up(), Extent::Screen), "");
         let mut of = with_parts(&[("home", None, Change::Same), ("search", None, Change::Unknown)]);
-        assert_eq!(parts(&of, Extent::Screen), "no scenario differs: 1 same, 1 n/a\n");
+        assert_eq!(parts(&of, Extent::Screen), "no route differs: 1 same, 1 not judged\n");
         of.change = Change::Same;
         of.percentiles.iter_mut().for_each(|one| one.change = Change::Same);
         assert!(sentence(&of).starts_with("no change: "), "{}", sentence(&of));
         of.b.unmatched = vec![PartName { name: Some("new".to_owned()), stage: None }];
         assert!(subjects(&of, "run").contains("Not compared, since only B has it: new.\n"));
+    }
+
+    #[test]
+    fn parts_without_an_interval_show_their_values() {
+        let mut of = with_parts(&[("home", Some(1), Change::Unknown)]);
+        let part = &mut of.parts[0];
+        part.part.stage = Some("busy".to_owned());
+        part.percentiles[0].interval = [None, None];
+        (part.percentiles[0].a, part.percentiles[0].b) = (Some(2_100.0), Some(40_900.0));
+        part.percentiles[0].ratio = Some(40.9 / 2.1);
+        // Errors alone judge nothing.
+        part.change = Change::Undecided;
+        part.errors.as_mut().expect("some").change = Change::Undecided;
+        insta::assert_snapshot!(parts(&of, Extent::Screen), @r"
+        by route and stage
+        home, stage busy  not judged: p99 2.1 to 40.9 ms (+1847.6 %)
+        no route can be judged in any stage: their percentiles have no interval; it
+        takes 5 runs per side
+        ");
+        assert!(sentence(&of).ends_with(" Not judged: 1 of 1 parts."), "{}", sentence(&of));
+        of.parts[0].percentiles.clear();
+        assert!(parts(&of, Extent::Details).contains("not judged: too few requests"));
     }
 
     #[test]

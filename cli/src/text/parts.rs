@@ -1,6 +1,7 @@
-//! The requests of each scenario, a line each, the worst first; and those of each stage, in order.
+//! The requests of each route (a scenario of one step), a line each, the worst first; and those of
+//! each stage, in order.
 //!
-//! A request without a good answer is worse than any latency. So scenarios in which more than one
+//! A request without a good answer is worse than any latency. So routes in which more than one
 //! request in a hundred is bad come before those with the longest p99.
 
 use engine::plan::Plan;
@@ -65,7 +66,7 @@ pub(super) fn scenarios(part: &Part, rows_max: usize) -> String {
     let (unit, times) = times(sums.iter().map(|sum| &sum.corrected), &[0.5, 0.99]);
     let columns = [Left(NAME_MAX), Right(10), Right(9), Right(12), Right(12), Right(12)];
     let mut text = Text::new();
-    let title = format!("by scenario, {unit}");
+    let title = format!("by route, {unit}");
     text.row(&columns, &[&*title, "requests", "bad", "p50", "p99", "max"]);
     for (sum, times) in sums.iter().zip(times) {
         let first = [name_in(&sum.of.name, NAME_MAX), count(sum.counts.intended), count(sum.bad)];
@@ -111,7 +112,7 @@ pub(super) fn holders(report: &Report) -> String {
     let waited = match others {
         0 => String::new(),
         others => format!(
-            ": {} of the {} were of other scenarios",
+            ": {} of the {} were of other routes",
             count(others),
             things(report.whole.counts.capped, "arrival")
         ),
@@ -329,7 +330,7 @@ mod tests {
         Percentiles of a ramp mix its rates, and those of the whole run all of them.
         ");
         insta::assert_snapshot!(scenarios(&whole, 12), @r"
-        by scenario, ms           requests      bad         p50         p99         max
+        by route, ms              requests      bad         p50         p99         max
         search                       9,000        9       20.0        30.0        30.0
         home                         9,000        9        2.00        3.00        3.00
         ");
@@ -436,7 +437,7 @@ mod tests {
             StepPart { bad: 0, ..step("rare", 90_000, 20) },
         ];
         insta::assert_snapshot!(scenarios(&whole, 12), @r"
-        by scenario, ms           requests      bad         p50         p99         max
+        by route, ms              requests      bad         p50         p99         max
         a name that is longer…         900        3      182         182         182
         rare                            20        0       90.0       n/a          90.0
         GET /                        9,000        3        1.02        1.02        1.02

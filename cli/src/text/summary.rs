@@ -149,7 +149,7 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
     let socket = plan.unix.as_ref().map(|path| format!("  over {}", path.display()));
     let scenarios = match plan.scenario.len() {
         0 => String::new(),
-        scenarios => format!("  {}", things(scenarios as u64, "scenario")),
+        scenarios => format!("  {}", things(scenarios as u64, "route")),
     };
     let stages = match plan.stage.len() {
         0 => String::new(),

@@ -97,7 +97,7 @@ fn a_slower_target_is_slower_on_each_route() {
     let message = said(&output);
     assert_eq!(output.status.code(), Some(4), "{message}");
     assert!(message.contains("worse for GET /a and GET /b."), "{message}");
-    assert!(message.contains("\nby scenario\nGET /a  slower at p50 (+"), "{message}");
+    assert!(message.contains("\nby route\nGET /a  slower at p50 (+"), "{message}");
     let found = document(&folder.join("ab.json"));
     for part in found["parts"].as_array().expect("a list") {
         assert_eq!(part["change"], "worse", "{part}");

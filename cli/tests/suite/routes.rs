@@ -103,7 +103,7 @@ fn all_routes_wait_for_a_slow_one_at_the_cap_and_the_text_says_for_which() {
     let (text, report) = run(folder.path(), &target.url, &flags);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("% of these were busy with search, which has "), "{text}");
-    assert!(text.contains(" arrivals were of other scenarios."), "{text}");
+    assert!(text.contains(" arrivals were of other routes."), "{text}");
     let reasons = report["verdict"]["reasons"].as_array().expect("reasons").iter();
     let mut reasons = reasons.filter(|reason| reason["code"] == "cap_reached");
     let evidence = reasons.next().expect("the cap was reached")["evidence"].to_string();

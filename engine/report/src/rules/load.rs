@@ -228,7 +228,7 @@ pub(super) fn cap_reached(report: &Report) -> Option<Found> {
     let holders = report.holders().map(|holders| {
         format!(
             "; {} of these were busy with {} ({} of the requests), and {} of the arrivals were of \
-             other scenarios",
+             other routes",
             roughly(holders.share),
             holders.named(),
             roughly(holders.of_requests),
@@ -265,11 +265,11 @@ pub(super) fn mix_not_as_planned(report: &Report) -> Option<Found> {
         *report.mix.as_ref().filter(|mix| !mix.is_as_planned())?;
     let evidence = match unplanned {
         0 => format!(
-            "the scenarios' shares of the requests are off their weights: χ² is {statistic:.1} with \
+            "the routes' shares of the requests are off their weights: χ² is {statistic:.1} with \
              {degrees} degree{} of freedom, which has a p of {p:.1e}; the limit is {P_MIN:.0e}",
             if degrees == 1 { "" } else { "s" }
         ),
-        some => format!("{} requests were of scenarios with the weight 0", count(some)),
+        some => format!("{} requests were of routes with the weight 0", count(some)),
     };
     Some(Found::invalid(if unplanned == 0 { p } else { 0.0 }, P_MIN, evidence))
 }

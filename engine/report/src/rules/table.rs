@@ -399,7 +399,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::MixNotAsPlanned,
-        looks_at: "with several scenarios: the requests of each against its weight, by χ²",
+        looks_at: "with several routes: the requests of each against its weight, by χ²",
         limit: "p below 10⁻⁶ is invalid: one honest run in a million has that",
         of: Of::Whole,
         origin: Origin::Elsewhere,
