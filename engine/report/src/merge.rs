@@ -339,7 +339,7 @@ fn proof(
 ) -> (Option<ArrivalProof>, Option<String>) {
     let proof = evidence
         .and_then(|arrivals| Some(arrivals.summary(&offer(plan, part, agents)?, &plan.thresholds)));
-    let line = proof.as_ref().map(|proof| proof.line(plan.rate_changes()));
+    let line = proof.as_ref().map(|proof| proof.line(plan.load_changes()));
     (proof, line)
 }
 

@@ -343,7 +343,7 @@ fn arrivals(report: &Report, planned: Option<&Planned>) -> Vec<Finding> {
         (Some(planned), Some(found)) => Some(planned.proof_with_sends_of(found, bounds)),
         (planned, _) => planned.map(|planned| planned.proof.clone()),
     };
-    let line = expected.as_ref().map(|proof| proof.line(report.config.plan.rate_changes()));
+    let line = expected.as_ref().map(|proof| proof.line(report.config.plan.load_changes()));
     let mut findings = summed_up("arrivals", compare("", &expected, &report.arrivals));
     findings.extend(compare("arrivals_line", &line, &report.arrivals_line));
     findings
