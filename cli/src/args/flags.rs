@@ -786,7 +786,7 @@ fn table() -> Vec<Flag> {
                     .help("Write the latencies as an HdrHistogram log")
                     .long_help(
                         "Write an HdrHistogram interval log in ns, with tags: corrected latency \
-                        per interval, naive latency overall, and both of each scenario and stage \
+                        per interval, naive latency overall, and both of each route and stage \
                         if there are several; beside it FILE.hgrm, the percentiles of corrected \
                         latency",
                     ),

@@ -707,7 +707,7 @@ mod tests {
         part.errors.as_mut().expect("some").change = Change::Undecided;
         insta::assert_snapshot!(parts(&of, Extent::Screen), @r"
         by route and stage
-        home, stage busy  not judged: p99 2.1 to 40.9 ms (+1847.6 %)
+        home, stage busy  not judged: p99 2.10 to 40.9 ms (+1847.6 %)
         no route can be judged in any stage: their percentiles have no interval; it
         takes 5 runs per side
         ");

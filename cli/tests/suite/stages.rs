@@ -126,7 +126,7 @@ fn each_output_has_each_route_in_each_stage() {
                    {\"weight\": 1, \"url\": \"/search?q=1\"}\n";
     fs::write(path("targets.json"), targets).expect("written");
     let output = binary()
-        .args(["run", &target.url, "--targets", "targets.json", "--stages", "200:1s,400:2s"])
+        .args(["run", &target.url, "--targets", "targets.json", "--stages", "200:1s,busy=400:2s"])
         .args(["--warmup", "0s", "--settle", "0s", "--allow-invalid", "--quiet"])
         .args(["--out", "run.json", "--csv", "run.csv", "--ndjson", "run.ndjson"])
         .args(["--prom", "run.prom", "--hdr", "run.hlog", "--raw", "run.raw"])
@@ -139,11 +139,12 @@ fn each_output_has_each_route_in_each_stage() {
     let counts = parts.iter().map(|part| {
         let name = part["name"].as_str().expect("a name").to_owned();
         let count = part["counts"]["intended"].as_u64().expect("a count");
-        ((name, part["stage"]["number"].to_string()), count)
+        let stage = part["stage"]["name"].as_str().map(str::to_owned);
+        ((name, stage.unwrap_or_else(|| part["stage"]["number"].to_string())), count)
     });
     let counts: Counts = counts.collect();
     let keys: Vec<(&str, &str)> = counts.keys().map(|(name, at)| (&**name, &**at)).collect();
-    let expected = [("GET /search", "1"), ("GET /search", "2"), ("home", "1"), ("home", "2")];
+    let expected = [("GET /search", "1"), ("GET /search", "busy"), ("home", "1"), ("home", "busy")];
     assert_eq!(keys, expected);
 
     assert_eq!(column(&text("run.parts.csv"), "intended"), counts);
@@ -157,10 +158,11 @@ fn each_output_has_each_route_in_each_stage() {
     let lines: Vec<Value> =
         text("run.ndjson").lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let (last, others) = lines.split_last().expect("lines");
-    assert!(others.iter().any(|line| line["stage"] == 2), "{lines:?}");
+    assert!(others.iter().any(|line| line["stage"] == "busy"), "{lines:?}");
     let of_lines = last["parts"].as_array().expect("a list").iter().map(|part| {
         let name = part["scenario"].as_str().expect("a name").to_owned();
-        ((name, part["stage"].to_string()), part["intended"].as_u64().expect("a count"))
+        let stage = part["stage"].as_str().expect("a name or a number").to_owned();
+        ((name, stage), part["intended"].as_u64().expect("a count"))
     });
     assert_eq!(of_lines.collect::<Counts>(), counts);
     let (prom, hlog) = (text("run.prom"), text("run.hlog"));
