@@ -85,7 +85,7 @@ pub(super) fn outcomes(part: &Part) -> String {
         text.field(OUTCOMES, &aligned(&columns, cells), outcomes);
     };
     if !sums.is_empty() {
-        let head = ["by scenario", "received", "sent"].map(str::to_owned);
+        let head = ["by route", "received", "sent"].map(str::to_owned);
         line(&mut text, &head, "status; errors");
     }
     for sum in sums {
@@ -389,12 +389,18 @@ mod tests {
         answered.counts.unsent = 1;
         whole.parts = vec![step("slow", 182_000, 900), answered, down];
         insta::assert_snapshot!(scenarios(&whole, 2), @r"
-        by scenario, ms           requests      bad         p50         p99         max
+        by route, ms              requests      bad         p50         p99         max
         down                           500      400       0.100         n/a       0.100
         slow                           900        3     182             182     182
         and 1 other: see --details
         ");
-        insta::assert_snapshot!(outcomes(&whole), @"");
+        insta::assert_snapshot!(outcomes(&whole), @r"
+        by route                received     sent  status; errors
+        down                      100 kB  50.0 kB  none; reset: 390, connect_refused: 10
+        slow                      180 kB  90.0 kB  none
+        up                       1.80 MB   900 kB  200: 8,000, 404: 991, 503: 6; never
+                                                   sent: 1
+        ");
     }
 
     #[test]
@@ -413,13 +419,13 @@ mod tests {
         insta::assert_snapshot!(holders(&report), @r"
         While arrivals waited at the cap of 1,000 connections, 75.0 % of these were busy
         with search, which has 33.3 % of the requests: 1,000 of the 1,250 arrivals were
-        of other scenarios.
+        of other routes.
         ");
         report.whole.parts[0].held = 7_000;
         insta::assert_snapshot!(holders(&report), @r"
         While arrivals waited at the cap of 1,000 connections, 55.6 % of these were busy
         with home, which has 33.3 % of the requests: 350 of the 1,250 arrivals were of
-        other scenarios.
+        other routes.
         ");
         // Two of two are no cause, nor is anything if no arrival waited.
         report.whole.parts.truncate(2);
