@@ -54,6 +54,7 @@ mod protocol;
 mod receive_stamps;
 mod recording;
 mod request;
+mod roaming;
 mod secure;
 mod send_stamps;
 mod setup;

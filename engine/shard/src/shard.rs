@@ -15,8 +15,8 @@ use super::phases::Phases;
 use super::plan::{ShardPlan, Step};
 use super::progress::SharedProgress;
 use super::recording::Recording;
+use super::roaming::Users;
 use super::send_stamps::SendSample;
-use super::users::Users;
 
 /// How often a shard checks for a stop and publishes its progress, ns: too rarely to show in the
 /// CPU time per request.

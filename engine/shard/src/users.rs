@@ -16,72 +16,13 @@
 
 use load::{DueRequest, Load};
 
-use super::plan::{Drive, ShardPlan};
 use super::shard::Shard;
 use super::socket::State;
-
-/// The users of a shard that send to several endpoints; empty for any other load.
-pub(super) struct Users {
-    /// The number of users.
-    users: u32,
-    /// The requests that each has on its connections or given up for a pause.
-    busy: Vec<u16>,
-    /// Of these, those given up for a pause, after a failed connect.
-    paused: Vec<u16>,
-}
-
-impl Users {
-    /// The users of this plan.
-    pub(super) fn new(plan: &ShardPlan) -> Users {
-        let is_closed = matches!(plan.drive, Drive::Closed | Drive::Paced { .. });
-        let roaming = if is_closed && 1 < plan.endpoints.len() { plan.conns } else { 0 };
-        Users {
-            users: u32::try_from(plan.conns).expect("connections are numbered in 32 bits"),
-            busy: vec![0; roaming],
-            paused: vec![0; roaming],
-        }
-    }
-
-    /// True if users go from one endpoint to another.
-    #[inline]
-    pub(super) fn roam(&self) -> bool {
-        !self.busy.is_empty()
-    }
-
-    fn of(&self, slot: u32) -> usize {
-        (slot % self.users) as usize
-    }
-
-    /// A request of the slot's user has begun on a connection.
-    pub(super) fn began(&mut self, slot: u32) {
-        let user = self.of(slot);
-        self.busy[user] += 1;
-    }
-
-    /// A request of the slot's user has ended.
-    pub(super) fn ended(&mut self, slot: u32) {
-        let user = self.of(slot);
-        self.busy[user] -= 1;
-    }
-
-    /// The slot's user makes no other request instead of this one until [`Users::resume`].
-    pub(super) fn pause(&mut self, slot: u32) {
-        let user = self.of(slot);
-        self.busy[user] += 1;
-        self.paused[user] += 1;
-    }
-
-    fn resume(&mut self, slot: u32) {
-        let user = self.of(slot);
-        self.busy[user] -= std::mem::take(&mut self.paused[user]);
-    }
-}
 
 impl Shard {
     /// The slot of a user's connection to an endpoint.
     pub(super) fn slot_of(&self, user: usize, endpoint: u16) -> u32 {
-        let user = u32::try_from(user).expect("connections are numbered in 32 bits");
-        u32::from(endpoint) * self.users.users + user
+        self.users.slot(user, endpoint)
     }
 
     /// The user of a slot in a closed model.
@@ -210,7 +151,7 @@ impl Shard {
 
     /// True if the slot's user, who goes to several endpoints, may have one more request in progress.
     pub(super) fn may_begin(&self, slot: u32) -> bool {
-        usize::from(self.users.busy[self.users.of(slot)]) < self.plan.pipeline
+        self.users.busy(self.users.of(slot)) < self.plan.pipeline
     }
 
     /// The number of the request of a user that has waited longest for a connection.
@@ -251,7 +192,7 @@ impl Shard {
             Load::Closed(load) => load.at_once(),
             _ => self.plan.pipeline,
         };
-        while now_ns < self.phases.send_end_ns() && usize::from(self.users.busy[user]) < at_once {
+        while now_ns < self.phases.send_end_ns() && self.users.busy(user) < at_once {
             if self.first_waiting(user).is_none() {
                 let Load::Closed(_) = &self.load else { return };
                 let Some(due) = self.user_comes(self.slot_of(user, 0), now_ns) else { return };
