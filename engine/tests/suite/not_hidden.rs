@@ -476,7 +476,7 @@ fn such_a_rate_may_be_interrupted_in_the_warm_up() {
         deadline: Some(Nanos(1_000_000)),
         ..plan(serve(always_ok))
     };
-    let prepared = engine::run::prepare(open(endless, "100M")).expect("a plan");
+    let prepared = engine::run::prepare(open(endless, "30M")).expect("a plan");
     let run = engine::run::Run::start(prepared).expect("it starts");
     while run.progress().elapsed_ns < 500_000_000 {
         std::thread::sleep(Duration::from_millis(10));
