@@ -335,13 +335,17 @@ fn the_cost_of_opening_is_added_to_requests_that_each_need_a_connection() {
     });
     let cold =
         Plan { warmup: Nanos(0), conns: Some(600), duration: Nanos(20_000_000), ..plan(address) };
-    let report = run(open(cold, "2k")).report;
-    let share = report.whole.client_share.as_ref().expect("responses");
-    let opening: Vec<f64> = share.parts().map(|(_, part)| part.opening).collect();
-    let connect_us = report.whole.connect_time.quantile_us(0.5).expect("many connects");
-    assert!(!opening.is_empty(), "{share:?}");
-    assert!(opening.iter().any(|us| 0.0 < *us), "{opening:?}");
-    assert!(opening.iter().all(|us| *us <= connect_us), "{opening:?}, {connect_us}");
+    let is_added = || {
+        let report = run(open(cold.clone(), "2k")).report;
+        let share = report.whole.client_share.as_ref().expect("responses");
+        let opening: Vec<f64> = share.parts().map(|(_, part)| part.opening).collect();
+        let connect_us = report.whole.connect_time.quantile_us(0.5).expect("many connects");
+        assert!(!opening.is_empty(), "{share:?}");
+        assert!(opening.iter().all(|us| *us <= connect_us), "{opening:?}, {connect_us}");
+        opening.iter().any(|us| 0.0 < *us)
+    };
+    // A generator whose core is taken adds all of a latency itself, and nothing is left for that.
+    assert!((0..10).any(|_| is_added()));
 }
 
 #[test]
