@@ -24,7 +24,8 @@ pub struct Part {
     /// Bytes of those of the requests that were sent completely, with their heads and without TLS.
     pub sent_bytes: u64,
     /// How many of these requests each arrival at the cap found in flight, added up over all
-    /// arrivals at the cap. Wraps while requests are in flight: see [`Part::taken`].
+    /// arrivals at the cap. Wraps while requests are in flight, since what left is taken off
+    /// before the next arrival adds it.
     pub held: u64,
     /// The latencies of those that have one.
     pub latencies: Latencies,
