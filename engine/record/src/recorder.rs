@@ -78,10 +78,10 @@ impl Recorder {
     #[inline]
     pub fn sent(&mut self, stamps: &Stamps, in_window: bool) {
         self.tried(stamps);
-        if !self.endpoints.is_empty() && stamps.waited {
-            let endpoint = self.config.endpoint_of_steps[usize::from(stamps.step)];
-            let most_ns = &mut self.endpoints[usize::from(endpoint)].wait_max_ns;
-            *most_ns = (*most_ns).max(stamps.sent_ns - stamps.noticed_ns);
+        if stamps.waited
+            && let Some(of) = self.endpoint_of(stamps.step)
+        {
+            of.wait_max_ns = of.wait_max_ns.max(stamps.sent_ns - stamps.noticed_ns);
         }
         if in_window {
             self.counts.sent_in_window += 1;
@@ -104,18 +104,6 @@ impl Recorder {
         self.counts.sent += 1;
         self.times.sent(stamps);
         self.series.sent(stamps.intended_ns - self.config.window_ns);
-    }
-
-    /// `count` arrivals of this step, due at this time in the window, found all connections in use,
-    /// and no further one to this endpoint could be opened.
-    pub fn capped(&mut self, step: u16, due_ns: u64, endpoint: usize, count: u64) {
-        self.counts.capped += count;
-        if let Some(of) = self.endpoints.get_mut(endpoint) {
-            of.capped += count;
-        }
-        if self.has_parts() {
-            self.part(step, due_ns).counts.capped += count;
-        }
     }
 
     /// True if requests are recorded by parts too.
@@ -261,12 +249,25 @@ impl Recorder {
         }
     }
 
-    /// `count` requests of the window wait for connections to this endpoint.
-    pub fn waited(&mut self, endpoint: usize, count: u64) {
+    /// `count` requests of this step, due at this time in the window, wait for connections;
+    /// `at_the_cap`: all are in use, and no further one to their endpoint could be opened.
+    pub fn waited(&mut self, step: u16, due_ns: u64, count: u64, at_the_cap: bool) {
+        let capped = if at_the_cap { count } else { 0 };
         self.counts.waited += count;
-        if let Some(of) = self.endpoints.get_mut(endpoint) {
+        self.counts.capped += capped;
+        if let Some(of) = self.endpoint_of(step) {
             of.waited += count;
+            of.capped += capped;
         }
+        if at_the_cap && self.has_parts() {
+            self.part(step, due_ns).counts.capped += capped;
+        }
+    }
+
+    /// The endpoint that requests of this step go to, if there are several.
+    fn endpoint_of(&mut self, step: u16) -> Option<&mut EndpointCounts> {
+        let endpoint = *self.config.endpoint_of_steps.get(usize::from(step))?;
+        self.endpoints.get_mut(usize::from(endpoint))
     }
 
     /// A connection to this endpoint couldn't be opened.

@@ -243,11 +243,8 @@ impl Shard {
                 self.end(slot, number, Ending::at(ended_ns), Outcome::Abandoned);
             }
             let socket = &self.connections[slot].socket;
-            if socket.is_coming() || socket.state == State::Fresh {
-                let since_ns = self.connections[slot].socket.since_ns;
-                if !self.users.roam() || self.is_awaited(slot) {
-                    self.blocked(slot, since_ns, now_ns);
-                }
+            if socket.is_unserved() && (!self.users.roam() || self.is_awaited(slot)) {
+                self.blocked(slot, socket.since_ns, now_ns);
             }
             if self.connections[slot].socket.state != State::Closed {
                 self.close(slot);
@@ -306,9 +303,8 @@ impl Shard {
                 self.recording.intended(&self.phases, intended_ns);
             }
             if !counted && !self.load.is_unpaced() {
-                let endpoint = self.plan.endpoint_of(due.number);
-                let capped = capped.then(|| self.plan.mix.step(due.number));
-                self.recording.waited(&self.phases, intended_ns, endpoint, capped);
+                let step = self.plan.mix.step(due.number);
+                self.recording.waited(&self.phases, intended_ns, step, capped);
             }
             let (over_ns, reason) = self.given_up(intended_ns, now_ns);
             self.unsent(due, over_ns, reason);
@@ -357,8 +353,7 @@ impl Shard {
                 let (over_ns, reason) = self.given_up(due_ns, now_ns);
                 let noticed_ns = if lagging { due_ns } else { over_ns };
                 let stamps = Stamps::unsent(due_ns, noticed_ns, step);
-                let endpoint = self.plan.steps[usize::from(step)].endpoint;
-                self.recording.unsent(&stamps, endpoint, over_ns, reason, (count, capped));
+                self.recording.unsent(&stamps, over_ns, reason, (count, capped));
             }
         }
     }

@@ -152,40 +152,32 @@ impl Recording {
     }
 
     /// `count` requests with these stamps were never sent, and aren't handled one by one: they
-    /// waited for a connection to this endpoint, at the cap or not, and have no raw samples.
+    /// waited for connections, at the cap or not, and have no raw samples.
     pub(super) fn unsent(
         &mut self,
         stamps: &Stamps,
-        endpoint: u16,
         over_ns: u64,
         reason: UnsentReason,
         (count, at_the_cap): (u64, bool),
     ) {
         self.progress.intended += count;
         self.recorder.unsent(stamps, over_ns, reason, count);
-        self.recorder.waited(usize::from(endpoint), count);
-        if at_the_cap {
-            self.recorder.capped(stamps.step, stamps.intended_ns, usize::from(endpoint), count);
-        }
+        self.recorder.waited(stamps.step, stamps.intended_ns, count, at_the_cap);
         if let Some(sampler) = &mut self.sampler {
             sampler.lose(count);
         }
     }
 
-    /// A request waits for a connection to this endpoint; `capped` is its step if none can be opened
-    /// for it.
+    /// A request of this step waits for a connection; `at_the_cap` if none can be opened for it.
     pub(super) fn waited(
         &mut self,
         phases: &Phases,
         intended_ns: u64,
-        endpoint: u16,
-        capped: Option<u16>,
+        step: u16,
+        at_the_cap: bool,
     ) {
         if phases.is_recorded(intended_ns) {
-            self.recorder.waited(usize::from(endpoint), 1);
-            if let Some(step) = capped {
-                self.recorder.capped(step, intended_ns, usize::from(endpoint), 1);
-            }
+            self.recorder.waited(step, intended_ns, 1, at_the_cap);
         }
     }
 

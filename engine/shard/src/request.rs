@@ -152,9 +152,9 @@ impl Shard {
                         load.wait(due, usize::from(endpoint));
                         self.recording.intended(&self.phases, intended_ns);
                         self.open_for(endpoint, now_ns);
-                        let capped = self.is_capped(endpoint);
-                        let capped = capped.then(|| self.plan.mix.step(due.number));
-                        self.recording.waited(&self.phases, intended_ns, endpoint, capped);
+                        let (step, capped) =
+                            (self.plan.mix.step(due.number), self.is_capped(endpoint));
+                        self.recording.waited(&self.phases, intended_ns, step, capped);
                     }
                 }
                 Load::Paced(load) => {
@@ -177,7 +177,8 @@ impl Shard {
                         let Load::Paced(load) = &mut self.load else { return };
                         load.wait(user, arrival, now_ns);
                         self.recording.intended(&self.phases, intended_ns);
-                        self.recording.waited(&self.phases, intended_ns, endpoint, None);
+                        let step = self.plan.mix.step(due.number);
+                        self.recording.waited(&self.phases, intended_ns, step, false);
                         if self.users.roam() {
                             self.serve(user, now_ns);
                         } else if self.connections[slot].socket.state == State::Closed {

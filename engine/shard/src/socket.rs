@@ -105,6 +105,11 @@ impl Socket {
         matches!(self.state, State::Connecting | State::Handshaking)
     }
 
+    /// True if it is coming, or has come and carries its first request soon.
+    pub fn is_unserved(&self) -> bool {
+        self.is_coming() || self.state == State::Fresh
+    }
+
     /// It can carry requests.
     pub fn connected(&mut self) {
         assert!(self.is_coming(), "only a connecting socket can become connected");

@@ -1,14 +1,14 @@
 //! The users of a closed model: when they come, and when they wait for a connection.
 //!
 //! A user comes, is on a connection with its requests or waits for one, thinks if it is paced, and
-//! has left once the load is over. Each user has a connection of its own to each endpoint: user u of
-//! U to endpoint e in slot e × U + u. While a connection is missing, the user's next requests wait
-//! for it, from the moment at which the user wanted it.
+//! has left once the load is over. Each user has a connection of its own to each endpoint: user u
+//! of U to endpoint e in slot e × U + u. While a connection is missing, the user's next requests
+//! wait for it, from the moment at which the user wanted it.
 //!
-//! With one endpoint, a user's slot has its number, and its connection's room is all that limits the
-//! user. With several, the user goes from one connection to another, and has no more requests in
-//! progress on all of them than one connection has room for. They are sent in order: one that waits
-//! for its connection holds back the user's next ones, but no other user.
+//! With one endpoint, a user's slot has its number, and its connection's room is all that limits
+//! the user. With several, the user goes from one connection to another, and has no more requests
+//! in progress on all of them than one connection has room for. They are sent in order: one that
+//! waits for its connection holds back the user's next ones, but no other user.
 //!
 //! With stages, users leave earlier and may come again. One who leaves still gets the answer to its
 //! request, and sends what was due before; its connections stay open and idle. If the target closes
@@ -55,27 +55,30 @@ impl Shard {
         }
         for _ in 0..at_once {
             for user in 0..users {
-                let slot = self.slot_of(user, 0);
-                if self.connections.has_room(slot)
-                    && let Some(due) = self.user_comes(slot, now_ns)
-                {
-                    self.connections.leave_idle(slot);
-                    self.begin(slot, due);
-                    self.connections.offer(slot);
-                }
+                self.user_sends(self.slot_of(user, 0), now_ns);
             }
         }
         for user in 0..users {
             let slot = self.slot_of(user, 0);
-            let socket = &self.connections[slot].socket;
-            if socket.is_coming() || socket.state == State::Fresh {
+            if self.connections[slot].socket.is_unserved() {
                 self.user_waits(slot, now_ns);
             }
         }
     }
 
-    /// Unpaced users have come by this time: those with a connection send, the others wait for it. A
-    /// user who has come back before its last request has ended goes on after that.
+    /// An unpaced user has come, and sends a request if its connection has room.
+    fn user_sends(&mut self, slot: u32, now_ns: u64) {
+        if self.connections.has_room(slot)
+            && let Some(due) = self.user_comes(slot, now_ns)
+        {
+            self.connections.leave_idle(slot);
+            self.begin(slot, due);
+            self.connections.offer(slot);
+        }
+    }
+
+    /// Unpaced users have come by this time: those with a connection send, the others wait for it.
+    /// A user who has come back before its last request has ended goes on after that.
     pub(super) fn users_come(&mut self, now_ns: u64) {
         while let Load::Closed(load) = &mut self.load
             && let Some(user) = load.take_coming(now_ns)
@@ -86,16 +89,12 @@ impl Shard {
             }
             let slot = self.slot_of(user, 0);
             let socket = &self.connections[slot].socket;
-            if socket.is_coming() || socket.state == State::Fresh {
+            if socket.is_unserved() {
                 self.user_waits(slot, now_ns);
             } else if socket.state == State::Closed {
                 self.user_reconnects(slot, now_ns);
-            } else if self.connections.has_room(slot)
-                && let Some(due) = self.user_comes(slot, now_ns)
-            {
-                self.connections.leave_idle(slot);
-                self.begin(slot, due);
-                self.connections.offer(slot);
+            } else {
+                self.user_sends(slot, now_ns);
             }
         }
     }
@@ -149,7 +148,8 @@ impl Shard {
         }
     }
 
-    /// True if the slot's user, who goes to several endpoints, may have one more request in progress.
+    /// True if the slot's user, who goes to several endpoints, may have one more request in
+    /// progress.
     pub(super) fn may_begin(&self, slot: u32) -> bool {
         self.users.busy(self.users.of(slot)) < self.plan.pipeline
     }
