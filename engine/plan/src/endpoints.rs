@@ -22,6 +22,23 @@ pub struct PlanEndpoint {
 }
 
 impl PlanEndpoint {
+    /// The endpoint of this URL, connected to where the plan has it; without requests yet.
+    fn new(
+        plan: &Plan,
+        places: &Places,
+        mut endpoint: Endpoint,
+        url: &str,
+    ) -> Result<PlanEndpoint, PlanError> {
+        let place = match &plan.unix {
+            Some(path) => Some(("--unix", path.display().to_string())),
+            None => places.place(&mut endpoint)?,
+        };
+        let is_targets_own = origin(&plan.target) == origin(url);
+        let own = if is_targets_own { "--target" } else { "--targets" };
+        let (flag, value) = place.unwrap_or_else(|| (own, shown(url)));
+        Ok(PlanEndpoint { endpoint, weight: 0, flag, value })
+    }
+
     /// An error about this endpoint, by the flag that sets where to connect to.
     pub fn error(&self, problem: impl Into<String>, cure: impl Into<String>) -> PlanError {
         PlanError::new(self.flag, &self.value, problem, cure)
@@ -58,26 +75,17 @@ impl Endpoints {
             let at = match by_text.get(text) {
                 Some(at) => *at,
                 None => {
-                    let mut endpoint = Endpoint::parse(text)?;
+                    let endpoint = Endpoint::parse(text)?;
                     let is_same = |it: &PlanEndpoint| {
                         it.endpoint.secure == endpoint.secure
                             && it.endpoint.authority.eq_ignore_ascii_case(&endpoint.authority)
                     };
-                    let at = each.iter().position(is_same).map_or_else(
-                        || -> Result<usize, PlanError> {
-                            urls.push((endpoint.host.clone(), endpoint.port));
-                            let place = match &plan.unix {
-                                Some(path) => Some(("--unix", path.display().to_string())),
-                                None => places.place(&mut endpoint)?,
-                            };
-                            let is_targets = origin(&plan.target) != text;
-                            let own = if is_targets { "--targets" } else { "--target" };
-                            let (flag, value) = place.unwrap_or_else(|| (own, shown(&url)));
-                            each.push(PlanEndpoint { endpoint, weight: 0, flag, value });
-                            Ok(each.len() - 1)
-                        },
-                        Ok,
-                    )?;
+                    let known = each.iter().position(is_same);
+                    let at = known.unwrap_or(each.len());
+                    if known.is_none() {
+                        urls.push((endpoint.host.clone(), endpoint.port));
+                        each.push(PlanEndpoint::new(plan, &places, endpoint, &url)?);
+                    }
                     let at = u16::try_from(at).expect("no more endpoints than scenarios");
                     by_text.insert(text.to_owned(), at);
                     at
