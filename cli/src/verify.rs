@@ -260,14 +260,15 @@ mod tests {
     }
 
     /// The paths of all values in a document, without lists and objects.
-    fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
+    fn value_paths(value: &Value, path: &str, found: &mut Vec<String>) {
         match value {
             Value::Object(map) => {
-                map.iter().for_each(|(key, value)| leaves(value, &format!("{path}/{key}"), found));
+                map.iter()
+                    .for_each(|(key, value)| value_paths(value, &format!("{path}/{key}"), found));
             }
             Value::Array(list) => {
                 let values = list.iter().enumerate();
-                values.for_each(|(at, value)| leaves(value, &format!("{path}/{at}"), found));
+                values.for_each(|(at, value)| value_paths(value, &format!("{path}/{at}"), found));
             }
             _ => found.push(path.to_owned()),
         }
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!(wrong(document).collect::<Vec<Finding>>(), []);
         let document = serde_json::to_value(document).expect("a document");
         let mut paths = Vec::new();
-        leaves(&document, "", &mut paths);
+        value_paths(&document, "", &mut paths);
         assert!(100 < paths.len(), "{}", paths.len());
         paths.retain(|path| {
             let mut changed = document.clone();

@@ -1,25 +1,9 @@
 //! Several hosts in one run through the binary, by a file of targets and by a plan file.
 
 use std::fs;
-use std::path::Path;
 
-use serde_json::Value;
-
-use crate::routes::counts;
-use crate::support::{Target, binary, document, said};
-
-/// Runs the binary in a folder; returns its text and the report.
-fn run(folder: &Path, flags: &[&str]) -> (String, Value) {
-    let output = binary()
-        .args(["run", "--warmup", "0s", "--quiet", "--allow-invalid", "--out", "run.json"])
-        .args(flags)
-        .current_dir(folder)
-        .output()
-        .expect("the binary runs");
-    let text = said(&output);
-    assert_eq!(output.status.code(), Some(0), "{text}");
-    (text, document(&folder.join("run.json")))
-}
+use crate::routes::{counts, run_in};
+use crate::support::{Target, binary, said};
 
 #[test]
 fn each_host_of_a_file_of_targets_gets_its_own_requests() {
@@ -31,7 +15,7 @@ fn each_host_of_a_file_of_targets_gets_its_own_requests() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("targets"), urls.join("\n")).expect("written");
     let given = ["--targets", "targets", "--resolve", &resolve[0], "--resolve", &resolve[1]];
-    let (text, report) = run(folder.path(), &[&given[..], &["-n", "200", "--details"]].concat());
+    let (text, report) = run_in(folder.path(), &[&given[..], &["-n", "200", "--details"]].concat());
     let sent = counts(&report, "sent");
     assert_eq!(sent.iter().map(|(_, count)| count).sum::<u64>(), 200);
     assert_eq!(sent[0].0, "GET /x");
@@ -76,7 +60,7 @@ fn a_plan_file_names_several_hosts_and_where_they_are() {
         two.address()
     );
     fs::write(folder.path().join("plan.toml"), plan).expect("written");
-    let (_, report) = run(folder.path(), &["--plan", "plan.toml", "-R", "500"]);
+    let (_, report) = run_in(folder.path(), &["--plan", "plan.toml", "-R", "500"]);
     assert_eq!([one.received(), two.received()], [40, 20]);
     assert_eq!(counts(&report, "answered"), [("GET /one", 40), ("GET b.invalid:8000/two", 20)]);
 }

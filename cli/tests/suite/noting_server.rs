@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Instant;
 
 /// The header whose value is noted with each request.
-const NUMBER: &str = "X-Number: ";
+const ID: &str = "X-Id: ";
 
-/// What a server got: when, and the first line; after it the request's number and its body, if it
-/// has them.
+/// What a server got: when, and the first line; after it the request's id and its body, if it has
+/// them.
 pub type Got = Arc<Mutex<Vec<(Instant, String)>>>;
 
 /// A server that notes each request and answers at once.
@@ -60,7 +60,6 @@ fn first(bytes: &[u8]) -> Option<(usize, String)> {
     let length = head + 4 + body;
     let body = String::from_utf8_lossy(bytes.get(head + 4..length)?);
     let line = text.lines().next().unwrap_or_default();
-    let number = value(NUMBER).unwrap_or_default();
-    let parts = [line, number, &body];
+    let parts = [line, value(ID).unwrap_or_default(), &body];
     Some((length, parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")))
 }

@@ -19,9 +19,13 @@ pub const TARGETS: &str = r#"
 /// Runs the binary with `TARGETS` in a folder; returns its text and the report.
 fn run(folder: &Path, url: &str, flags: &[&str]) -> (String, Value) {
     fs::write(folder.join("targets.json"), TARGETS).expect("written");
+    run_in(folder, &[&[url, "--targets", "targets.json"][..], flags].concat())
+}
+
+/// Runs the binary in a folder; returns its text and the report.
+pub fn run_in(folder: &Path, flags: &[&str]) -> (String, Value) {
     let output = binary()
-        .args(["run", url, "--targets", "targets.json", "--warmup", "0s", "--quiet"])
-        .args(["--allow-invalid", "--out", "run.json"])
+        .args(["run", "--warmup", "0s", "--quiet", "--allow-invalid", "--out", "run.json"])
         .args(flags)
         .current_dir(folder)
         .output()

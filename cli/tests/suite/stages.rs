@@ -2,10 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
 use crate::support::{Target, binary, document, said};
+
+/// Checks that the report of a folder follows from itself and its samples.
+fn verifies(folder: &Path) {
+    let verified = binary()
+        .args(["verify", "run.json", "--raw", "run.raw"])
+        .current_dir(folder)
+        .output()
+        .expect("the binary runs");
+    assert_eq!(verified.status.code(), Some(0), "{}", said(&verified));
+}
 
 #[test]
 fn a_run_has_results_for_each_of_its_stages() {
@@ -33,12 +44,7 @@ fn a_run_has_results_for_each_of_its_stages() {
     assert!(row.is_some_and(|row| row.split_whitespace().count() == 9), "{text}");
     assert!(text.contains("Percentiles of a ramp mix its rates"), "{text}");
 
-    let verified = binary()
-        .args(["verify", "run.json", "--raw", "run.raw"])
-        .current_dir(folder.path())
-        .output()
-        .expect("the binary runs");
-    assert_eq!(verified.status.code(), Some(0), "{}", said(&verified));
+    verifies(folder.path());
 }
 
 #[test]
@@ -55,12 +61,7 @@ fn users_of_a_closed_loop_come_and_go() {
             .expect("the binary runs");
         let text = said(&output);
         assert_eq!(output.status.code(), Some(0), "{text}");
-        let verified = binary()
-            .args(["verify", "run.json", "--raw", "run.raw"])
-            .current_dir(folder.path())
-            .output()
-            .expect("the binary runs");
-        assert_eq!(verified.status.code(), Some(0), "{}", said(&verified));
+        verifies(folder.path());
         (text, document(&folder.path().join("run.json")))
     };
     let (text, report) = run(&["--model", "closed", "--stages", "2:400ms,2..8:600ms,8:500ms"]);

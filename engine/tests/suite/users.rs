@@ -68,7 +68,7 @@ fn as_many_requests_are_in_flight_as_there_are_users() {
         let is_there = move |of: &&Sample| of.sent_ns <= at_ns && at_ns < of.ending.handled_ns;
         samples.iter().filter(is_there).map(|of| of.sent_ns)
     };
-    // Whoever sends is there, besides those whose requests are still in flight.
+    // Users who send are there, besides those whose requests are still in flight.
     for sample in &samples {
         let at_ns = sample.sent_ns;
         // It came a little before it was sent.
@@ -85,7 +85,7 @@ fn as_many_requests_are_in_flight_as_there_are_users() {
         |at_ns: &&u64| (in_flight(**at_ns).count() as u64) + 1 < presence.users_at(**at_ns);
     let missing = looks.iter().filter(is_missing).count();
     assert!(2 * missing < looks.len(), "{missing} of {}", looks.len());
-    // Nobody is there for a while, and each of four begins again.
+    // All are away for a while, and each of four begins again.
     let first_ns = report.config.plan.warmup.0 + 1_100 * MS;
     let again = samples.iter().filter(|of| first_ns <= of.intended_ns).count();
     assert!(4 <= again, "{again}");
@@ -198,7 +198,7 @@ fn a_connection_closed_while_its_user_is_away_is_opened_when_the_user_is_back() 
         let of_stages: Vec<u64> =
             report.whole.parts.iter().map(|part| part.counts.answered).collect();
         assert!(3 <= of_stages[0] && of_stages[1] == 0 && 3 <= of_stages[2], "{of_stages:?}");
-        // None is opened for nobody, which would take three every 300 ms.
+        // None is opened for users who are away, which would take three every 300 ms.
         assert!((3..=6).contains(&counts.connects_in_window), "{counts:?}");
         assert_eq!(wrong(report_alone(&report)), []);
     }

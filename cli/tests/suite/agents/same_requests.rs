@@ -3,15 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::thread;
 
 use serde_json::Value;
 
 use super::processes::{Agent, Place, addresses};
+use crate::noting_server::{Got, server, sorted};
 use crate::support::{binary, document, said};
 
 /// Weighted routes whose URLs begin with the number and have values of each kind, at a rate that
@@ -58,56 +55,6 @@ method = "POST"
 body = '{"name": "{{json:users.name}}", "number": {{seq}}}'
 "#;
 
-/// The requests that a server got: line, id and body.
-type Got = Arc<Mutex<Vec<String>>>;
-
-/// A server that keeps each request and answers at once.
-fn server() -> (String, Got) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}/", listener.local_addr().expect("bound"));
-    let got = Got::default();
-    let kept = Arc::clone(&got);
-    thread::spawn(move || {
-        for peer in listener.incoming().map_while(Result::ok) {
-            let kept = Arc::clone(&kept);
-            thread::spawn(move || answer(peer, &kept));
-        }
-    });
-    (url, got)
-}
-
-/// Answers until the client disconnects.
-fn answer(mut peer: TcpStream, kept: &Mutex<Vec<String>>) {
-    peer.set_nodelay(true).expect("an option");
-    let mut reader = BufReader::new(peer.try_clone().expect("a descriptor"));
-    loop {
-        let (mut request, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            if !matches!(reader.read_line(&mut line), Ok(1..)) {
-                return;
-            }
-            let line = line.trim_end();
-            match line.split_once(": ") {
-                _ if line.is_empty() => break,
-                Some(("Content-Length", value)) => length = value.parse().expect("a length"),
-                Some(("X-Id", id)) => request.push_str(id),
-                Some(_) => {}
-                None => request.push_str(line),
-            }
-        }
-        let mut body = vec![0; length];
-        if reader.read_exact(&mut body).is_err() {
-            return;
-        }
-        request.push_str(str::from_utf8(&body).expect("text"));
-        kept.lock().expect("no thread panics").push(request);
-        if peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
-            return;
-        }
-    }
-}
-
 /// The requests of a run of this command, in order of their bytes, and its report.
 fn requests(folder: &Path, got: &Got, args: &[&str]) -> (Vec<String>, Value) {
     let output = binary()
@@ -117,8 +64,8 @@ fn requests(folder: &Path, got: &Got, args: &[&str]) -> (Vec<String>, Value) {
         .output()
         .expect("the binary runs");
     assert_eq!(output.status.code(), Some(0), "{args:?}: {}", said(&output));
-    let mut requests = std::mem::take(&mut *got.lock().expect("no thread panics"));
-    requests.sort_unstable();
+    let requests = sorted(got);
+    got.lock().expect("notes").clear();
     (requests, document(&folder.join("report.json")))
 }
 
