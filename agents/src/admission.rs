@@ -253,8 +253,8 @@ impl Admission {
         Ok(())
     }
 
-    /// The addresses of an endpoint's host that this agent may send to, out of those its name resolved
-    /// to. No others may be connected to.
+    /// The addresses of an endpoint's host that this agent may send to, out of those its name
+    /// resolved to. No others may be connected to.
     ///
     /// # Errors
     /// None of them is allowed.

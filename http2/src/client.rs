@@ -286,8 +286,8 @@ impl Client {
         }
     }
 
-    /// Takes the end of what the server sends: [`Client::receive`] then tells of each open stream
-    /// that it has failed.
+    /// Takes the end of what the server sends: [`Client::receive`] then reports each open stream
+    /// as failed.
     pub fn finish(&mut self) {
         self.finished = true;
         self.connection.finish();
@@ -300,7 +300,7 @@ impl Client {
         self.connection.control.is_waiting()
     }
 
-    /// Appends those frames. After [`Event::Broken`], the last one tells the server why.
+    /// Appends those frames. After [`Event::Broken`], the last one names the reason.
     #[inline]
     pub fn write(&mut self, out: &mut Vec<u8>) {
         self.connection.control.take(out);

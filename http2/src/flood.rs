@@ -1,8 +1,9 @@
 //! The limit on frames that cost work and bring nothing (RFC 9113, section 10.5).
 //!
-//! Without a clock there is no rate, so such frames are counted against progress: a response, a
-//! frame of data received or sent. A server that pings once for each of its frames, or acknowledges
-//! each of ours with a window update, stays far below the limit; a flood reaches it.
+//! There is no clock here, and so no rate to limit. Such frames are counted, and each step of
+//! progress (a response, or a frame of data received or sent) takes some off the count. A server
+//! that pings once for each of its frames, or acknowledges each of ours with a window update, stays
+//! far below the limit; a flood reaches it.
 
 /// How many more frames without progress than progress allows.
 pub(crate) const IDLE_FRAMES_MAX: u32 = 1_000;

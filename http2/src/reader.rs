@@ -155,7 +155,7 @@ impl Reader {
     }
 
     /// Checks that the connection begins with SETTINGS that are no acknowledgement, as far as
-    /// `have` bytes of the first head tell. A text such as `HTTP/1.1 400` must not wait for more.
+    /// `have` bytes of the first head show. A text such as `HTTP/1.1 400` must not wait for more.
     fn check_first(&self, have: usize) -> Result<(), Violation> {
         if self.begun {
             return Ok(());

@@ -75,8 +75,8 @@ impl PeerSettings {
 
     /// Applies a SETTINGS payload, in its order. Unknown settings are ignored.
     ///
-    /// Returns the smallest header table that it named on the way, since an encoder must tell of it
-    /// even if a later setting enlarges the table again (RFC 7541, section 4.2).
+    /// Returns the smallest header table that it named on the way, since an encoder must announce
+    /// it even if a later setting enlarges the table again (RFC 7541, section 4.2).
     ///
     /// # Errors
     /// If a value is forbidden.

@@ -40,7 +40,7 @@ impl Uploads {
         self.queue.pop_front();
     }
 
-    /// Adds one at the end; `is_open` tells which of the others are still open.
+    /// Adds one at the end; `is_open` is true for those of the others that are still open.
     pub(crate) fn push(&mut self, id: u32, is_open: impl FnMut(&u32) -> bool) {
         if self.queue.len() == self.length_max {
             self.queue.retain(is_open);

@@ -15,7 +15,8 @@ use super::config::AgentConfig;
 use crate::admission::{AllowedTarget, check_placement};
 use crate::refusal::Refusal;
 
-/// Prepares an agent's share of a plan, whose files came with it. Returns the targets' names as well.
+/// Prepares an agent's share of a plan, whose files came with it. Returns the targets' names as
+/// well.
 ///
 /// # Errors
 /// The plan is wrong, isn't permitted, or needs what this machine lacks.

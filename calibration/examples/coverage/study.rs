@@ -104,8 +104,8 @@ pub struct Cell {
     pub drifts: u64,
 }
 
-/// The true figures of a service: percentiles and mean in µs, the share of errors; from a run of this
-/// length, unless a formula gives them.
+/// The true figures of a service: percentiles and mean in µs, the share of errors; from a run of
+/// this length, unless a formula gives them.
 pub fn truth(process: Process, seconds: u64) -> [f64; FIGURES.len()] {
     let run = process.run(seconds, u64::MAX);
     let mut truth = [0.0; FIGURES.len()];
@@ -160,8 +160,8 @@ fn is_called(a: &Run, b: &Run) -> bool {
     })
 }
 
-/// This many runs of a service in windows of this length, held against its true figures and compared
-/// in pairs.
+/// This many runs of a service in windows of this length, held against its true figures and
+/// compared in pairs.
 pub fn cell(process: Process, window_s: u64, runs: u64, truth: [f64; FIGURES.len()]) -> Cell {
     let mut cell = Cell::default();
     let mut last: Option<Run> = None;

@@ -116,8 +116,8 @@ impl Queue {
 
 /// The p99 where a connection has a request every T: the first one due in a stall is due at any
 /// moment u of its first T and waits until its end, S − u; each later one waits T − d less. So `P(1
-/// − q) = Σ min(max(y − k(T − d), 0), T)` over k from 0, where y is how far the latency lies below d
-/// + S.
+/// − q) = Σ min(max(y − k(T − d), 0), T)` over k from 0, where y is how far the latency lies below
+/// d + S.
 pub(super) fn closed_form_ms(period_ms: f64, stall_ms: f64, every_ms: f64, service_ms: f64) -> f64 {
     let beyond_ms = period_ms * 0.01;
     let gains_ms = every_ms - service_ms;

@@ -1,6 +1,6 @@
 //! The plan of a HAR file, as browsers save it: a scenario for each different request, weighted by
-//! how often it was sent. Pages also load other hosts than the first request's; those may not be the
-//! user's to load, so they are listed.
+//! how often it was sent. Pages also load other hosts than the first request's; those may not be
+//! the user's to load, so they are listed.
 
 use std::collections::BTreeMap;
 use std::io::Read;

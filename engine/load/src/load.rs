@@ -31,8 +31,8 @@ impl Load {
 
 /// How many due arrivals are queued with the time they were noticed. Beyond that the schedule
 /// itself is the queue: such an arrival counts as noticed when it was due, since only the backlog
-/// delayed it. All queues together have this limit, so the backlog of one endpoint delays the others
-/// only beyond it.
+/// delayed it. All queues together have this limit, so the backlog of one endpoint delays the
+/// others only beyond it.
 const WAITING_MAX: usize = 1 << 16;
 
 /// The open model: the schedule, and the queue of due arrivals that found no connection.

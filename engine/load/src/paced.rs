@@ -117,7 +117,7 @@ impl PacedLoad {
         }
     }
 
-    /// Passes over requests that nobody is there to send.
+    /// Passes over the requests of users who are away.
     fn skip_absent(&mut self) {
         let Some(presence) = self.presence.take() else { return };
         loop {
@@ -130,7 +130,7 @@ impl PacedLoad {
                 self.pass();
                 continue;
             }
-            // Nobody else comes in this round: on to the one in which the first user comes.
+            // No user is left in this round: on to the one in which the first user comes.
             let comes_ns = presence.comes_ns(self.users[0].first.number, round_end_ns);
             let round = comes_ns.unwrap_or(presence.end_ns()) / self.period_ns;
             (self.next_user, self.round) = (0, round.max(self.round + 1));

@@ -170,7 +170,7 @@ pub(super) struct Attendance {
     numbers: Vec<u64>,
     /// How many of them are present.
     present: usize,
-    /// How many of these have been told to begin.
+    /// How many of these have begun.
     begun: usize,
     /// Until when that many are present: then one comes or goes, here or in another shard.
     until_ns: u64,
@@ -393,7 +393,7 @@ mod tests {
             }
         }
         assert_eq!(begun, [(0, 0), (115, 1), (125, 2), (135, 0), (135, 1)]);
-        // Nobody looked while all of them were away.
+        // It wasn't asked while all of them were away.
         let mut of = Attendance::new(presence("2:10ms,0:5ms,2:5ms"), 2, &Share::whole());
         assert_eq!([(); 3].map(|()| of.take_coming(0)), [Some(0), Some(1), None]);
         assert!(!of.is_present(0, 112 * MS) && of.next_ns() == 115 * MS);

@@ -10,10 +10,10 @@
 //! would be a burst that the log doesn't have. A line that is stamped at its request's end is
 //! spread first, and then moved back by the time that the request took.
 //!
-//! Paths and bodies are data, by the requests' numbers, as if they were in a file of `--data` called
-//! `log`: each route is a scenario whose URL is a field (`values.rs`). So a log may have any number
-//! of them. A line takes 18 bytes besides its path and its body, and up to three times as much while
-//! the log is read.
+//! Paths and bodies are data, by the requests' numbers, as if they were in a file of `--data`
+//! called `log`: each route is a scenario whose URL is a field (`values.rs`). So a log may have any
+//! number of them. A line takes 18 bytes besides its path and its body, and up to three times as
+//! much while the log is read.
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufReader;

@@ -2,7 +2,7 @@
 //!
 //! A route is a method and a path with its ids folded, as for `truetail import`. The most frequent
 //! ones have results of their own, and all others of a method have them together: an access log has
-//! as many paths as whoever scans the server likes to try.
+//! as many paths as a scanner tries.
 
 use std::collections::HashMap;
 

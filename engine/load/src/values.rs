@@ -2,8 +2,8 @@
 //! a request's number makes the same bytes.
 //!
 //! Each field takes a hash of the seed, the request's number and its own position, so that two of a
-//! kind are drawn independently. All columns of one file come from one row, which follows from seed, number and the
-//! file's position among the plan's.
+//! kind are drawn independently. All columns of one file come from one row, which follows from
+//! seed, number and the file's position among the plan's.
 
 use std::io::Write as _;
 use std::ops::Range;

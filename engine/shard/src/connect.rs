@@ -53,8 +53,8 @@ impl Shard {
         lacking.min_by_key(|endpoint| load.first_waiting_ns(usize::from(*endpoint)))
     }
 
-    /// Opens a connection to an endpoint, in a free slot or in that of an idle connection to another
-    /// endpoint, which is closed; returns false if there was neither.
+    /// Opens a connection to an endpoint, in a free slot or in that of an idle connection to
+    /// another endpoint, which is closed; returns false if there was neither.
     pub(super) fn open_connection(&mut self, endpoint: u16, now_ns: u64) -> bool {
         if self.connections.is_full()
             && let Some(slot) = self.connections.to_yield(endpoint)

@@ -409,9 +409,9 @@ impl Connections {
             && protocol.has_room(exchanges, self.pipeline)
     }
 
-    /// A connection to this endpoint that has room, listed by [`Connections::offer`]. Among idle ones it is the one
-    /// that became idle last, so that few connections carry the load and their memory stays warm.
-    /// If none is idle, the others take turns.
+    /// A connection to this endpoint that has room, listed by [`Connections::offer`]. Among idle
+    /// ones it is the one that became idle last, so that few connections carry the load and their
+    /// memory stays warm. If none is idle, the others take turns.
     #[inline]
     pub fn take_room(&mut self, endpoint: u16) -> Option<u32> {
         self.idle.pop(endpoint).or_else(|| self.take_partly(endpoint))

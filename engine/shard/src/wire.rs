@@ -36,7 +36,8 @@ const BEHIND_NS: u64 = 100_000;
 const CONTROL_EVERY: u32 = 16;
 
 impl Shard {
-    /// Connects a new socket to an endpoint, in a slot taken for it; without a socket, the slot is given back.
+    /// Connects a new socket to an endpoint, in a slot taken for it; without a socket, the slot is
+    /// given back.
     ///
     /// # Errors
     /// No socket could be created, with the cause.

@@ -129,8 +129,8 @@ fn replayed(report: &Report) -> Option<Replay> {
     report.replay.as_ref().is_some_and(|log| *log == replay.log).then_some(replay)
 }
 
-/// The log that a report replayed, if it can't be opened where it was: then neither what was read of
-/// it nor the schedule can be checked.
+/// The log that a report replayed, if it can't be opened where it was: then neither what was read
+/// of it nor the schedule can be checked.
 pub fn missing_log(report: &Report) -> Option<&Path> {
     let log = report.config.plan.replay.as_deref()?;
     File::open(log).is_err().then_some(log)

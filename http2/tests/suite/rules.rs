@@ -60,7 +60,7 @@ fn breach(violation: Violation) -> Vec<Vec<u8>> {
         Violation::EmptyDataFlood => [vec![ok_open], many(data(0, 1, ""))].concat(),
         Violation::FrameFlood => many(frame(PRIORITY, 0, 1, [0; 5])),
         Violation::AnswersUnread => {
-            // Eight for each byte of data, so it isn't a flood, but nothing that we tell of either.
+            // Eight for each byte of data, so it isn't a flood, but nothing that we report either.
             let pings = vec![frame(PING, 0, 0, [7; 8]); 8];
             let round = [pings, vec![data(0, 1, "a")]].concat();
             [vec![ok_open], vec![round.concat(); 500]].concat()

@@ -67,8 +67,8 @@ pub(super) fn h2load(text: &str) -> Printed {
     }
 }
 
-/// Parses the summary of `hey`, which `oha --no-tui` imitates: times with their unit, percentiles as
-/// `99% in`.
+/// Parses the summary of `hey`, which `oha --no-tui` imitates: times with their unit, percentiles
+/// as `99% in`.
 pub(super) fn hey(text: &str) -> Printed {
     let time = |label| words_after(text, label).and_then(time_ms);
     let percentile = |percent: f64| {
