@@ -141,8 +141,9 @@ fn read(path: &Path) -> Result<Given, Failure> {
             return Err(refuse(format!("line {at}: `{key}` repeats {typed}; keep one")));
         }
         seen.push((flag, at));
+        let named = if flag.has_tables(key) { format!("[[{key}]]") } else { typed.clone() };
         if let Some(words) =
-            flag.read(value).map_err(|problem| wrong(format!("{typed}: {problem}")))?
+            flag.read(value).map_err(|problem| wrong(format!("{named}: {problem}")))?
         {
             given.add(flag, words);
         }
@@ -489,9 +490,9 @@ mod tests {
             (
                 "seed = 1\n[[scenario]]\n[[scenario.step]]\n[[scenario]]\nname = 'a'\n\
                     [[scenario.step]]\nurl = '/a'\n[[scenario.step]]\nurl = '/b'",
-                "line 2: --targets: scenario #2: 2 steps; write one `[[scenario]]` for each",
+                "line 2: [[scenario]]: scenario #2: 2 steps; write one `[[scenario]]` for each",
             ),
-            ("[[scenario]]\nstep = []", "line 1: --targets: scenario #1: 0 steps; write one"),
+            ("[[scenario]]\nstep = []", "line 1: [[scenario]]: scenario #1: 0 steps; write one"),
             ("[[scenario]]\n[[scenario.step]]\nuri = '/'", "scenario #1: unknown field `uri`"),
             (
                 "[[scenario]]\n[[scenario.step]]\nheaders = 'X-Key: pa55'",

@@ -291,6 +291,11 @@ impl Flag {
         Some(matches.get_raw(id)?.map(OsStr::to_owned).collect())
     }
 
+    /// True if this key of a plan file is its list of tables.
+    pub(crate) fn has_tables(&self, key: &str) -> bool {
+        self.is_tables && self.plural == Some(key)
+    }
+
     /// Its values in a plan file; `None` if the file turns it off.
     ///
     /// # Errors
