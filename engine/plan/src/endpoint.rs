@@ -101,6 +101,13 @@ impl Endpoint {
     }
 }
 
+/// Scheme, host and port of a URL, as written.
+pub(crate) fn origin(url: &str) -> &str {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
+    &url[..end]
+}
+
 /// A text that stands in a line of an error, which is cut if it is long.
 pub(crate) fn short(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::complete::CONNS_MAX;
-use super::endpoint::{Endpoint, shown};
+use super::endpoint::{Endpoint, origin, shown};
 use super::error::PlanError;
 use super::place::Places;
 use super::plan::{Model, Plan};
@@ -149,13 +149,6 @@ impl Endpoints {
         );
         Err(PlanError::new("--conns", plan.conns(), problem, "lower it, or load fewer hosts"))
     }
-}
-
-/// Scheme, host and port of a URL, as written.
-fn origin(url: &str) -> &str {
-    let start = url.find("://").map_or(0, |at| at + 3);
-    let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
-    &url[..end]
 }
 
 #[cfg(test)]

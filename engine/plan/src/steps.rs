@@ -6,7 +6,7 @@ use units::Nanos;
 
 use super::body;
 use super::complete::DURATION_MAX;
-use super::endpoint::{Endpoint, short, shown};
+use super::endpoint::{Endpoint, origin, short, shown};
 use super::error::PlanError;
 use super::plan::Plan;
 use super::scenario::{SCENARIOS_MAX, Scenario, Step, WEIGHT_MAX};
@@ -137,16 +137,12 @@ impl Plan {
 
     /// A step's URL: a complete URL, a path on the plan's host, or by default the plan's URL.
     fn url_of(&self, url: Option<&str>) -> String {
-        let url = match url {
-            None => return self.target.clone(),
+        match url {
+            None => self.target.clone(),
             // A path may have a URL in its query.
-            Some(url) if url.contains("://") && !url.starts_with('/') => return url.to_owned(),
-            Some(path) => path,
-        };
-        let scheme_end = self.target.find("://").map_or(0, |at| at + 3);
-        let rest = &self.target[scheme_end..];
-        let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        format!("{}{url}", &self.target[..scheme_end + host_end])
+            Some(url) if url.contains("://") && !url.starts_with('/') => url.to_owned(),
+            Some(path) => format!("{}{path}", origin(&self.target)),
+        }
     }
 
     /// Names the unnamed scenarios, and refuses those that can't run.
@@ -169,9 +165,8 @@ impl Plan {
                 return refuse(at, problem, "divide all weights by the same number");
             }
             let own = self.url_of(step.url.as_deref());
-            if let Some(url) = step.url.as_ref().filter(|url| !url.contains("://"))
-                && !url.starts_with('/')
-            {
+            let is_neither = |url: &&String| !url.contains("://") && !url.starts_with('/');
+            if let Some(url) = step.url.as_ref().filter(is_neither) {
                 let problem = format!("{} isn't a URL and doesn't begin with /", shown(url));
                 return refuse(at, problem, "give a URL, or path and query: /search?q=1");
             }
