@@ -64,6 +64,11 @@ pub fn render_request(
     })
 }
 
+/// The name of a header, given as a line.
+pub(crate) fn header_name(line: &str) -> &str {
+    line.split(':').next().unwrap_or_default().trim()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use super::complete::DURATION_MAX;
 use super::endpoint::{Endpoint, origin, short, shown};
 use super::error::PlanError;
 use super::plan::Plan;
+use super::request::header_name;
 use super::scenario::{SCENARIOS_MAX, Scenario, Step, WEIGHT_MAX};
 use super::status::StatusSet;
 
@@ -82,7 +83,7 @@ impl Plan {
 
     /// The plan's headers that a step doesn't replace.
     fn headers_besides<'a>(&'a self, step: &'a Step) -> impl Iterator<Item = &'a String> {
-        let name = |line: &str| line.split(':').next().unwrap_or("").trim().to_lowercase();
+        let name = |line: &str| header_name(line).to_ascii_lowercase();
         let own: HashSet<String> = step.headers.iter().map(|line| name(line)).collect();
         self.headers.iter().filter(move |line| !own.contains(&name(line)))
     }

@@ -13,6 +13,7 @@ use super::braces::{Piece, has_fields, pieces};
 use super::data::{Data, parsed};
 use super::error::PlanError;
 use super::plan::Plan;
+use super::request::header_name;
 use super::similar::most_similar_first;
 
 /// The most bytes of a request with fields: it is made where TLS records are made, too.
@@ -112,12 +113,13 @@ impl Compiled {
     pub fn new(plan: &Plan, data: &[Data]) -> Result<Option<Compiled>, PlanError> {
         let mut fields = Fields { data, traced: plan.trace.is_some(), all: Vec::new() };
         let mut request = plan.clone();
+        let is =
+            |name: &'static str| move |line: &String| header_name(line).eq_ignore_ascii_case(name);
         // A fragment is never sent.
         let sent = plan.target.split('#').next().unwrap_or_default();
         request.target = fields.stand_in(sent, Place::Url(&plan.target))?;
         if plan.trace.is_some() {
-            let name = |line: &String| line.split(':').next().unwrap_or("").trim().to_lowercase();
-            if let Some(at) = plan.headers.iter().position(|line| name(line) == TRACE_HEADER) {
+            if let Some(at) = plan.headers.iter().position(is(TRACE_HEADER)) {
                 let problem = "--trace sets traceparent too";
                 return Err(Place::Header(at).refuse(problem, "omit one of them"));
             }
@@ -135,12 +137,11 @@ impl Compiled {
         }
         let text = plan.body.as_deref().filter(|body| !body.starts_with('@') && has_fields(body));
         let body = text.map(|text| fields.stand_in(text, Place::Body)).transpose()?;
-        if body.is_some() {
-            let is_length = |line: &String| line.to_lowercase().starts_with("content-length");
-            if let Some(at) = plan.headers.iter().position(is_length) {
-                let problem = "the body's length differs between requests";
-                return Err(Place::Header(at).refuse(problem, "omit it: it is added"));
-            }
+        if body.is_some()
+            && let Some(at) = plan.headers.iter().position(is("Content-Length"))
+        {
+            let problem = "the body's length differs between requests";
+            return Err(Place::Header(at).refuse(problem, "omit it: it is added"));
         }
         let fields = fields.all;
         Ok((!fields.is_empty()).then_some(Compiled { plan: request, body, fields }))
@@ -394,7 +395,7 @@ fn is_too_large(error: &ParseIntError) -> bool {
 
 /// Checks that a header with fields doesn't decide how the connection is used.
 fn fixed(line: &str, at: usize) -> Result<(), PlanError> {
-    let name = line.split(':').next().unwrap_or_default().trim();
+    let name = header_name(line);
     let is_fixed = ["connection", "content-length", "transfer-encoding"];
     match is_fixed.iter().any(|fixed| fixed.eq_ignore_ascii_case(name)) {
         true => {
@@ -635,6 +636,8 @@ mod tests {
             let error = refused(&plan);
             assert!(error.contains(words) && !error.contains("pa55"), "{error}");
         }
+        let other = plan("/", &["Content-Length-Limit: 1"], Some("{{seq}}"));
+        assert!(Compiled::new(&other, &users()).is_ok(), "that header isn't the body's length");
         let escaped = plan("/", &["A: {{json:users.note}}"], None);
         assert!(Compiled::new(&escaped, &users()).is_ok(), "JSON has no line's end in a string");
     }
