@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use plan::data::{Data, Pick, Table};
-use plan::template::{Escape, Part, Template, Value, hex};
+use plan::template::{Escape, LENGTH_DIGITS, Part, Template, Value, hex};
 use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, Zipf};
 use rand_xoshiro::SplitMix64;
@@ -141,9 +141,6 @@ impl Rendering {
         }
     }
 }
-
-/// The most digits of a body's length.
-const LENGTH_DIGITS: usize = 5;
 
 /// Puts the length of the body, which follows the head's end, where room was left for it.
 fn put_length(out: &mut Vec<u8>, at: usize) {

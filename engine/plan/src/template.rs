@@ -19,7 +19,7 @@ use super::similar::most_similar_first;
 /// The most bytes of a request with fields: it is made where TLS records are made, too.
 pub const MADE_MAX: usize = 32_768;
 /// The most digits of such a request's Content-Length.
-const LENGTH_DIGITS: usize = 5;
+pub const LENGTH_DIGITS: usize = 5;
 /// The names of fields that aren't columns.
 const OTHERS: [&str; 6] = ["seq", "rand", "zipf", "uuid", "trace_id", "parent_id"];
 /// The header of `--trace`.
