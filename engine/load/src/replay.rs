@@ -49,8 +49,8 @@ const READ_BYTES: usize = 1 << 18;
 pub struct Replay {
     /// When each request is due, ns since the window's start, in order.
     pub due_ns: Arc<[u64]>,
-    /// The step of each, as a position among the scenarios.
-    pub taken: Arc<[u16]>,
+    /// The step of each, as an index into the scenarios.
+    pub steps: Arc<[u16]>,
     /// The path of each, without its first slash, and its body.
     pub data: Data,
     /// The routes, each of which is a scenario.
@@ -210,10 +210,10 @@ impl Replay {
         }
         let (routes, results) = routes.into_results();
         // More than a plan may have are refused before any is taken.
-        let taken = |line: &Line| u16::try_from(results[line.route as usize]).unwrap_or(u16::MAX);
+        let step = |line: &Line| u16::try_from(results[line.route as usize]).unwrap_or(u16::MAX);
         Replay {
             due_ns: all.iter().map(due).collect(),
-            taken: all.iter().map(taken).collect(),
+            steps: all.iter().map(step).collect(),
             data: Data { name: LOG.to_owned(), of, table: table.into(), is_encoded: true },
             routes,
             log,
@@ -228,7 +228,7 @@ impl Replay {
         plan.requests = Some(requests);
         let mut counts = vec![0; self.routes.len()];
         let within = usize::try_from(requests).expect("they are in memory");
-        self.taken[..within].iter().for_each(|step| counts[usize::from(*step)] += 1);
+        self.steps[..within].iter().for_each(|step| counts[usize::from(*step)] += 1);
         let scenario = |(route, weight): (&Route, u32)| {
             let Route { name, method, has_body: is_logged } = route.clone();
             let body = match is_logged {
@@ -240,8 +240,7 @@ impl Replay {
             let step = Step { method: Some(method), url, body, ..Step::default() };
             Scenario { name, weight, step: [step] }
         };
-        let scenarios = self.routes.iter().zip(weights_of(&counts)).map(scenario).collect();
-        plan.scenario = scenarios;
+        plan.scenario = self.routes.iter().zip(weights_of(&counts)).map(scenario).collect();
     }
 
     /// The highest rate of the requests before this time, ns since the window's start, over a
@@ -340,7 +339,7 @@ mod tests {
         let whole = replay(&log, |plan| plan);
         assert_eq!(whole.due_ns[..], [0, 0, 2_250_000_000]);
         assert_eq!(paths(&whole), ["a?x", "b", "c"]);
-        let taken = whole.taken.iter().map(|step| whole.routes[usize::from(*step)].name.as_str());
+        let taken = whole.steps.iter().map(|step| whole.routes[usize::from(*step)].name.as_str());
         assert_eq!(taken.collect::<Vec<_>>(), ["POST /a", "GET /b", "GET /c"]);
         assert_eq!((whole.end_ns(), whole.log.spread), (3_251_000_000, false));
         assert_eq!(replay(&log, at_speed("2x")).due_ns[..], [0, 0, 1_125_000_000]);
@@ -469,7 +468,7 @@ mod tests {
         let whole = replay(&log, |plan| plan);
         assert_eq!((whole.log.routes, whole.routes.len()), (3_000, ROUTES_MAX + 1));
         assert_eq!(whole.routes[ROUTES_MAX].name, "other GET routes");
-        let other = whole.taken.iter().filter(|step| usize::from(**step) == ROUTES_MAX).count();
+        let other = whole.steps.iter().filter(|step| usize::from(**step) == ROUTES_MAX).count();
         assert_eq!(other, 3_000 - ROUTES_MAX);
         assert_eq!(paths(&whole)[2_999], "u/2999/x-2999");
     }

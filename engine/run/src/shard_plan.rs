@@ -81,7 +81,7 @@ impl Prepared {
             steps: self.steps.clone(),
             seed: plan.seed,
             mix: match &self.replay {
-                Some(replay) => Mix::of_log(plan, Arc::clone(&replay.taken)),
+                Some(replay) => Mix::of_log(plan, Arc::clone(&replay.steps)),
                 None => Mix::of_plan(plan),
             },
             endpoints: self.shard_endpoints(&share),

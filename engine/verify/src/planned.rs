@@ -63,7 +63,7 @@ impl Planned {
             None => None,
         };
         let mix = match &replay {
-            Some(replay) => Mix::of_log(plan, Arc::clone(&replay.taken)),
+            Some(replay) => Mix::of_log(plan, Arc::clone(&replay.steps)),
             None => Mix::of_plan(plan),
         };
         let mut steps = StepsTaken::new(plan);
