@@ -1,7 +1,7 @@
 //! Which step a request takes, as a function of the plan and the request's number.
 //!
-//! So any number of shards and agents sends the same mix, at no cost in memory or messages. A table
-//! with one step is a single request, at the same cost.
+//! So any number of shards and agents sends the same mix, and no message or sample has to hold a
+//! request's step. A table with one step is a single request, at the same cost.
 //!
 //! By weight, each request's step is drawn, independently of all others, by its number and the
 //! seed. In turn, each round takes every step as often as it weighs, in the plan's order and
@@ -9,6 +9,8 @@
 //! turn moves on by one more place after as many requests as there are users. Otherwise each of two
 //! shards, which take turns at the numbers, would stay with one of two steps, and so would each of
 //! two paced users; the faster step would be taken more often.
+//!
+//! A replayed log lists the step of each request, by its number.
 
 use std::sync::Arc;
 
@@ -20,9 +22,6 @@ use super::schedule::mix;
 const MIX_SEED: u64 = 0x6d69_7800_0000_0000;
 
 /// How often each step is taken.
-///
-/// Any shard or agent that has a request's number knows its step, and so does a replay of the run:
-/// it is neither stored nor sent.
 #[derive(Clone, Debug)]
 pub struct Mix {
     place: Place,
@@ -57,10 +56,10 @@ impl Mix {
     pub fn new(seed: u64, weights: &[u32]) -> Mix {
         let total = total(weights);
         // The step that takes the rest has nothing above it.
-        let place =
+        let scaled =
             |sum| u64::try_from((u128::from(sum) << 64) / u128::from(total)).unwrap_or(u64::MAX);
-        let place_of_seed = Place::Drawn { seed: mix(seed ^ MIX_SEED) };
-        Mix { place: place_of_seed, up_to: ends(weights).map(place).collect() }
+        let place = Place::Drawn { seed: mix(seed ^ MIX_SEED) };
+        Mix { place, up_to: ends(weights).map(scaled).collect() }
     }
 
     /// Steps taken in turn, each as often as it weighs, by this many users; the arrivals of an open
