@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use plan::route::folded;
 
-/// The most routes with results of their own. A shard keeps up to a megabyte for each, as a test of
-/// its crate bounds, and more than fifty lines are no overview.
+/// The most routes with results of their own. A shard keeps up to 0.8 MB for each, and more than
+/// fifty lines are no overview.
 pub const ROUTES_MAX: usize = 50;
 
 /// Requests that have results together.

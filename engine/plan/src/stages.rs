@@ -9,8 +9,8 @@ use super::error::PlanError;
 use super::plan::{Model, Plan};
 use super::stage::{LoadOf, Stage};
 
-/// The most parts of a plan: steps in stages, each with its own results, for which a shard keeps up
-/// to 0.8 MB.
+/// The most parts of a plan: steps in stages, each with its own results. For each of them, a shard
+/// keeps up to 0.8 MB.
 pub const PARTS_MAX: usize = 1_000;
 
 impl Plan {

@@ -1,8 +1,8 @@
 //! The outcomes and latencies of the requests of one step in one stage.
 //!
 //! Parts are recorded beside the whole, and only if there are several, so one request on one route
-//! at one rate pays nothing for them. Every report checks the sum of the parts against the whole. A
-//! part takes up to 0.8 MB per shard, so a plan has at most 1,000.
+//! at one rate pays nothing for them. Every report checks the sum of the parts against the whole.
+//! `PARTS_MAX` of the plan bounds their memory.
 
 use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};

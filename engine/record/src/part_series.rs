@@ -1,10 +1,12 @@
 //! A part over time: counts and latencies by pieces of its stage, in fixed memory.
 //!
 //! A part's intervals and objectives come from the spread between pieces, as the run's do, and a
-//! stall may concern one route alone. So each part has pieces of its own. They are fewer than the
-//! run's intervals, 36 to 72 from a stage of 4.5 s on, and have latencies to one digit from 16 µs on,
-//! counted in 32 bits, since a plan may have 1,000 parts: what differs between pieces by less than
-//! 6 % doesn't widen an interval.
+//! stall may concern one route alone. So each part has pieces of its own.
+//!
+//! A plan may have 1,000 parts, so pieces are small. There are fewer than the run has intervals: 36
+//! to 72 from a stage of 4.5 s on. They count in 32 bits, and keep latencies from 16 µs on to one
+//! digit, so a difference between pieces of less than 6 % doesn't widen an interval.
+//!
 //! Requests belong to the piece in which they were due. If the end of the window isn't known in
 //! advance, pieces double as the run's intervals do, which is exact.
 
