@@ -68,10 +68,10 @@ impl Shard {
     }
 
     /// With several endpoints and all connections open: whether this one, which has room, takes no
-    /// more requests, so that another endpoint gets a connection. That is if an arrival has waited
-    /// for the other longer than any for this one, if the other has no connection, and more than
-    /// twice as long if it has one and none is coming. So no endpoint is starved, while two that
-    /// both wait seldom take connections from each other.
+    /// more requests, so that another endpoint gets a connection. The other must have none coming,
+    /// and an arrival that has waited longer than any for this one; if the other has connections
+    /// already, more than twice as long. So no endpoint is starved, and two that both wait seldom
+    /// take connections from each other.
     pub(super) fn yields(&mut self, slot: u32, now_ns: u64) -> bool {
         let Load::Open(load) = &self.load else { return false };
         let own = self.connections.endpoint(slot);
@@ -148,8 +148,8 @@ impl Shard {
         in_window
     }
 
-    /// Counts a request that has ended, if it was the first on a connection added to the pool and
-    /// waited for most of the time that adding it took.
+    /// Counts a request that has ended if it waited for its connection to be added to the pool: it
+    /// was the first on it, and had waited for more than half of the time that opening it took.
     #[inline]
     pub(super) fn count_opened(
         &mut self,

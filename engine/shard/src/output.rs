@@ -1,13 +1,16 @@
 //! A connection's sends that report back: their pieces, and how far each has left.
 //!
 //! Identical requests rendered before the run leave straight from memory in one silent send: that
-//! fast path bypasses this file. Everything else comes here: requests above 16 KiB, since their
-//! response may overtake them; requests of several steps, gathered in the ring's outbox; requests
-//! with fields, which are made there from their numbers; and TLS records, including the
-//! handshake's, which are made there too. A connection has one such send in
-//! progress at a time, and the next is made when it has reported back. Until then the connection
-//! has no room for another request, whatever `--pipeline` asks for, since two sends at once on one
-//! socket would mix their bytes.
+//! fast path bypasses this file. Everything else comes here:
+//!
+//! - requests above 16 KiB, since their response may overtake them;
+//! - requests of several steps, gathered in the ring's outbox;
+//! - requests with fields, made there from their numbers;
+//! - TLS records, made there too, including the handshake's.
+//!
+//! A connection has one such send in progress at a time, since two at once on one socket would mix
+//! their bytes. The next is made when it has reported back; until then the connection has no room
+//! for another request, whatever `--pipeline` asks for.
 //!
 //! A long request leaves in sends of 256 KiB: one of 1 GiB would keep the shard in the kernel for
 //! as long as the target keeps up.

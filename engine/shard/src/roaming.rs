@@ -1,8 +1,9 @@
-//! The users of a closed model who send to several endpoints, and how much each has in progress.
+//! The users of a closed model: their slots and, if they send to several endpoints, how much each
+//! has in progress.
 
 use super::plan::{Drive, ShardPlan};
 
-/// The users of a shard that send to several endpoints; empty for any other load.
+/// The users of a shard. Only those who send to several endpoints have counts.
 pub(super) struct Users {
     /// The number of users.
     users: u32,
