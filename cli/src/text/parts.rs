@@ -19,6 +19,10 @@ use super::scale::{Scale, at_the_point};
 pub(crate) const NAME_MAX: usize = 24;
 /// The width of the column with stages' names, or numbers.
 const STAGE_NAME_MAX: usize = 10;
+/// The columns before the outcomes of a scenario.
+const OUTCOMES: usize = NAME_MAX + 8 + 9 + 2;
+/// The share of bad requests from which on p99 says less than they do.
+const BAD_MAX: f64 = 0.01;
 
 /// The requests of some parts, added up.
 struct Sum<'a> {
@@ -28,9 +32,6 @@ struct Sum<'a> {
     bytes: Bytes,
     corrected: DistributionPart,
 }
-
-/// The share of bad requests from which on p99 says less than they do.
-const BAD_MAX: f64 = 0.01;
 
 impl Sum<'_> {
     /// How bad it is: first by the share of its bad requests, if they are many, then by its tail.
@@ -100,9 +101,6 @@ pub(super) fn outcomes(part: &Part) -> String {
     }
     text.done()
 }
-
-/// Columns before the outcomes of a scenario.
-const OUTCOMES: usize = NAME_MAX + 8 + 9 + 2;
 
 /// Which scenarios all others waited for at the cap; empty unless a few had most connections then.
 pub(super) fn holders(report: &Report) -> String {
@@ -189,17 +187,18 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
     }
     text.add(others(of_stages.len(), rows_max));
     if plan.load_changes() {
-        text.wrapped(match of_stages.iter().any(|(stage, _)| stage.is_ramp()) {
+        let has_ramp = of_stages.iter().any(|(stage, _)| stage.is_ramp());
+        text.wrapped(match (has_ramp, has_users) {
             _ if plan.replay.is_some() => "Percentiles of the whole run mix the log's rates.",
-            true if has_users => {
+            (true, true) => {
                 "Percentiles of a ramp mix its numbers of users, and those of the whole run all of \
                  them."
             }
-            true => "Percentiles of a ramp mix its rates, and those of the whole run all of them.",
-            false if has_users => {
-                "Percentiles of the whole run mix the numbers of users of its stages."
+            (true, false) => {
+                "Percentiles of a ramp mix its rates, and those of the whole run all of them."
             }
-            false => "Percentiles of the whole run mix the rates of its stages.",
+            (false, true) => "Percentiles of the whole run mix the numbers of users of its stages.",
+            (false, false) => "Percentiles of the whole run mix the rates of its stages.",
         });
     }
     text.done()
