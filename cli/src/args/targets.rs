@@ -193,7 +193,7 @@ fn problem(step: &Step) -> Option<String> {
 }
 
 fn scenario(step: Step) -> Scenario {
-    Scenario { name: String::new(), weight: 1, step: [step] }
+    Scenario { name: String::new(), weight: Scenario::weight_default(), step: [step] }
 }
 
 /// Method and URL of the line that begins a target in vegeta's format. A method in small letters is

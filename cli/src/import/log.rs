@@ -12,7 +12,7 @@ use engine::plan::route::folded;
 use engine::plan::scenario::{Scenario, Step, weights_of};
 use engine::plan::stage::Stage;
 use engine::plan::{DURATION_MAX, PARTS_MAX};
-use engine::sys::units::Nanos;
+use engine::sys::units::{Nanos, SECOND_NS};
 
 use super::PlanFile;
 
@@ -32,7 +32,7 @@ pub(crate) struct OfLog {
     pub(crate) requests: u64,
     /// The log's length.
     pub(crate) length: Nanos,
-    /// The length of each stage but the last.
+    /// The length of each stage, except that the last may be shorter.
     pub(crate) stage: Nanos,
     /// Routes that the plan leaves out, and their requests.
     pub(crate) left_out: (u64, u64),
@@ -49,7 +49,7 @@ struct Host {
     /// Requests by the second in which they began.
     seconds: BTreeMap<u64, u64>,
     /// By method and URL.
-    urls: HashMap<(String, String), Url>,
+    urls: HashMap<Key, Url>,
 }
 
 #[derive(Default)]
@@ -73,7 +73,7 @@ struct Route {
 pub(crate) fn read(log: &mut impl BufRead, fold: bool, routes_max: usize) -> Result<OfLog, String> {
     let mut hosts: HashMap<Option<String>, Host> = HashMap::new();
     let lines = access_log::read(log, |request| {
-        let second = request.began_ns() / Nanos::from_secs(1).0;
+        let second = request.began_ns() / SECOND_NS;
         let Logged { method, host, path, body, .. } = request;
         let host = hosts.entry(host).or_default();
         host.requests += 1;
@@ -116,7 +116,7 @@ fn unreadable(lines: &Summary) -> String {
     format!("{problem}; {cure}")
 }
 
-/// A route's method and, if its URLs share one, its name.
+/// A method, and a URL or the name that a route's URLs share.
 type Key = (String, String);
 
 /// The most frequent routes, and how many others there are, with their requests.
@@ -163,7 +163,7 @@ fn stages(
     let (first, last) = (seconds.keys().next(), seconds.keys().next_back());
     let (first, last) = first.zip(last).expect("there is a request");
     let whole_s = last - first + 1;
-    let length = Nanos(whole_s.saturating_mul(Nanos::from_secs(1).0));
+    let length = Nanos(whole_s.saturating_mul(SECOND_NS));
     if DURATION_MAX < length {
         return Err(format!(
             "its requests span {length}, and a run takes at most {DURATION_MAX}; give a part of it"
