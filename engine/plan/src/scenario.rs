@@ -35,7 +35,7 @@ pub struct Step {
     /// The method.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// The URL, or path and query on the host of the plan's URL, which all scenarios share.
+    /// The URL; or path and query, on the host of the plan's URL.
     #[serde(alias = "path", skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Headers, each `Name: value`; they replace the plan's headers of the same name.
