@@ -41,7 +41,7 @@ use commands::LOADING;
 pub(crate) use flag::{Flag, ResultArgs, Settings};
 pub(crate) use flags::{FIRST_RATE, FIRST_RATE_OF_CEILING, defaults};
 pub(crate) use given::{Given, RunArgs, files, flag_of, result_files};
-use headings::{LATENCY, ROUTES, STALLS};
+use headings::{HTTP2, LATENCY, ROUTES, STALLS};
 pub(crate) use series_flags::{CeilingArgs, SearchArgs, SweepArgs};
 pub(crate) use targets::scenarios;
 pub(crate) use usage::is_bare;
@@ -213,7 +213,7 @@ truetail import [OPTIONS] <LOG|->
     /// Run a server with known latency, which keeps a ledger
     ///
     /// The ledger records how many requests came, and how long the server held them.
-    Target(TargetArgs),
+    Target(Box<TargetArgs>),
     /// Run the cheapest possible server, to test the generator's limits
     NullTarget(NullTargetArgs),
     /// Measure the generator's own limits and overhead on this machine
@@ -592,6 +592,43 @@ pub(crate) struct TargetArgs {
     /// How much longer each of these requests takes
     #[arg(long, value_name = "DURATION", requires = "cold_requests", help_heading = LATENCY)]
     pub(crate) cold_latency: Option<Nanos>,
+
+    /// Most streams that an HTTP/2 connection may have open at once [default: no limit]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole_number(0..=u32::MAX),
+        help_heading = HTTP2
+    )]
+    pub(crate) max_streams: Option<u32>,
+
+    /// Send a graceful GOAWAY after N requests of an HTTP/2 connection [default: never]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole_number(0..=WHOLE_MAX),
+        help_heading = HTTP2
+    )]
+    pub(crate) goaway_every: Option<u64>,
+
+    /// Refuse every Nth stream of an HTTP/2 connection (REFUSED_STREAM) [default: none]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole_number(0..=WHOLE_MAX),
+        help_heading = HTTP2
+    )]
+    pub(crate) refuse: Option<u64>,
+
+    /// Bytes of a body that an HTTP/2 client may send before it must wait for a window update
+    /// [default: 65,535]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_parser = whole_number(0..=u32::MAX),
+        help_heading = HTTP2
+    )]
+    pub(crate) window: Option<u32>,
 
     /// Let a path, and all below it, behave in its own way, with counts of its own in the ledger:
     /// PATH:base=5ms,tail=50ms,tail-fraction=0.01,stall-every=2s,stall-for=200ms,serial,

@@ -131,7 +131,7 @@ fn main() -> ExitCode {
         Command::Flamediff(args) => flamediff::flamediff(&args),
         Command::Import(args) => import::import(&args),
         Command::Doctor(args) => doctor::doctor(&args),
-        Command::Target(args) => target_server::serve(args),
+        Command::Target(args) => target_server::serve(*args),
         Command::NullTarget(args) => null_target::serve(args),
         Command::Agent(args) => agent::agent(*args),
         Command::Calibrate(args) if args.truth => truth::truth(&args),

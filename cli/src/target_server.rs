@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use engine::sys::units::Nanos;
-use target::{Cold, Ledger, Pause, Stall, Target, TargetConfig, TargetError};
+use target::{Cold, Http2, Ledger, Pause, Stall, Target, TargetConfig, TargetError};
 
 use crate::args::{TargetArgs, target_route};
 use crate::failure::{Failure, complain, refused};
@@ -27,6 +27,7 @@ pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     let ledger = target.stop().map_err(|error| Failure::CouldNotRun(error.to_string()))?;
     write(ledger_file, &(ledger.to_json() + "\n"))?;
     say(&format!("received {} requests, answered {}\n", ledger.received, ledger.answered))?;
+    say(&provoked(&ledger))?;
     say(&routes(&ledger))?;
     if let Some(line) = starved(&ledger) {
         complain(&line);
@@ -52,6 +53,15 @@ pub(crate) fn file(
 /// The file system fails.
 pub(crate) fn write(file: Option<OutputFile>, text: &str) -> Result<(), Failure> {
     file.map_or(Ok(()), |file| file.finish(|file| file.write_all(text.as_bytes())).map(drop))
+}
+
+/// What was done to HTTP/2 clients apart from answering: a line, if there was any of it.
+fn provoked(ledger: &Ledger) -> String {
+    let (refused, goaways) = (ledger.refused, ledger.connections.goaways);
+    if refused == 0 && goaways == 0 {
+        return String::new();
+    }
+    format!("refused {}, sent {}\n", things(refused, "stream"), things(goaways, "GOAWAY"))
 }
 
 /// A line for each route, and one for all other paths.
@@ -106,6 +116,12 @@ fn config(args: TargetArgs) -> Result<TargetConfig, Failure> {
         body_size: args.body_size,
         cores: args.place.cores(),
         tls: args.tls.tls,
+        http2: Http2 {
+            max_streams: args.max_streams,
+            goaway_every: args.goaway_every,
+            refuse: args.refuse,
+            window: args.window,
+        },
         routes: Vec::new(),
     };
     let routes = args.route.iter().map(|given| {

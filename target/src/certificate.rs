@@ -14,6 +14,8 @@ use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 use thiserror::Error;
 
+use crate::preface::{ALPN_HTTP1, ALPN_HTTP2};
+
 /// Why a server has no certificate.
 #[derive(Debug, Error)]
 pub enum CertificateError {
@@ -64,13 +66,13 @@ impl Certificate {
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(chain, key)?;
-        server.alpn_protocols = vec![b"http/1.1".to_vec()];
+        server.alpn_protocols = [ALPN_HTTP2, ALPN_HTTP1].map(<[u8]>::to_vec).to_vec();
         // Clients keep the sessions, so any number of them can be resumed.
         server.ticketer = ring::Ticketer::new()?;
         Ok(Certificate { server: Arc::new(server), issuer: issuer.pem() })
     }
 
-    /// The server configuration: HTTP/1.1, sessions that can be resumed.
+    /// The server configuration: HTTP/2 and HTTP/1.1, sessions that can be resumed.
     pub fn server(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.server)
     }

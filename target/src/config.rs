@@ -49,11 +49,35 @@ pub struct TargetConfig {
     pub cores: Vec<usize>,
     /// Whether it uses TLS, with a certificate made at the start.
     pub tls: bool,
+    /// How it treats HTTP/2 connections; which protocol a connection speaks is the client's choice.
+    #[serde(default)]
+    pub http2: Http2,
     /// Routes with a behaviour of their own. What stands above describes the server of all other
     /// paths, its pauses and cold start included.
     #[serde(default)]
     pub routes: Vec<Route>,
 }
+
+/// How HTTP/2 connections are treated: what a client must cope with, and what it is not told
+/// without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Http2 {
+    /// The most streams that a connection may have open at once (SETTINGS_MAX_CONCURRENT_STREAMS);
+    /// without, no limit is set.
+    pub max_streams: Option<u32>,
+    /// After this many requests of a connection, a graceful GOAWAY.
+    pub goaway_every: Option<u64>,
+    /// Every stream of a connection whose number is a multiple of this is refused (REFUSED_STREAM).
+    pub refuse: Option<u64>,
+    /// How many bytes of a request's body a client may send before it must wait for an update
+    /// (SETTINGS_INITIAL_WINDOW_SIZE), and of all bodies of a connection if that is more than
+    /// 65,535; without, 65,535.
+    pub window: Option<u32>,
+}
+
+/// The largest window, bytes (RFC 9113, section 6.9.1).
+const WINDOW_MAX: u32 = (1 << 31) - 1;
 
 /// A route: a server of its own for one path and everything below it. `/users` also serves
 /// `/users/7`, but not `/users2`; the query doesn't matter, and of several that fit, the longest
@@ -132,6 +156,7 @@ impl TargetConfig {
             body_size: 128,
             cores: Vec::new(),
             tls: false,
+            http2: Http2::default(),
             routes: Vec::new(),
         }
     }
@@ -225,6 +250,7 @@ impl TargetConfig {
                 ));
             }
         }
+        self.http2.validate()?;
         self.validate_routes()?;
         let twice =
             self.cores.iter().enumerate().find(|(at, core)| self.cores[..*at].contains(core));
@@ -261,6 +287,25 @@ impl TargetConfig {
             return refused(&self.routes[ROUTES_MAX], problem);
         }
         Ok(())
+    }
+}
+
+impl Http2 {
+    fn validate(self) -> Result<(), TargetError> {
+        let counts = [
+            ("--max-streams", self.max_streams.map(u64::from)),
+            ("--goaway-every", self.goaway_every),
+            ("--refuse", self.refuse),
+        ];
+        if let Some((flag, _)) = counts.iter().find(|(_, count)| *count == Some(0)) {
+            return usage(format!("{flag} 0: nothing would be served; give a number above zero"));
+        }
+        match self.window {
+            Some(window) if window == 0 || WINDOW_MAX < window => {
+                usage(format!("--window {window}: not a window; give 1 to {WINDOW_MAX} bytes"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

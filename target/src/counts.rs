@@ -30,12 +30,19 @@ pub(crate) struct Counts {
     pub(crate) accepted: u64,
     /// Connections closed, by either side.
     pub(crate) closed: u64,
+    /// Connections that spoke HTTP/2.
+    pub(crate) http2: u64,
+    /// HTTP/2 connections that were sent a GOAWAY as configured.
+    pub(crate) goaways: u64,
     /// Failed accepts, for lack of descriptors or memory.
     pub(crate) accept_errors: u64,
     /// TLS handshakes.
     pub(crate) handshakes: Handshakes,
-    /// Requests that broke the protocol, answered with an error and a close.
+    /// Requests that broke HTTP/1.1, answered with an error and a close, and connections that broke
+    /// HTTP/2.
     pub(crate) rejected: u64,
+    /// HTTP/2 streams that were refused as configured.
+    pub(crate) refused: u64,
     /// Requests for the ledger.
     pub(crate) ledger_requests: u64,
 }
@@ -52,9 +59,12 @@ impl Counts {
             cold: 0,
             accepted: 0,
             closed: 0,
+            http2: 0,
+            goaways: 0,
             accept_errors: 0,
             handshakes: Handshakes::default(),
             rejected: 0,
+            refused: 0,
             ledger_requests: 0,
         }
     }
@@ -95,9 +105,12 @@ impl AddAssign<&Counts> for Counts {
         assert_eq!(other.cold, 0, "only a single executor starts cold");
         self.accepted += other.accepted;
         self.closed += other.closed;
+        self.http2 += other.http2;
+        self.goaways += other.goaways;
         self.accept_errors += other.accept_errors;
         self.handshakes += other.handshakes;
         self.rejected += other.rejected;
+        self.refused += other.refused;
         self.ledger_requests += other.ledger_requests;
     }
 }

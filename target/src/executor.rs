@@ -13,11 +13,13 @@ use futures_rustls::TlsAcceptor;
 use glommio::net::{TcpListener, TcpStream};
 use glommio::timer::Timer;
 
-use crate::connection::Connection;
 use crate::control::{CHECK_INTERVAL, Control};
 use crate::counts::Counts;
 use crate::executor_state::{ExecutorState, LedgerJob};
+use crate::http1::Connection;
+use crate::http2;
 use crate::listener::BoundListener;
+use crate::preface::{self, Protocol};
 use crate::stream::Stream;
 use crate::system;
 
@@ -90,13 +92,22 @@ fn serve(state: &Rc<ExecutorState>, open: &OpenConnections, id: u64, stream: Tcp
     glommio::spawn_local(async move {
         let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         open.borrow_mut().insert(id, waker.clone());
-        if let Some(stream) = Stream::open(&state, stream).await {
-            Connection::new(Rc::clone(&state), stream, waker).serve().await;
-        }
+        serve_stream(&state, stream, waker).await;
         open.borrow_mut().remove(&id);
         state.counts.borrow_mut().closed += 1;
     })
     .detach();
+}
+
+/// Serves a connection in the protocol that it speaks.
+async fn serve_stream(state: &Rc<ExecutorState>, socket: TcpStream, waker: Waker) {
+    let Some(mut stream) = Stream::open(state, socket).await else { return };
+    let Some((protocol, beginning)) = preface::read(state, &mut stream).await else { return };
+    let state = Rc::clone(state);
+    match protocol {
+        Protocol::Http1 => Connection::new(state, stream, beginning, waker).serve().await,
+        Protocol::Http2 => http2::serve(state, stream, beginning).await,
+    }
 }
 
 async fn close_connections(state: &ExecutorState, open: &OpenConnections) {

@@ -2,20 +2,24 @@
 //! queue.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_rustls::TlsAcceptor;
 use glommio::timer::Timer;
 
 use crate::TargetError;
+use crate::config::Http2;
 use crate::control::Control;
 use crate::counts::Counts;
 use crate::hold_queue::HoldQueue;
 use crate::responses::Responses;
 use crate::router::Router;
 use crate::service::Service;
+use crate::system;
 
 /// How often a connection that asked for the ledger checks whether it is ready.
 const LEDGER_POLL: Duration = Duration::from_millis(2);
@@ -23,6 +27,15 @@ const LEDGER_POLL: Duration = Duration::from_millis(2);
 /// A ledger requested over HTTP: the place where the thread that takes ledgers puts the document,
 /// or the error.
 pub(crate) type LedgerJob = Arc<Mutex<Option<Result<String, TargetError>>>>;
+
+/// A request read in full, and when its response is due.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    /// When it was read in full, ns.
+    pub(crate) parsed_ns: u64,
+    /// When its response is sent, ns.
+    pub(crate) due_ns: u64,
+}
 
 /// The state of one executor. Nothing in it is shared with another executor.
 pub(crate) struct ExecutorState {
@@ -38,6 +51,8 @@ pub(crate) struct ExecutorState {
     pub(crate) holds: HoldQueue,
     /// The TLS acceptor, if any.
     pub(crate) tls: Option<TlsAcceptor>,
+    /// How HTTP/2 connections are treated.
+    pub(crate) http2: Http2,
     stopping: Cell<bool>,
     ledger_jobs: Sender<LedgerJob>,
 }
@@ -59,6 +74,7 @@ impl ExecutorState {
             services: RefCell::new(Service::all(config, executor, started_ns)),
             holds: HoldQueue::default(),
             tls,
+            http2: config.http2,
             stopping: Cell::new(false),
             ledger_jobs,
         }
@@ -72,6 +88,32 @@ impl ExecutorState {
     /// Asks every task to end the next time it is polled.
     pub(crate) fn stop(&self) {
         self.stopping.set(true);
+    }
+
+    /// Waits until `poll` is ready; `None` if the target stops first.
+    pub(crate) async fn until_stop<T>(
+        &self,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Option<T> {
+        poll_fn(|context| {
+            if self.is_stopping() {
+                return Poll::Ready(None);
+            }
+            poll(context).map(Some)
+        })
+        .await
+    }
+
+    /// Counts a request of this route that has just been read in full, and whose first bytes
+    /// arrived at `arrived_ns`. Decides when its response is due, and wakes `connection` then.
+    pub(crate) fn receive(&self, route: usize, arrived_ns: u64, connection: &Waker) -> Hold {
+        let parsed_ns = system::now_ns();
+        let due = self.services.borrow_mut()[route].next(parsed_ns);
+        self.counts.borrow_mut().receive(route, arrived_ns, due);
+        if parsed_ns < due.due_ns {
+            self.holds.add(due.due_ns, connection.clone());
+        }
+        Hold { parsed_ns, due_ns: due.due_ns }
     }
 
     /// The ledger of the whole target as JSON; `None` if the target stops first.

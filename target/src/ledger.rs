@@ -19,7 +19,7 @@ use crate::service::StallGrid;
 use crate::tally::Tally;
 
 /// The version of the document's schema.
-pub const LEDGER_SCHEMA: u32 = 6;
+pub const LEDGER_SCHEMA: u32 = 7;
 
 /// What a target actually did, from its start to `taken_ns`.
 ///
@@ -41,14 +41,17 @@ pub struct Ledger {
     pub received: u64,
     /// Requests whose complete response was written to the socket.
     pub answered: u64,
-    /// Requests that couldn't be answered because the peer had closed the connection. If it closed
-    /// while its request was held, only sending the response shows that; if its reset arrives after
+    /// Requests that couldn't be answered because the peer had closed the connection, or reset the
+    /// HTTP/2 stream. If it did so while its request was held, only sending the response shows that; if its reset arrives after
     /// the `send` has returned, as between machines, that one request counts as answered.
     pub closed_by_peer_unanswered: u64,
     /// Requests that were held when this ledger was taken.
     pub in_flight: u64,
-    /// Requests that broke the protocol, answered with 400 or 431 and a close.
+    /// Requests that broke HTTP/1.1, answered with 400 or 431 and a close, and connections that
+    /// broke HTTP/2.
     pub rejected: u64,
+    /// HTTP/2 streams that were refused because [`crate::Http2::refuse`] says so. They count nowhere else.
+    pub refused: u64,
     /// Requests for `/__ledger`.
     pub ledger_requests: u64,
     /// Times that an executor was stuck for 300 ms or more and had to be woken. Requests that
@@ -107,6 +110,10 @@ pub struct Connections {
     pub open: u64,
     /// Closed, by either side.
     pub closed: u64,
+    /// Of those accepted, the ones that spoke HTTP/2.
+    pub http2: u64,
+    /// Of these, the ones that were sent a GOAWAY because [`crate::Http2::goaway_every`] says so.
+    pub goaways: u64,
     /// Failed accepts, for lack of descriptors or memory. Each is retried every 10 ms while the
     /// client waits.
     pub accept_errors: u64,
@@ -219,12 +226,15 @@ impl Ledger {
             closed_by_peer_unanswered: whole.closed_by_peer_unanswered,
             in_flight: whole.in_flight,
             rejected: counts.rejected,
+            refused: counts.refused,
             ledger_requests: counts.ledger_requests,
             standstills: 0,
             connections: Connections {
                 accepted: counts.accepted,
                 open: counts.accepted - counts.closed,
                 closed: counts.closed,
+                http2: counts.http2,
+                goaways: counts.goaways,
                 accept_errors: counts.accept_errors,
                 handshakes: config.tls.then_some(counts.handshakes),
             },

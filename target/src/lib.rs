@@ -1,8 +1,8 @@
-//! The sample target: an HTTP/1.1 server whose latency is known by construction, with a ledger of
+//! The sample target: a server of HTTP/1.1 and HTTP/2 whose latency is known by construction, with a ledger of
 //! what it actually did.
 //!
 //! [`start`] binds and runs it; [`Target::stop`] ends it and returns the [`Ledger`]. It shares no
-//! code with the engine or its HTTP parser and uses another path to the network, because a fault
+//! code with the engine or its HTTP parsers and uses another path to the network, because a fault
 //! common to both would cancel out.
 //!
 //! How long a request waits, with service time `s` (the base latency, or the tail latency for a
@@ -13,6 +13,8 @@
 //!   that arrived before it;
 //! - with `serial`, its turn: one server takes the requests of all connections in the order they
 //!   were read, `s` each, and makes no progress during a stall.
+//!
+//! A stream of HTTP/2 is a request like one of HTTP/1.1; it waits for no other stream.
 //!
 //! A route is a server of its own in all of this: its stalls and its queue don't delay the requests
 //! of other paths.
@@ -33,8 +35,13 @@ mod executor_state;
 mod certificate;
 mod stream;
 
-mod connection;
+mod http1;
+mod http2;
+mod input;
+mod preface;
 mod request;
+mod sent_frames;
+mod wire;
 
 mod body;
 mod responses;
@@ -52,7 +59,7 @@ mod tally;
 mod watchdog;
 
 pub use certificate::{Certificate, CertificateError};
-pub use config::{Cold, Pause, Route, Stall, TargetConfig};
+pub use config::{Cold, Http2, Pause, Route, Stall, TargetConfig};
 pub use error::TargetError;
 pub use handshakes::Handshakes;
 pub use ledger::{

@@ -40,6 +40,16 @@ pub(crate) enum Asks {
     Sample(usize),
 }
 
+impl Asks {
+    /// What a request for this path asks for.
+    pub(crate) fn of(path: &str, router: &Router) -> Asks {
+        match path {
+            LEDGER_PATH => Asks::Ledger,
+            path => Asks::Sample(router.find(path)),
+        }
+    }
+}
+
 /// Parses the head at the start of `bytes`; `None` if it is incomplete.
 pub(crate) fn parse(bytes: &[u8], router: &Router) -> Result<Option<Head>, Rejection> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
@@ -76,10 +86,7 @@ pub(crate) fn parse(bytes: &[u8], router: &Router) -> Result<Option<Head>, Rejec
         persistence,
         expects_continue: fields.expects_continue && version_1_1 && body != Body::sized(0),
         body,
-        asks: match request.path.map_or("", path) {
-            LEDGER_PATH => Asks::Ledger,
-            path => Asks::Sample(router.find(path)),
-        },
+        asks: Asks::of(request.path.map_or("", path), router),
     }))
 }
 
@@ -129,8 +136,7 @@ impl Fields {
                     fields.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             } else if name.eq_ignore_ascii_case("expect") {
-                fields.expects_continue |=
-                    elements(header.value).any(|e| e.eq_ignore_ascii_case(b"100-continue"));
+                fields.expects_continue |= expects_continue(header.value);
             }
         }
         Ok(fields)
@@ -149,6 +155,11 @@ impl Fields {
         }
         Ok(())
     }
+}
+
+/// Whether this value of the field Expect asks for `100 Continue`.
+pub(crate) fn expects_continue(value: &[u8]) -> bool {
+    elements(value).any(|element| element.eq_ignore_ascii_case(b"100-continue"))
 }
 
 fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -1,5 +1,9 @@
 //! The target's responses, rendered once at the start.
 
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, Response as Head, StatusCode};
+
 use crate::{TargetConfig, TargetError};
 
 /// What happens to the connection after a response, and how the response announces it.
@@ -29,6 +33,8 @@ pub(crate) struct Responses {
     keep: Response,
     keep_announced: Response,
     close: Response,
+    /// As HTTP/2 sends it.
+    parts: (Head<()>, Bytes),
 }
 
 #[derive(Debug)]
@@ -36,6 +42,9 @@ struct Response {
     bytes: Vec<u8>,
     head_len: usize,
 }
+
+/// The type of all responses but the ledger.
+const TEXT: &str = "text/plain";
 
 /// The interim response to `Expect: 100-continue`.
 pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -65,17 +74,19 @@ impl Responses {
 
     fn new(status: u16, body_size: usize) -> Responses {
         let body: Vec<u8> = b"truetail\n".iter().copied().cycle().take(body_size).collect();
-        let line = match status {
-            200 => "200 OK".to_owned(),
-            // RFC 9112, section 4: the reason may be empty, the space before it stays.
-            status => format!("{status} "),
-        };
-        let response = |persistence| render(&line, "text/plain", persistence, &body);
+        let response = |persistence| render(status, TEXT, persistence, &body);
         Responses {
             keep: response(Persistence::Keep),
             keep_announced: response(Persistence::KeepAnnounced),
             close: response(Persistence::Close),
+            parts: parts(status, TEXT, body),
         }
+    }
+
+    /// Head and body of the sample response; for HEAD, without the body but with its length.
+    pub(crate) fn parts(&self, head_only: bool) -> (Head<()>, Bytes) {
+        let (head, body) = &self.parts;
+        (head.clone(), if head_only { Bytes::new() } else { body.clone() })
     }
 
     /// The bytes of the sample response; for HEAD, without the body but with its length.
@@ -89,23 +100,41 @@ impl Responses {
     }
 }
 
-/// A response with a ledger, or with the reason for its absence.
+/// A response with a ledger, or with the reason for its absence, as HTTP/1.1 sends it.
 pub(crate) fn ledger(
     document: Result<String, TargetError>,
     persistence: Persistence,
     head_only: bool,
 ) -> Vec<u8> {
-    let response = match &document {
-        Ok(json) => render("200 OK", "application/json", persistence, json.as_bytes()),
-        Err(error) => {
-            let reason = error.to_string();
-            render("503 Service Unavailable", "text/plain", persistence, reason.as_bytes())
-        }
-    };
-    response.bytes(head_only).to_vec()
+    let (status, content_type, body) = describe(document);
+    render(status, content_type, persistence, body.as_bytes()).bytes(head_only).to_vec()
 }
 
-fn render(status: &str, content_type: &str, persistence: Persistence, body: &[u8]) -> Response {
+/// The same as HTTP/2 sends it: head and body.
+pub(crate) fn ledger_parts(
+    document: Result<String, TargetError>,
+    head_only: bool,
+) -> (Head<()>, Bytes) {
+    let (status, content_type, body) = describe(document);
+    let (head, body) = parts(status, content_type, body.into_bytes());
+    (head, if head_only { Bytes::new() } else { body })
+}
+
+/// Status, type and body of the response with a ledger.
+fn describe(document: Result<String, TargetError>) -> (u16, &'static str, String) {
+    match document {
+        Ok(json) => (200, "application/json", json),
+        Err(error) => (503, TEXT, error.to_string()),
+    }
+}
+
+fn render(status: u16, content_type: &str, persistence: Persistence, body: &[u8]) -> Response {
+    let reason = match status {
+        200 => "OK",
+        503 => "Service Unavailable",
+        // RFC 9112, section 4: the reason may be empty, the space before it stays.
+        _ => "",
+    };
     let connection = match persistence {
         Persistence::Keep => "",
         Persistence::KeepAnnounced => "Connection: keep-alive\r\n",
@@ -113,13 +142,21 @@ fn render(status: &str, content_type: &str, persistence: Persistence, body: &[u8
     };
     let length = body.len();
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
-         {connection}\r\n"
+        "HTTP/1.1 {status} {reason}\r\nContent-Type: {content_type}\r\n\
+         Content-Length: {length}\r\n{connection}\r\n"
     );
     let head_len = head.len();
     let mut bytes = head.into_bytes();
     bytes.extend_from_slice(body);
     Response { bytes, head_len }
+}
+
+fn parts(status: u16, content_type: &'static str, body: Vec<u8>) -> (Head<()>, Bytes) {
+    let mut head = Head::new(());
+    *head.status_mut() = StatusCode::from_u16(status).expect("validation limits it to 200 to 599");
+    head.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    head.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    (head, Bytes::from(body))
 }
 
 impl Response {

@@ -5,13 +5,20 @@ use std::io;
 use std::net::Shutdown;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_rustls::server::TlsStream;
 use glommio::net::TcpStream;
+use glommio::timer::Timer;
 use rustls::HandshakeKind;
 
 use crate::executor_state::ExecutorState;
+
+/// How long a closing connection is still read, so that the peer gets the last response: closing
+/// with unread bytes would reset the connection and could discard the response (RFC 9112, section
+/// 9.6).
+const LINGER: Duration = Duration::from_secs(1);
 
 /// A connection's byte stream.
 pub(crate) enum Stream {
@@ -27,13 +34,7 @@ impl Stream {
     pub(crate) async fn open(executor: &ExecutorState, socket: TcpStream) -> Option<Stream> {
         let Some(tls) = &executor.tls else { return Some(Stream::Plain(socket)) };
         let mut handshake = tls.accept(socket);
-        let done = poll_fn(|context| {
-            if executor.is_stopping() {
-                return Poll::Ready(None);
-            }
-            Pin::new(&mut handshake).poll(context).map(Some)
-        });
-        let done = done.await?;
+        let done = executor.until_stop(|context| Pin::new(&mut handshake).poll(context)).await?;
         let counts = &mut executor.counts.borrow_mut().handshakes;
         let Ok(stream) = done else {
             counts.failed += 1;
@@ -52,6 +53,43 @@ impl Stream {
             Stream::Plain(socket) => socket,
             Stream::Tls(stream) => stream.get_ref().0,
         }
+    }
+
+    /// The protocol agreed on in the handshake, if any.
+    pub(crate) fn alpn(&self) -> Option<&[u8]> {
+        match self {
+            Stream::Plain(_) => None,
+            Stream::Tls(stream) => stream.get_ref().1.alpn_protocol(),
+        }
+    }
+
+    /// Closes our side and reads until the peer has closed its side, for at most [`LINGER`].
+    pub(crate) async fn linger(&mut self, executor: &ExecutorState) {
+        let mut timer = Timer::new(LINGER);
+        let mut is_closed = false;
+        let mut unused = vec![0; 2 << 10];
+        poll_fn(|context| {
+            if executor.is_stopping() || Pin::new(&mut timer).poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            if !is_closed {
+                match Pin::new(&mut *self).poll_close(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(())) => is_closed = true,
+                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                }
+            }
+            // One read per turn: a peer that keeps sending gets no more of the core than others.
+            match Pin::new(&mut *self).poll_read(context, &mut unused) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
+                Poll::Ready(Ok(_)) => {
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
     }
 
     /// Ends it in both directions, now. A failure means that the peer has already ended it.

@@ -24,6 +24,8 @@ pub(super) const COMPARISON: &str = "Comparison";
 pub(super) const LATENCY: &str = "Latency";
 /// Of `target`: its stalls.
 pub(super) const STALLS: &str = "Stalls";
+/// Of `target`: what HTTP/2 clients must cope with.
+pub(super) const HTTP2: &str = "HTTP/2";
 /// Of `target`: paths with a behaviour of their own.
 pub(super) const ROUTES: &str = "Routes";
 /// Of `agent`: limits that no controller can exceed.

@@ -147,6 +147,8 @@ fn contradictory_or_impossible_values_are_refused() {
     let pause =
         ["target", "--pause-every-requests", "500", "--pause-for", "200ms", "--cores", "0,1"];
     refused(&pause, 2, &["--pause-every-requests", "--cores 0,1", "one core"]);
+    refused(&["target", "--goaway-every", "0"], 2, &["--goaway-every 0", "above zero"]);
+    refused(&["target", "--window", "3000000000"], 2, &["--window 3000000000", "2147483647"]);
     refused(&["target", "--write-cacert", "ca.pem"], 2, &["--tls"]);
     for server in ["target", "null-target"] {
         let unwritable = [server, "--tls", "--write-cacert", "/none/ca.pem", "--listen", "[::1]:0"];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::client::{Client, config, start};
-use target::{Cold, Pause, Route, Stall, TargetConfig};
+use target::{Cold, Http2, Pause, Route, Stall, TargetConfig};
 
 fn check(config: TargetConfig, words: &[&str]) {
     let Err(error) = target::start(config) else { panic!("it started: {words:?}") };
@@ -37,6 +37,16 @@ fn contradictions_are_refused() {
     }
     let cold = Some(Cold { requests: 5, latency: Duration::from_secs(4_000) });
     check(TargetConfig { cold, ..config() }, &["--cold-latency", "4000s", "3600s"]);
+    let http2 = Http2::default();
+    for (http2, flag) in [
+        (Http2 { max_streams: Some(0), ..http2 }, "--max-streams 0"),
+        (Http2 { goaway_every: Some(0), ..http2 }, "--goaway-every 0"),
+        (Http2 { refuse: Some(0), ..http2 }, "--refuse 0"),
+        (Http2 { window: Some(0), ..http2 }, "--window 0"),
+        (Http2 { window: Some(1 << 31), ..http2 }, "--window 2147483648"),
+    ] {
+        check(TargetConfig { http2, ..config() }, &[flag, "give"]);
+    }
     check(TargetConfig { body_size: 1 << 30, ..config() }, &["--body-size 1073741824", "16777216"]);
     let cores = vec![0, 1];
     check(

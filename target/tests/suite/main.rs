@@ -4,7 +4,10 @@
 
 mod client;
 mod config_errors;
+mod http2_client;
 
+mod http2;
+mod http2_provoked;
 mod latency;
 mod ledger;
 mod protocol;

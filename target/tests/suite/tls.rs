@@ -16,15 +16,15 @@ use crate::client::{Client, GET, config, now_ns, socket, start};
 use crate::ledger::{assert_closes, ledger_when};
 
 /// A TLS target, and the certificate of its issuer.
-fn start_tls(config: TargetConfig) -> (Target, CertificateDer<'static>) {
+pub(crate) fn start_tls(config: TargetConfig) -> (Target, CertificateDer<'static>) {
     let target = start(TargetConfig { tls: true, ..config });
     let issuer = target.issuer().expect("it has one").as_bytes();
     let issuer = CertificateDer::from_pem_slice(issuer).expect("a certificate");
     (target, issuer)
 }
 
-/// A client that trusts this certificate and uses this version.
-fn trusting(
+/// A client of HTTP/1.1 that trusts this certificate and uses this version.
+pub(crate) fn trusting(
     root: &CertificateDer<'static>,
     version: &'static SupportedProtocolVersion,
 ) -> Arc<ClientConfig> {
@@ -35,7 +35,7 @@ fn trusting(
         .expect("a version of the provider")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Arc::new(config)
 }
 
@@ -73,12 +73,22 @@ fn both_versions_are_served_under_each_name_and_sessions_are_resumed() {
 }
 
 #[test]
-fn http_1_is_agreed_on() {
+fn the_client_decides_which_protocol_is_agreed_on() {
     let (target, root) = start_tls(config());
-    let mut tls = tls(&trusting(&root, &TLS13), "localhost");
-    let mut socket = socket(target.local_addr());
-    tls.complete_io(&mut socket).expect("a handshake");
-    assert_eq!(tls.alpn_protocol(), Some(&b"http/1.1"[..]));
+    let [http1, http2] = [b"http/1.1", b"h2".as_slice()];
+    for (offered, agreed) in [
+        (vec![http1], Some(http1)),
+        (vec![http2], Some(http2)),
+        (vec![http1, http2], Some(http2)),
+        (vec![], None),
+    ] {
+        let mut client = ClientConfig::clone(&trusting(&root, &TLS13));
+        client.alpn_protocols = offered.into_iter().map(<[u8]>::to_vec).collect();
+        let mut tls = tls(&Arc::new(client), "localhost");
+        let mut socket = socket(target.local_addr());
+        tls.complete_io(&mut socket).expect("a handshake");
+        assert_eq!(tls.alpn_protocol(), agreed);
+    }
 }
 
 #[test]

@@ -1,17 +1,17 @@
-//! One connection: reads requests, holds them until they are due, answers them in order.
+//! One HTTP/1.1 connection: reads requests, holds them until they are due, answers them in order.
 
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use glommio::timer::Timer;
 
-use crate::executor_state::ExecutorState;
-use crate::request::{self, Asks, HEAD_LEN_MAX, Head};
+use crate::executor_state::{ExecutorState, Hold};
+use crate::input::Input;
+use crate::preface::Beginning;
+use crate::request::{self, Asks, Head};
 use crate::responses::{self, Persistence, Rejection};
 use crate::stream::Stream;
 use crate::system;
@@ -20,14 +20,7 @@ use crate::system;
 const PIPELINE_MAX: usize = 64;
 /// Reads and answers in a row before other connections and holds get their turn: a peer that always
 /// has more to read mustn't delay the responses to others.
-const TURN_EVENTS_MAX: u32 = 16;
-/// The initial size of a connection's buffer, bytes: room for a typical head. It grows to
-/// [`HEAD_LEN_MAX`] if needed.
-const INPUT_LEN_INITIAL: usize = 2 << 10;
-/// How long a closing connection is still read, so that the peer gets the last response: closing
-/// with unread bytes would reset the connection and could discard the response (RFC 9112, section
-/// 9.6).
-const LINGER: Duration = Duration::from_secs(1);
+pub(crate) const TURN_EVENTS_MAX: u32 = 16;
 
 /// A connection and its requests.
 pub(crate) struct Connection {
@@ -87,19 +80,25 @@ enum Written {
 }
 
 impl Connection {
-    /// A newly accepted connection, served by the task that `waker` wakes.
-    pub(crate) fn new(executor: Rc<ExecutorState>, stream: Stream, waker: Waker) -> Connection {
+    /// A connection that has begun, served by the task that `waker` wakes.
+    pub(crate) fn new(
+        executor: Rc<ExecutorState>,
+        stream: Stream,
+        beginning: Beginning,
+        waker: Waker,
+    ) -> Connection {
+        let Beginning { input, arrived_ns, read_ns } = beginning;
         Connection {
             executor,
             stream,
             waker,
-            input: Input::new(),
+            input,
             head: None,
             waiting: VecDeque::new(),
             open: true,
             peer_closed: false,
-            read_ns: 0,
-            arrived_ns: 0,
+            read_ns,
+            arrived_ns,
         }
     }
 
@@ -108,7 +107,7 @@ impl Connection {
         match self.answer_all().await {
             // A TLS peer that has closed only its own side needs a close_notify.
             End::Served if self.peer_closed && matches!(self.stream, Stream::Plain(_)) => {}
-            End::Served => self.linger().await,
+            End::Served => self.stream.linger(&self.executor).await,
             End::PeerGone => self.count_unanswered(),
             // The ring may keep the socket open after it is dropped, so the stream is ended here.
             End::Stop => self.stream.end().await,
@@ -221,14 +220,10 @@ impl Connection {
                 self.queue_answer(Answer::Ledger { persistence, head_only });
             }
             Asks::Sample(route) => {
-                let parsed_ns = system::now_ns();
-                let due = self.executor.services.borrow_mut()[route].next(parsed_ns);
-                self.executor.counts.borrow_mut().receive(route, self.arrived_ns, due);
-                if parsed_ns < due.due_ns {
-                    self.executor.holds.add(due.due_ns, self.waker.clone());
-                }
+                let Hold { parsed_ns, due_ns } =
+                    self.executor.receive(route, self.arrived_ns, &self.waker);
                 let answer = Answer::Sample { route, persistence, head_only };
-                self.waiting.push_back(Waiting { parsed_ns, due_ns: due.due_ns, answer });
+                self.waiting.push_back(Waiting { parsed_ns, due_ns, answer });
             }
         }
         // Bytes left over came with the last read, so the next request arrived then.
@@ -282,24 +277,19 @@ impl Connection {
     async fn write(&mut self, bytes: &[u8]) -> Written {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let written = poll_fn(|context| {
-                if self.executor.is_stopping() {
-                    return Poll::Ready(None);
-                }
-                Pin::new(&mut self.stream).poll_write(context, rest).map(Some)
-            });
+            let stream = &mut self.stream;
+            let written = self
+                .executor
+                .until_stop(|context| Pin::new(&mut *stream).poll_write(context, rest));
             match written.await {
                 Some(Ok(len)) => rest = &rest[len..],
                 Some(Err(_)) => return Written::PeerGone,
                 None => return Written::Stop,
             }
         }
-        let flushed = poll_fn(|context| {
-            if self.executor.is_stopping() {
-                return Poll::Ready(None);
-            }
-            Pin::new(&mut self.stream).poll_flush(context).map(Some)
-        });
+        let stream = &mut self.stream;
+        let flushed =
+            self.executor.until_stop(|context| Pin::new(&mut *stream).poll_flush(context));
         match flushed.await {
             Some(Ok(())) => Written::Whole,
             Some(Err(_)) => Written::PeerGone,
@@ -315,80 +305,5 @@ impl Connection {
                 tallies[route].close_unanswered();
             }
         }
-    }
-
-    /// Closes our side and reads until the peer has closed its side, for at most [`LINGER`].
-    async fn linger(&mut self) {
-        let mut timer = Timer::new(LINGER);
-        let mut is_closed = false;
-        poll_fn(|context| {
-            if self.executor.is_stopping() || Pin::new(&mut timer).poll(context).is_ready() {
-                return Poll::Ready(());
-            }
-            if !is_closed {
-                match Pin::new(&mut self.stream).poll_close(context) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Ok(())) => is_closed = true,
-                    Poll::Ready(Err(_)) => return Poll::Ready(()),
-                }
-            }
-            // One read per turn: a peer that keeps sending gets no more of the core than others.
-            self.input.clear();
-            match Pin::new(&mut self.stream).poll_read(context, self.input.unfilled()) {
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
-                Poll::Ready(Ok(_)) => {
-                    context.waker().wake_by_ref();
-                    Poll::Pending
-                }
-            }
-        })
-        .await;
-    }
-}
-
-/// Bytes read but not consumed yet.
-struct Input {
-    buffer: Vec<u8>,
-    begin: usize,
-    end: usize,
-}
-
-impl Input {
-    fn new() -> Input {
-        Input { buffer: vec![0; INPUT_LEN_INITIAL], begin: 0, end: 0 }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.buffer[self.begin..self.end]
-    }
-
-    fn consume(&mut self, len: usize) {
-        self.begin += len;
-        assert!(self.begin <= self.end, "only bytes that were read can be taken");
-    }
-
-    fn clear(&mut self) {
-        (self.begin, self.end) = (0, 0);
-    }
-
-    /// Room to read into, never empty: a line or head that fills [`HEAD_LEN_MAX`] is rejected.
-    fn unfilled(&mut self) -> &mut [u8] {
-        if self.begin == self.end {
-            self.clear();
-        } else if self.end == self.buffer.len() {
-            self.buffer.copy_within(self.begin..self.end, 0);
-            (self.begin, self.end) = (0, self.end - self.begin);
-            if self.end == self.buffer.len() {
-                assert!(self.end < HEAD_LEN_MAX, "a head of this length has been rejected");
-                self.buffer.resize(HEAD_LEN_MAX, 0);
-            }
-        }
-        &mut self.buffer[self.end..]
-    }
-
-    fn fill(&mut self, len: usize) {
-        self.end += len;
-        assert!(self.end <= self.buffer.len(), "a read fits the room");
     }
 }
