@@ -1,12 +1,15 @@
-//! The null target: the cheapest HTTP/1.1 server we can write, so that a run against it shows the
-//! generator's own cost.
+//! The null target: the cheapest server of HTTP/1.1 and HTTP/2 that we can write, so that a run
+//! against it shows the generator's own cost.
 //!
 //! Every request gets the same response. Each core has a thread with its own listening socket on
 //! the shared port, its own ring and its own connections; the threads share only the stop flag. It
 //! supports what a load generator needs and no more: keep-alive, pipelining, HEAD, bodies with a
 //! Content-Length, close, and TLS. It supports neither chunked request bodies (such a connection is
-//! closed after its response) nor `100 Continue`.
+//! closed after its response) nor `100 Continue`. Over HTTP/2, which a connection's first bytes
+//! choose, it reads no header fields at all, so a HEAD is answered like a GET.
 
+mod frames;
+mod protocol;
 mod requests;
 mod responder;
 mod responses;

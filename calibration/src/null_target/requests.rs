@@ -42,14 +42,6 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Resets everything for the next connection.
-    pub(super) fn reset(&mut self) {
-        self.partial = Vec::new();
-        self.body = None;
-        self.pending.clear();
-        self.ended = false;
-    }
-
     /// Ignores all further requests; pending responses stay pending.
     pub(super) fn end(&mut self) {
         self.ended = true;

@@ -3,7 +3,7 @@
 //! A turn handles all completions and enters the kernel once. Memory is fixed, except for heads
 //! that arrive in pieces, which are bounded, and for TLS.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _, RawFd};
 use std::sync::Arc;
@@ -14,7 +14,9 @@ use engine::uring::{Completion, Payload, Ring, RingConfig, TOKEN_NONE};
 use rustls::ServerConfig;
 use socket2::Socket;
 
-use super::requests::{LastHead, Requests};
+use super::frames::WRITE_MAX;
+use super::protocol::Protocol;
+use super::requests::LastHead;
 use super::responses::Responses;
 use super::tls::Tls;
 
@@ -48,7 +50,7 @@ struct Slot {
     /// The socket; `None` if the slot is free.
     fd: Option<RawFd>,
     generation: u32,
-    requests: Requests,
+    protocol: Protocol,
     /// Its session, where TLS is spoken.
     tls: Option<Box<Tls>>,
     /// Bytes of the send in flight. The next send waits for it, because two sends on one socket may
@@ -79,6 +81,8 @@ pub(super) struct Responder {
     payload: Vec<u8>,
     /// The last received bytes, decrypted.
     plain: Vec<u8>,
+    /// The next frames of HTTP/2.
+    frames: Vec<u8>,
     last_head: LastHead,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -98,7 +102,7 @@ impl Responder {
             buffer_size: BUFFER_SIZE,
             payloads: vec![Payload::copied(&payload, b"", 1)?],
             addresses: Vec::new(),
-            outbox: tls.is_some(),
+            outbox: true,
         })?;
         let conns_max = u32::try_from(conns_max).map_err(io::Error::other)?;
         Ok(Responder {
@@ -109,6 +113,7 @@ impl Responder {
             tls,
             payload,
             plain: Vec::new(),
+            frames: Vec::with_capacity(WRITE_MAX),
             last_head: LastHead::default(),
             slots: (0..conns_max).map(|_| Slot::default()).collect(),
             free: (0..conns_max).rev().collect(),
@@ -218,13 +223,13 @@ impl Responder {
                         is_last = tls.take(bytes, &mut self.plain).unwrap_or(true);
                         bytes = &self.plain;
                     }
-                    self.counts.requests += connection.requests.take(bytes, &mut self.last_head);
+                    self.counts.requests += connection.protocol.take(bytes, &mut self.last_head);
                     if is_last {
-                        connection.requests.end();
+                        connection.protocol.end();
                     }
                 }
                 // The client has closed its side and may still read its pending responses.
-                (_, Ok(_)) => connection.requests.end(),
+                (_, Ok(_)) => connection.protocol.end(),
                 (_, Err(_)) => {
                     lost = completion.result != -rustix::io::Errno::NOBUFS.raw_os_error()
                 }
@@ -239,7 +244,7 @@ impl Responder {
         if lost {
             return self.close(slot);
         }
-        let ended = connection.requests.is_ended();
+        let ended = connection.protocol.is_ended();
         self.send_pending(slot);
         if !completion.more && !ended {
             self.receive(slot);
@@ -256,39 +261,69 @@ impl Responder {
         if connection.tls.is_some() {
             return self.send_encrypted(slot);
         }
-        match connection.requests.pending() {
-            Some((form, count)) => {
-                let (part, taken) = self.responses.part(form, count);
-                connection.requests.sending(taken);
-                connection.sending = Some(part.len());
-                let fd = connection.fd.expect("only an open connection has pending responses");
-                self.ring.send(self.token(slot, Op::Send), fd, 0, part, true);
+        match &mut connection.protocol {
+            Protocol::Http1(requests) => match requests.pending() {
+                Some((form, count)) => {
+                    let (part, taken) = self.responses.part(form, count);
+                    requests.sending(taken);
+                    connection.sending = Some(part.len());
+                    let fd = connection.fd.expect("only an open connection has pending responses");
+                    self.ring.send(self.token(slot, Op::Send), fd, 0, part, true);
+                }
+                None if requests.is_ended() => self.close(slot),
+                None => {}
+            },
+            Protocol::Http2(frames) => {
+                self.frames.clear();
+                frames.write(&mut self.frames);
+                let mut out = self.ring.out(slot);
+                out.write_all(&self.frames).expect("there is room for one write");
+                let length = self.frames.len();
+                self.send_out(slot, length);
             }
-            None if connection.requests.is_ended() => self.close(slot),
-            None => {}
+            Protocol::Unknown(_) => {}
         }
     }
 
     /// The same through TLS, which also sends records of its own.
     fn send_encrypted(&mut self, slot: u32) {
-        let token = self.token(slot, Op::Send);
         let connection = &mut self.slots[slot as usize];
         let tls = connection.tls.as_mut().expect("the caller has seen it");
         if tls.is_written() {
-            match connection.requests.pending() {
-                Some((form, count)) => {
-                    let (part, taken) = self.responses.part(form, count);
-                    connection.requests.sending(taken);
-                    tls.say(&self.payload[part]);
+            match &mut connection.protocol {
+                Protocol::Http1(requests) => {
+                    if let Some((form, count)) = requests.pending() {
+                        let (part, taken) = self.responses.part(form, count);
+                        requests.sending(taken);
+                        tls.say(&self.payload[part]);
+                    } else if requests.is_ended() {
+                        tls.say_the_end();
+                    }
                 }
-                None if connection.requests.is_ended() => tls.say_the_end(),
-                None => {}
+                Protocol::Http2(frames) => {
+                    self.frames.clear();
+                    frames.write(&mut self.frames);
+                    if !self.frames.is_empty() {
+                        tls.say(&self.frames);
+                    } else if frames.is_ended() {
+                        tls.say_the_end();
+                    }
+                }
+                Protocol::Unknown(_) => {}
             }
         }
         let mut out = self.ring.out(slot);
         tls.write(&mut out);
-        match out.written() {
-            0 if connection.requests.is_ended() => self.close(slot),
+        let length = out.written();
+        self.send_out(slot, length);
+    }
+
+    /// Sends the bytes that were written for this connection; closes it if these were the last.
+    fn send_out(&mut self, slot: u32, length: usize) {
+        let token = self.token(slot, Op::Send);
+        let connection = &mut self.slots[slot as usize];
+        match length {
+            0 if connection.protocol.is_ended() => self.close(slot),
             0 => {}
             length => {
                 connection.sending = Some(length);
@@ -314,7 +349,7 @@ impl Responder {
         let tokens = connection.tokens(slot);
         let fd = connection.fd.take().expect("only an open connection is closed");
         connection.generation = (connection.generation + 1) & GENERATION_MASK;
-        connection.requests.reset();
+        connection.protocol = Protocol::default();
         connection.tls = None;
         connection.sending = None;
         self.free.push(slot);

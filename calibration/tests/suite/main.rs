@@ -12,6 +12,7 @@ mod findings;
 mod hold;
 mod ledger;
 mod null_target;
+mod null_target_http2;
 mod numbers;
 mod overload;
 mod routes;

@@ -14,15 +14,15 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, Strea
 use crate::support::alone;
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-const BODY: &[u8] = b"The quick brown fox jumps.\n";
+pub(crate) const BODY: &[u8] = b"The quick brown fox jumps.\n";
 
-fn config(conns_max: usize) -> NullConfig {
+pub(crate) fn config(conns_max: usize) -> NullConfig {
     let core = core_affinity::get_core_ids().expect("cores")[0].id;
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     NullConfig { listen, cores: vec![core], conns_max, tls: false }
 }
 
-fn null_target() -> NullTarget {
+pub(crate) fn null_target() -> NullTarget {
     start(config(64)).expect("the null target starts")
 }
 
@@ -263,7 +263,7 @@ fn the_port_is_shared_with_no_other_null_target() {
 }
 
 /// A null target with TLS, and the configuration of a client that trusts it.
-fn null_target_tls(config: NullConfig) -> (NullTarget, Arc<ClientConfig>) {
+pub(crate) fn null_target_tls(config: NullConfig) -> (NullTarget, Arc<ClientConfig>) {
     let target = start(NullConfig { tls: true, ..config }).expect("the null target starts");
     let issuer = target.issuer().expect("it has one").as_bytes();
     let mut roots = RootCertStore::empty();
