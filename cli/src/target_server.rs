@@ -165,4 +165,16 @@ mod tests {
         let line = starved(&ledger).expect("a line");
         assert!(line.contains(" 47 times,") && line.contains("ulimit -n"), "{line}");
     }
+
+    #[test]
+    fn refused_streams_and_goaways_have_a_line_of_their_own() {
+        let listen = "127.0.0.1:0".parse().expect("an address");
+        let target = target::start(TargetConfig::new(listen)).expect("it starts");
+        let mut ledger = target.stop().expect("a ledger");
+        assert_eq!(provoked(&ledger), "");
+        ledger.connections.goaways = 1;
+        assert_eq!(provoked(&ledger), "refused 0 streams, sent 1 GOAWAY\n");
+        ledger.refused = 1_500;
+        assert_eq!(provoked(&ledger), "refused 1,500 streams, sent 1 GOAWAY\n");
+    }
 }

@@ -58,8 +58,7 @@ pub struct TargetConfig {
     pub routes: Vec<Route>,
 }
 
-/// How HTTP/2 connections are treated: what a client must cope with, and what it is not told
-/// without.
+/// How HTTP/2 connections are treated: what a client must cope with. By default, nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http2 {

@@ -265,6 +265,29 @@ fn a_connection_that_breaks_the_protocol_is_rejected() {
 }
 
 #[test]
+fn streams_that_were_reset_before_they_were_read_do_no_harm() {
+    // As after a stop of the process: requests, and what their clients gave up meanwhile, come in
+    // one read.
+    let target = start(config());
+    let mut socket = socket(target.local_addr());
+    let mut bytes = PREFACE.to_vec();
+    let headers = |stream: u8| {
+        // GET, http, and the path /: fields with an index of their own.
+        [0, 0, 3, 1, 5, 0, 0, 0, stream, 0x82, 0x86, 0x84]
+    };
+    for stream in (1..200).step_by(2) {
+        bytes.extend(headers(stream));
+        bytes.extend([0, 0, 4, 3, 0, 0, 0, 0, stream, 0, 0, 0, 8]);
+    }
+    bytes.extend(headers(201));
+    socket.write_all(&bytes).expect("sent");
+    let ledger = ledger_when(&target, |ledger| ledger.answered == 1 && ledger.in_flight == 0);
+    assert_closes(&ledger);
+    assert_eq!((ledger.rejected, ledger.connections.open), (0, 1));
+    assert_eq!(ledger.closed_by_peer_unanswered, 100);
+}
+
+#[test]
 fn it_is_the_same_through_tls() {
     let base_latency = Duration::from_millis(5);
     let (target, root) = start_tls(TargetConfig { base_latency, body_size: 100_000, ..config() });
