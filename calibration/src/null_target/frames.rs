@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use super::responses::BODY;
+
 /// The beginning of every HTTP/2 connection (RFC 9113, section 3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -46,10 +48,11 @@ const END_HEADERS: u8 = 4;
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
+/// A stream's number, or an increment, without the reserved bit before it.
+const LOW_31_BITS: u32 = u32::MAX >> 1;
 /// The length of a frame's header, bytes.
 const HEADER_LEN: usize = 9;
 
-const BODY: &[u8] = b"The quick brown fox jumps.\n";
 const BODY_LEN: u8 = 27;
 const _: () = assert!(BODY.len() == BODY_LEN as usize);
 
@@ -61,7 +64,7 @@ const RESPONSE: [u8; RESPONSE_LEN] = {
     (bytes[12], bytes[13], bytes[14]) = (BODY_LEN, DATA, END_STREAM);
     let mut at = 0;
     while at < BODY.len() {
-        bytes[19 + at] = BODY[at];
+        bytes[19 + at] = BODY.as_bytes()[at];
         at += 1;
     }
     bytes
@@ -192,7 +195,7 @@ impl Frames {
     fn begin(&mut self) -> Result<(), Broken> {
         let [high, middle, low, kind, flags, stream @ ..] = self.part;
         let length = u32::from_be_bytes([0, high, middle, low]);
-        let stream = u32::from_be_bytes(stream) & WINDOW;
+        let stream = u32::from_be_bytes(stream) & LOW_31_BITS;
         if PAYLOAD_MAX < length || self.headers.is_some() != (kind == CONTINUATION) {
             return Err(Broken);
         }
@@ -234,7 +237,7 @@ impl Frames {
                 if window < u32::from(BODY_LEN) { Err(Broken) } else { Ok(()) }
             }
             WINDOW_UPDATE if frame.stream == 0 => {
-                self.window += u64::from(u32::from_be_bytes([a, b, c, d]) & WINDOW);
+                self.window += u64::from(u32::from_be_bytes([a, b, c, d]) & LOW_31_BITS);
                 if u64::from(WINDOW) < self.window { Err(Broken) } else { Ok(()) }
             }
             _ => Ok(()),
@@ -364,7 +367,7 @@ mod tests {
 
     fn response(stream: u8) -> Vec<u8> {
         let head = frame(HEADERS, END_HEADERS, stream, &[0x88]);
-        [head, frame(DATA, END_STREAM, stream, BODY)].concat()
+        [head, frame(DATA, END_STREAM, stream, BODY.as_bytes())].concat()
     }
 
     #[test]
@@ -433,7 +436,8 @@ mod tests {
             let mut out = Vec::new();
             frames.write(&mut out);
             assert!(out.len() <= WRITE_MAX);
-            let responses = out.windows(BODY.len()).filter(|part| *part == BODY).count() as u64;
+            let responses =
+                out.windows(BODY.len()).filter(|part| *part == BODY.as_bytes()).count() as u64;
             if responses == 0 {
                 return sent;
             }

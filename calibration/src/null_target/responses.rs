@@ -5,7 +5,8 @@ use std::ops::Range;
 /// The response, as long as a small real one: 131 bytes.
 const HEAD: &str = "HTTP/1.1 200 OK\r\nServer: truetail-null-target\r\n\
     Content-Type: text/plain\r\nContent-Length: 27\r\n";
-const BODY: &str = "The quick brown fox jumps.\n";
+/// The body, over HTTP/1.1 and HTTP/2.
+pub(super) const BODY: &str = "The quick brown fox jumps.\n";
 const CLOSE: &str = "Connection: close\r\n";
 const KEEP: &str = "Connection: keep-alive\r\n";
 

@@ -95,7 +95,7 @@ impl Target {
 
     /// Its current ledger. While its core is starved, it asks to be asked again.
     pub fn ledger(&self) -> Value {
-        let answers = (0..5).map(|_| {
+        let mut answers = (0..5).map(|_| {
             let mut stream = TcpStream::connect(self.address()).expect("it listens");
             stream
                 .write_all(b"GET /__ledger HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -104,8 +104,9 @@ impl Target {
             stream.read_to_string(&mut response).expect("text");
             response
         });
-        let answered = answers.into_iter().find(|response| response.starts_with("HTTP/1.1 200 "));
-        let response = answered.expect("its executors answer within 10 s");
+        let response = answers
+            .find(|response| response.starts_with("HTTP/1.1 200 "))
+            .expect("its executors answer within 10 s");
         let body = response.split_once("\r\n\r\n").expect("a body").1;
         serde_json::from_str(body).expect("it is JSON")
     }
