@@ -264,7 +264,7 @@ mod tests {
         let args = "http://x/ --model closed --rate 333.333333 --arrivals constant --seed 9 \
             --conns 7 --duration 1m30s --warmup 0s --timeout 250us --method PUT \
             --body @f --cores 0-1 --wait spin --stamps user --stamp-sends 1/50 --flush 3 \
-            --pipeline 4 --overload drop --queue-max 3ms --deadline 2s --keepalive off \
+            --pipeline 4 --http 2 --streams 6 --overload drop --queue-max 3ms --deadline 2s --keepalive off \
             --requests-per-connection 7 --connection-lifetime 30s --source-addresses 127.0.0.2,::1 --settle 2s \
             --settle-min 1s --prewarm 5 --spare 3 --expect-status 2xx,404 \
             --slo p99<20ms,errors<0.1% \
@@ -280,7 +280,7 @@ mod tests {
             arrivals = 'constant'\nseed = 9\nconns = 7\nduration = '1m30s'\n\
             warmup = '0s'\ntimeout = '250us'\nmethod = 'PUT'\nheaders = ['A: b', 'C: d']\n\
             body = '@f'\ncores = '0-1'\nwait = 'spin'\nstamps = 'user'\n\
-            stamp_sends = '1/50'\nflush = 3\npipeline = 4\noverload = 'drop'\n\
+            stamp_sends = '1/50'\nflush = 3\npipeline = 4\nhttp = '2'\nstreams = 6\noverload = 'drop'\n\
             queue_max = '3ms'\ndeadline = '2s'\nkeepalive = 'off'\n\
             requests_per_connection = 7\nconnection_lifetime = '30s'\nsource_addresses = ['127.0.0.2', '::1']\n\
             settle = '2s'\nsettle_min = '1s'\nprewarm = 5\nspare = 3\n\

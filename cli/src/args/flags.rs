@@ -25,8 +25,9 @@ use engine::plan::status::StatusSet;
 use engine::plan::thresholds::{Bound, Thresholds};
 use engine::plan::{
     Arrivals, CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_MAX,
-    FLUSH_OPEN_DEFAULT, Model, Order, Overload, PIPELINE_MAX, Plan, QUEUE_MAX_DEFAULT,
-    SLOWEST_DEFAULT, SLOWEST_MAX, STAMP_SENDS_DEFAULT, StampSource, Switch, TlsSession, Wait,
+    FLUSH_OPEN_DEFAULT, Http, Model, Order, Overload, PIPELINE_MAX, Plan, QUEUE_MAX_DEFAULT,
+    SLOWEST_DEFAULT, SLOWEST_MAX, STAMP_SENDS_DEFAULT, STREAMS_DEFAULT, STREAMS_MAX, StampSource,
+    Switch, TlsSession, Wait,
 };
 use engine::report::decided_by;
 use engine::report::verdict::Code;
@@ -490,6 +491,27 @@ fn table() -> Vec<Flag> {
                 Plan::default().pipeline,
             )),
             |to, given| put(&mut to.plan.pipeline, amount(given, 1..=PIPELINE_MAX)),
+        ),
+        flag(
+            option("http", CONNECTIONS).value_name("VERSION").help(
+                "Version of HTTP: 2 is agreed on by ALPN for https URLs and needs no agreement for \
+                    http URLs; auto, only for https, is 2 where each host chooses it [default: 1.1]",
+            ),
+            |to, given| {
+                put(&mut to.plan.http, choice::<Http>(given))?;
+                // A plan file's streams are of its own version.
+                to.plan.streams = to.plan.streams.filter(|_| !to.plan.http.is_1());
+                Ok(())
+            },
+        )
+        .choices(&["1.1", "2", "auto"]),
+        flag(
+            option("streams", CONNECTIONS).value_name("N").help(format!(
+                "With HTTP/2: most requests in flight on one connection, 1 to {STREAMS_MAX}, or \
+                    the target's limit if lower; a closed model keeps that many in flight on each \
+                    [default: {STREAMS_DEFAULT}]"
+            )),
+            |to, given| put(&mut to.plan.streams, amount(given, 1..=STREAMS_MAX)),
         ),
         flag(
             option("deadline", LOAD).value_name("DURATION").help(

@@ -228,16 +228,16 @@ impl Lines {
         let (all, within) = (count(counts.connects), count(counts.connects_in_window));
         let phases = opened_and_closed(&report.generator.shards);
         self.add("connections", format!("{all} opened, {within} of them in the window{phases}"));
-        if 1 < plan.pipeline {
+        if 1 < plan.depth() {
             let shared = |part, whole| percent(part as f64 / u64::max(whole, 1) as f64);
             let text = format!(
                 "up to {} in flight on a connection; {} left in one send with others, {} of the \
                  responses came in one receive with others",
-                plan.pipeline,
+                plan.depth(),
                 shared(counts.shared_sends, counts.sent),
                 shared(counts.shared_receives, counts.answered)
             );
-            self.add("pipelined", text);
+            self.add(if plan.http.is_1() { "pipelined" } else { "streams" }, text);
         }
         if 0 < counts.waited {
             let (waited, capped) = (things(counts.waited, "arrival"), count(counts.capped));

@@ -136,9 +136,9 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
             format!("{arrivals}, seed {}{}", plan.seed, to_one.unwrap_or_default())
         }
         (Model::Closed, None) => {
-            let in_flight = match plan.pipeline {
+            let in_flight = match plan.depth() {
                 1 => String::new(),
-                pipeline => format!(", {pipeline} requests in flight on each"),
+                depth => format!(", {depth} requests in flight on each"),
             };
             format!("closed loop, {}{in_flight}", users(plan))
         }

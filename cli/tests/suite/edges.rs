@@ -10,10 +10,10 @@ const EDGES: [(&str, &[&str]); 24] = [
     ("http1", &[]),
     ("http2", &[]),
     ("engine/units", &[]),
-    ("engine/plan", &["http1", "units"]),
+    ("engine/plan", &["http1", "http2", "units"]),
     ("engine/load", &["units", "plan"]),
     ("engine/stats", &["units", "plan", "load"]),
-    ("engine/record", &["http1", "units", "plan", "load", "stats"]),
+    ("engine/record", &["http1", "http2", "units", "plan", "load", "stats"]),
     ("engine/report", &["units", "plan", "load", "stats", "record"]),
     ("engine/sys", &["units"]),
     ("engine/uring", &["units", "sys"]),
@@ -22,13 +22,16 @@ const EDGES: [(&str, &[&str]); 24] = [
     ("engine/host", &["units", "plan", "stats", "report", "sys", "uring"]),
     (
         "engine/shard",
-        &["http1", "units", "plan", "load", "stats", "record", "sys", "uring", "tls", "samples"],
+        &[
+            "http1", "http2", "units", "plan", "load", "stats", "record", "sys", "uring", "tls",
+            "samples",
+        ],
     ),
     (
         "engine/run",
         &[
-            "http1", "units", "plan", "load", "record", "report", "sys", "uring", "tls", "samples",
-            "host", "shard",
+            "http1", "http2", "units", "plan", "load", "record", "report", "sys", "uring", "tls",
+            "samples", "host", "shard",
         ],
     ),
     ("engine/verify", &["units", "plan", "load", "stats", "record", "report", "samples"]),

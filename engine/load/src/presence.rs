@@ -152,7 +152,7 @@ pub fn mean_users<'a>(
     let length_ns = within_ns.end.saturating_sub(within_ns.start);
     let Some(presence) = Presence::of_plan(plan) else {
         let users: usize = shares.map(|share| connections(plan, share)).sum();
-        return (users * plan.pipeline) as f64;
+        return (users * plan.depth()) as f64;
     };
     if length_ns == 0 {
         return 0.0;

@@ -8,7 +8,7 @@ use units::{CoreList, Nanos, OneIn, Rate, SECOND_NS};
 
 use super::data::End;
 use super::error::PlanError;
-use super::plan::{Arrivals, Model, Overload, Plan, StampSource, Switch};
+use super::plan::{Arrivals, Http, Model, Overload, Plan, StampSource, Switch};
 use super::slo::{Clause, Objective, Objectives};
 use crate::address::Address;
 
@@ -37,6 +37,10 @@ pub const SLOWEST_DEFAULT: usize = 5;
 pub const SLOWEST_MAX: usize = 100;
 /// The most requests that one connection may have in flight at once.
 pub const PIPELINE_MAX: usize = 64;
+/// Default streams of an HTTP/2 connection: the limit that servers usually set.
+pub const STREAMS_DEFAULT: usize = 100;
+/// The most streams of one connection.
+pub const STREAMS_MAX: usize = 1_000;
 /// The most sends that one system call may submit.
 pub const FLUSH_MAX: usize = 64;
 /// Setup load ends after this many settling times even if it hasn't settled: with a target that
@@ -90,19 +94,33 @@ impl Plan {
                 self.conns = None;
             }
         }
+        if !flags.http.is_1() {
+            self.pipeline = 1;
+        }
+        if 1 < flags.pipeline {
+            (self.http, self.streams) = (Http::V1, None);
+        }
         if flags.keepalive == Switch::Off {
-            (self.requests_per_connection, self.pipeline) = (None, 1);
+            (self.requests_per_connection, self.pipeline, self.streams) = (None, 1, None);
             self.connection_lifetime = None;
         }
         if flags.connection_lifetime.is_some() {
             self.keepalive = Switch::On;
         }
-        if flags.requests_per_connection.is_some() || 1 < flags.pipeline {
+        let is_deep = 1 < flags.pipeline || flags.streams.is_some_and(|streams| 1 < streams);
+        if flags.requests_per_connection.is_some() || is_deep {
             self.keepalive = Switch::On;
         }
         let fewer = |requests: u64, pipeline: usize| requests < pipeline as u64;
-        if flags.requests_per_connection.is_some_and(|requests| fewer(requests, self.pipeline)) {
-            self.pipeline = 1;
+        if let Some(requests) = flags.requests_per_connection {
+            if fewer(requests, self.pipeline) {
+                self.pipeline = 1;
+            }
+            self.streams = self.streams.filter(|streams| !fewer(requests, *streams));
+        }
+        if let Some(streams) = flags.streams {
+            self.requests_per_connection =
+                self.requests_per_connection.filter(|requests| !fewer(*requests, streams));
         }
         if 1 < flags.pipeline {
             self.requests_per_connection =
@@ -164,6 +182,7 @@ impl Plan {
         self.check_durations(conns)?;
         self.check_policies(model, conns)?;
         self.complete_cores(allowed_cores, conns)?;
+        self.complete_http()?;
         self.complete_scenarios()?;
         self.check_data()?;
         self.check_objectives()?;
@@ -397,6 +416,54 @@ impl Plan {
         Ok(())
     }
 
+    /// Completes the number of streams, and refuses what only the other version of HTTP has.
+    fn complete_http(&mut self) -> Result<(), PlanError> {
+        let requests = match self.keepalive {
+            Switch::Off => 1,
+            Switch::On => self.requests_per_connection.unwrap_or(u64::MAX),
+        };
+        let most = usize::try_from(requests).unwrap_or(usize::MAX);
+        let most = if self.stages_of_users().is_some() { 1 } else { most };
+        if self.http.is_1() {
+            let Some(streams) = self.streams else { return Ok(()) };
+            let problem = "only HTTP/2 has streams";
+            return Err(PlanError::new("--streams", streams, problem, "add --http 2, or omit it"));
+        }
+        if self.http == Http::Auto && !self.is_all_https() {
+            let problem = "an http URL has no TLS, by which the version would be agreed on";
+            let cure = "give --http 2 or --http 1.1, or only https URLs";
+            return Err(PlanError::new("--http", "auto", problem, cure));
+        }
+        if 1 < self.pipeline {
+            let problem = "HTTP/2 has streams instead";
+            let cure = "omit it: --streams N sets the requests in flight on one connection";
+            return Err(PlanError::new("--pipeline", self.pipeline, problem, cure));
+        }
+        let streams = *self.streams.get_or_insert(STREAMS_DEFAULT.min(most));
+        let refused = |problem: String, cure| PlanError::new("--streams", streams, problem, cure);
+        if streams == 0 || STREAMS_MAX < streams {
+            let problem = format!("must be between 1 and {STREAMS_MAX}");
+            return Err(refused(problem, "give the requests in flight on one connection"));
+        }
+        if streams <= most {
+            return Ok(());
+        }
+        Err(match self.keepalive {
+            _ if self.stages_of_users().is_some() => refused(
+                "users who come and go have one request in flight each".to_owned(),
+                "omit it, or give --conns instead of --stages",
+            ),
+            Switch::Off => refused(
+                "without keep-alive, a connection carries one request".to_owned(),
+                "omit it or --keepalive off",
+            ),
+            Switch::On => refused(
+                format!("a connection carries no more than {most} requests in all"),
+                "lower it, or raise --requests-per-connection",
+            ),
+        })
+    }
+
     /// Limits each connection to one request, for a plan with its own `Connection: close` header:
     /// the client sends nothing after that request (RFC 9112, section 9.6).
     ///
@@ -624,6 +691,56 @@ mod tests {
     }
 
     #[test]
+    fn only_http_2_has_streams_and_it_has_no_pipeline() {
+        let http2 = || Plan { http: Http::V2, ..plan() };
+        let secure = "https://127.0.0.1:1/".to_owned();
+        let users = vec!["1:1s".parse().expect("a stage")];
+        for (plan, flag, cure) in [
+            (Plan { streams: Some(5), ..plan() }, "--streams", "--http 2"),
+            (Plan { pipeline: 2, ..http2() }, "--pipeline", "--streams"),
+            (Plan { streams: Some(0), ..http2() }, "--streams", "in flight"),
+            (Plan { streams: Some(STREAMS_MAX + 1), ..http2() }, "--streams", "in flight"),
+            (Plan { http: Http::Auto, ..plan() }, "--http", "--http 2"),
+            (
+                Plan { streams: Some(2), keepalive: Switch::Off, ..http2() },
+                "--streams",
+                "--keepalive off",
+            ),
+            (
+                Plan { streams: Some(3), requests_per_connection: Some(2), ..http2() },
+                "--streams",
+                "--requests-per-connection",
+            ),
+            (
+                Plan {
+                    streams: Some(2),
+                    stage: users.clone(),
+                    model: Some(Model::Closed),
+                    ..http2()
+                },
+                "--streams",
+                "--stages",
+            ),
+        ] {
+            let error = plan.clone().complete(&[0, 1]).expect_err(flag);
+            assert_eq!(error.flag, flag, "{plan:?}");
+            assert!(error.to_string().contains(cure), "{error}");
+        }
+        for (plan, depth) in [
+            (plan(), 1),
+            (Plan { pipeline: 4, ..plan() }, 4),
+            (http2(), STREAMS_DEFAULT),
+            (Plan { target: secure, http: Http::Auto, ..plan() }, STREAMS_DEFAULT),
+            (Plan { streams: Some(7), ..http2() }, 7),
+            (Plan { keepalive: Switch::Off, ..http2() }, 1),
+            (Plan { requests_per_connection: Some(9), ..http2() }, 9),
+            (Plan { stage: users, model: Some(Model::Closed), ..http2() }, 1),
+        ] {
+            assert_eq!(plan.clone().complete(&[0, 1]).expect("runs").depth(), depth, "{plan:?}");
+        }
+    }
+
+    #[test]
     fn connections_in_advance_belong_to_an_open_model_and_stay_below_its_cap() {
         let refused = |plan: Plan| plan.complete(&[0, 1]).expect_err("refused").to_string();
         for (flag, plan) in [
@@ -652,6 +769,7 @@ mod tests {
         let once = Plan { keepalive: Switch::Off, ..plan() };
         let often = Plan { requests_per_connection: Some(7), ..plan() };
         let pipelined = Plan { pipeline: 4, ..plan() };
+        let streams = Plan { http: Http::V2, streams: Some(7), ..plan() };
         let none = Plan::default();
         let rate = open.rate;
         let stage = vec!["5:7s".parse().expect("a stage")];
@@ -689,6 +807,13 @@ mod tests {
                 &pipelined,
                 Plan { requests_per_connection: Some(4), ..none.clone() },
                 pipelined.clone(),
+            ),
+            (&pipelined, Plan { http: Http::V2, ..none.clone() }, plan()),
+            (&streams, Plan { pipeline: 4, ..none.clone() }, plan()),
+            (
+                &streams,
+                Plan { keepalive: Switch::Off, ..none.clone() },
+                Plan { http: Http::V2, ..plan() },
             ),
             (&often, Plan { pipeline: 8, ..none.clone() }, plan()),
             (&often, Plan { pipeline: 7, ..none.clone() }, often.clone()),

@@ -8,6 +8,7 @@
 
 pub mod access_log;
 pub mod address;
+pub mod blocks;
 pub mod body;
 mod braces;
 mod complete;
@@ -38,7 +39,7 @@ pub mod thresholds;
 pub use complete::{
     CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, DURATION_MAX, FLUSH_CLOSED_DEFAULT,
     FLUSH_MAX, FLUSH_OPEN_DEFAULT, PIPELINE_MAX, QUEUE_MAX_DEFAULT, SETTLE_TIMES_MAX,
-    SLOWEST_DEFAULT, SLOWEST_MAX, STAMP_SENDS_DEFAULT,
+    SLOWEST_DEFAULT, SLOWEST_MAX, STAMP_SENDS_DEFAULT, STREAMS_DEFAULT, STREAMS_MAX,
 };
 pub use error::PlanError;
 pub use plan::*;

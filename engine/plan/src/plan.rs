@@ -60,6 +60,14 @@ pub struct Plan {
     /// The most requests in flight on one connection. A closed model keeps that many in flight on
     /// each.
     pub pipeline: usize,
+    /// The version of HTTP to speak.
+    #[serde(skip_serializing_if = "Http::is_1")]
+    pub http: Http,
+    /// HTTP/2: the most requests in flight on one connection, each in a stream; fewer if the target
+    /// takes fewer. A closed model keeps that many in flight on each. Default:
+    /// [`super::STREAMS_DEFAULT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<usize>,
     /// Closed model: each connection starts one request per period. Default: as soon as the last
     /// one has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,6 +210,27 @@ pub enum Model {
     Closed,
 }
 
+/// The version of HTTP that connections speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Http {
+    /// HTTP/1.1.
+    #[serde(rename = "1.1")]
+    V1,
+    /// HTTP/2: over TLS by ALPN, else by prior knowledge.
+    #[serde(rename = "2")]
+    V2,
+    /// HTTP/2 if each host chooses it by ALPN, else HTTP/1.1.
+    #[serde(rename = "auto")]
+    Auto,
+}
+
+impl Http {
+    /// True if only HTTP/1.1 is spoken.
+    pub fn is_1(&self) -> bool {
+        *self == Http::V1
+    }
+}
+
 /// How the scenarios of a plan follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -315,6 +344,8 @@ impl Default for Plan {
             seed: 1,
             conns: None,
             pipeline: 1,
+            http: Http::V1,
+            streams: None,
             period: None,
             requests: None,
             duration: Nanos::from_secs(30),
@@ -366,9 +397,19 @@ impl Plan {
         self.urls().iter().any(|url| is_https(url))
     }
 
+    /// True if the URLs of all its requests are https.
+    pub(super) fn is_all_https(&self) -> bool {
+        self.urls().iter().all(|url| is_https(url))
+    }
+
     /// The model of a completed plan.
     pub fn model(&self) -> Model {
         self.model.expect("the plan was completed")
+    }
+
+    /// The most requests in flight on one connection of a completed plan.
+    pub fn depth(&self) -> usize {
+        self.streams.unwrap_or(self.pipeline)
     }
 
     /// The connections of a completed plan.
@@ -380,7 +421,7 @@ impl Plan {
     /// without a period, in which each user sends as soon as its response has arrived.
     pub fn unpaced_users(&self) -> Option<usize> {
         let is_unpaced = self.model() == Model::Closed && self.period.is_none();
-        is_unpaced.then(|| self.conns() * self.pipeline)
+        is_unpaced.then(|| self.conns() * self.depth())
     }
 
     /// True if the window of a closed loop without a period ends after a number of requests, so

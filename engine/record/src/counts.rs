@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 
 use derive_more::AddAssign;
 use http1::response::Violation;
+use http2::violation::Violation as Violation2;
 use plan::status::{STATUS_MAX, StatusSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::{Cause, Outcome, UnsentReason};
+use crate::outcome::{Cause, Outcome, RESETS_MAX, UnsentReason};
 
 /// How the intended requests of the window ended.
 #[derive(AddAssign, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -88,6 +89,11 @@ pub struct Counts {
     pub doubtful: u64,
     /// Of the answered, those whose response came before the request was completely sent.
     pub incomplete_uploads: u64,
+    /// Requests that another stream carries, since the first one's wasn't served: it was above the
+    /// last stream of a GOAWAY, or refused. Each keeps its intended time and is sent once.
+    pub requeued: u64,
+    /// GOAWAYs of the target, in the whole run.
+    pub goaways: u64,
     /// Counts of the setup load, which is recorded nowhere else.
     pub setup: SetupCounts,
     /// Counts of the warm-up's load, which is recorded nowhere else.
@@ -445,7 +451,8 @@ impl Key for UnsentReason {
 
 impl Key for Cause {
     const WHAT: &'static str = "cause";
-    const MAX: usize = Cause::PLAIN.len() + Violation::ALL.len();
+    const MAX: usize =
+        Cause::PLAIN.len() + Violation::ALL.len() + Violation2::ALL.len() + RESETS_MAX;
 
     fn name(&self) -> String {
         Cause::name(*self)

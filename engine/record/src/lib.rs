@@ -29,5 +29,6 @@ pub mod shard_report;
 pub mod shard_stats;
 pub mod slowest;
 pub mod stamps;
+pub mod streams;
 pub mod times;
 pub mod tls;

@@ -1,6 +1,8 @@
 //! How one intended request ended, and the causes of failures.
 
 use http1::response::Violation;
+use http2::code::ErrorCode;
+use http2::violation::Violation as Violation2;
 
 /// How one intended request ended; each has exactly one outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,14 @@ impl UnsentReason {
 
 /// The number in samples of the first rule of the protocol; the others follow in their order.
 const RULE_FIRST: u16 = 256;
+/// The number in samples of the first rule of HTTP/2; the others follow in their order.
+const RULE2_FIRST: u16 = 512;
+/// The number in samples of a stream that was reset with the first error code; the others follow.
+const RESET_FIRST: u16 = 768;
+/// The code that stands for all unknown ones.
+const CODE_UNKNOWN: u32 = 14;
+/// How many causes there are for a stream that was reset.
+pub(crate) const RESETS_MAX: usize = 15;
 
 /// Declares [`Cause`] and the table of its names and numbers from the same rows.
 macro_rules! causes {
@@ -89,6 +99,14 @@ macro_rules! causes {
             ///
             /// `protocol:` with the rule in reports, from 256 on in samples.
             Protocol(Violation),
+            /// The peer broke a rule of HTTP/2.
+            ///
+            /// `http2:` with the rule in reports, from 512 on in samples.
+            Http2(Violation2),
+            /// The peer reset the request's stream: see [`Cause::of_reset`].
+            ///
+            /// `stream_reset:` with the error code in reports, from 768 on in samples.
+            StreamReset(ErrorCode),
         }
 
         impl Cause {
@@ -100,6 +118,8 @@ macro_rules! causes {
                 match self {
                     $(Cause::$cause => $name.to_owned(),)*
                     Cause::Protocol(rule) => format!("protocol:{}", rule.code()),
+                    Cause::Http2(rule) => format!("http2:{}", rule.code()),
+                    Cause::StreamReset(code) => format!("stream_reset:{}", code.name()),
                 }
             }
 
@@ -109,6 +129,11 @@ macro_rules! causes {
                 match self {
                     $(Cause::$cause => $number,)*
                     Cause::Protocol(rule) => RULE_FIRST + rule as u16,
+                    Cause::Http2(rule) => RULE2_FIRST + rule as u16,
+                    Cause::StreamReset(ErrorCode(code)) => {
+                        let code = u16::try_from(code.min(CODE_UNKNOWN)).expect("a small number");
+                        RESET_FIRST + code
+                    }
                 }
             }
         }
@@ -178,6 +203,12 @@ causes! {
     TlsAlert, "tls_alert", 29;
     /// The target's bytes broke TLS: its form, order or encryption.
     TlsBroken, "tls_broken", 30;
+    /// The target's HTTP/2 settings didn't come within the timeout, counted from the connect.
+    SettingsTimedOut, "settings_timed_out", 31;
+    /// The target refused the request's stream twice.
+    RefusedStream, "refused_stream", 32;
+    /// The target ended the connection by GOAWAY before it took a request.
+    GoAway, "goaway", 33;
 }
 
 impl Cause {
@@ -185,7 +216,10 @@ impl Cause {
     pub fn all() -> impl Iterator<Item = Cause> {
         let broken = Violation::ALL.iter().map(Cause::of_violation);
         let broken = broken.filter(|cause| matches!(cause, Cause::Protocol(_)));
-        Cause::PLAIN.iter().copied().chain(broken)
+        let broken2 = Violation2::ALL.iter().map(|rule| Cause::of_violation2(*rule));
+        let broken2 = broken2.filter(|cause| matches!(cause, Cause::Http2(_)));
+        let resets = (0..=CODE_UNKNOWN).map(|code| Cause::of_reset(ErrorCode(code)));
+        Cause::PLAIN.iter().copied().chain(broken).chain(broken2).chain(resets)
     }
 
     /// The causes for a lack of resources on this machine.
@@ -238,6 +272,20 @@ impl Cause {
             rule => Cause::Protocol(*rule),
         }
     }
+
+    /// The cause behind a peer that breaks a rule of HTTP/2.
+    pub fn of_violation2(violation: Violation2) -> Cause {
+        match violation {
+            Violation2::ClosedBeforeResponse => Cause::ClosedBeforeResponse,
+            Violation2::CutShort => Cause::CutShort,
+            rule => Cause::Http2(rule),
+        }
+    }
+
+    /// The cause behind a stream that was reset with this code; unknown ones count together.
+    pub fn of_reset(ErrorCode(code): ErrorCode) -> Cause {
+        Cause::StreamReset(ErrorCode(code.min(CODE_UNKNOWN)))
+    }
 }
 
 /// The cause if an errno means that this machine, not the target, ran out of something.
@@ -278,8 +326,10 @@ mod tests {
             assert_eq!(Cause::from_number(cause.number()), Some(cause));
             seen += 1;
         }
-        // Two ends of a stream are no rules, but causes of their own.
-        assert_eq!(seen, Cause::PLAIN.len() + Violation::ALL.len() - 2);
+        // Two ends of a connection are no rules, but causes of their own.
+        let rules = Violation::ALL.len() + Violation2::ALL.len() - 4;
+        assert_eq!(seen, Cause::PLAIN.len() + rules + 15);
+        assert_eq!(Cause::of_reset(ErrorCode(99)).name(), "stream_reset:unknown");
         assert_eq!(Cause::from_name("protocol:"), None);
         assert_eq!(Cause::from_number(0), None);
     }

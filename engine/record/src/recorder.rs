@@ -15,6 +15,7 @@ use crate::part::Part;
 use crate::series::Series;
 use crate::slowest::Slowest;
 use crate::stamps::{Ending, StampedBy, Stamps};
+use crate::streams::StreamCounts;
 use crate::times::Times;
 use crate::tls::TlsCounts;
 
@@ -34,6 +35,8 @@ pub struct Recorder {
     pub counts: Counts,
     /// What TLS did; empty without TLS.
     pub tls: TlsCounts,
+    /// What HTTP/2 did; empty without it.
+    pub streams: StreamCounts,
     /// The requests of each step in each stage, first all stages of the first step; empty if there
     /// is only one step and one stage, which the rest of the recorder describes.
     pub parts: Vec<Part>,
@@ -64,6 +67,7 @@ impl Recorder {
             arrivals,
             counts: Counts::preallocated(),
             tls: TlsCounts::preallocated(),
+            streams: StreamCounts::default(),
         }
     }
 
@@ -319,6 +323,7 @@ impl Recorder {
         }
         self.counts += other.counts.clone();
         self.tls += other.tls.clone();
+        self.streams += other.streams.clone();
         for (mine, theirs) in self.parts.iter_mut().zip(&other.parts) {
             *mine += theirs.clone();
         }

@@ -143,7 +143,7 @@ impl HeldAgainst {
     /// median, µs, with this calibration.
     pub fn new(calibrated: Calibrated, plan: &Plan, sent: f64, p50_us: Option<f64>) -> HeldAgainst {
         let ceiling = match plan.model() {
-            _ if plan.pipeline != 1 || plan.load_changes() => None,
+            _ if plan.depth() != 1 || !plan.http.is_1() || plan.load_changes() => None,
             Model::Open => calibrated.ceiling_open,
             Model::Closed => calibrated.ceiling_closed,
         };

@@ -39,16 +39,20 @@ mod tests {
             (18, "no_file"),
             (19, "tls_unknown_issuer"),
             (30, "tls_broken"),
+            (33, "goaway"),
             (64, "dropped"),
             (66, "end_of_run"),
             (256, "protocol:not_http"),
             (264, "protocol:content_length"),
             (275, "protocol:chunk_end"),
             (277, "protocol:trailers_too_large"),
+            (512, "http2:not_http2"),
+            (768, "stream_reset:no_error"),
+            (782, "stream_reset:unknown"),
         ] {
             assert_eq!(cause_name(number).as_deref(), Some(name));
         }
-        for number in [0, 31, 67, 255, 278] {
+        for number in [0, 34, 67, 255, 278, 783] {
             assert_eq!(cause_name(number), None);
         }
     }

@@ -18,7 +18,7 @@ use serde_json::Value;
 /// - a number in decimal with the fewest digits that read back as the same double, without an
 ///   exponent, and without a point when it is whole. The rate is the number of requests per second;
 /// - an absent value or an empty list has no line. Neither has `insecure` when it is false,
-///   `tls_session` when it is `full`, nor `order` when it is `weighted`.
+///   `tls_session` when it is `full`, `order` when it is `weighted`, nor `http` when it is `1.1`.
 ///
 /// Two things differ from the flags. `raw`, `cores` and `source_addresses` are left out: where the
 /// samples go and what offers the load don't affect the load, and all agents of a run have one
@@ -49,7 +49,7 @@ mod tests {
     use plan::body::Body;
     use plan::redact::Redacted;
     use plan::thresholds::Thresholds;
-    use plan::{Arrivals, Model, Order, Overload, StampSource, Switch, TlsSession, Wait};
+    use plan::{Arrivals, Http, Model, Order, Overload, StampSource, Switch, TlsSession, Wait};
     use units::{CoreList, Nanos};
 
     use super::*;
@@ -123,6 +123,8 @@ mod tests {
             seed: u64::MAX,
             conns: Some(1_000),
             pipeline: 1,
+            http: Http::V1,
+            streams: None,
             period: None,
             requests: None,
             duration: Nanos::from_secs(90),

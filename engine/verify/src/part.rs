@@ -147,7 +147,7 @@ fn of_parts(report: &Report, part: &Part) -> Vec<Finding> {
     }
     let carried = Bytes::of_shards(&report.generator.shards);
     let bytes = Bytes::of_parts(&part.parts);
-    let in_flight_max = (report.conns() * report.config.plan.pipeline) as u64;
+    let in_flight_max = (report.conns() * report.config.plan.depth()) as u64;
     let held_max = part.counts.capped.saturating_mul(in_flight_max);
     let held = part.parts.iter().map(|part| part.held).fold(0, u64::saturating_add);
     vec![
@@ -182,7 +182,7 @@ fn compared(what: &str, expected: Option<f64>, found: Option<f64>) -> Finding {
 
 fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
     let Counts { intended, sent, answered, failed, .. } = *counts;
-    let shared = |most| if plan.pipeline == 1 { 0 } else { most };
+    let shared = |most| if plan.depth() == 1 { 0 } else { most };
     let warmup = &counts.warmup;
     let [(setup_sent, setup_ended), (warmup_sent, warmup_ended)] = counts.before_the_window();
     let success = plan.expected_of(0);
@@ -230,8 +230,8 @@ fn sampled(report: &Report, part: &Part) -> Finding {
         return Finding::equal("sends_sampled", 0, found);
     };
     let (one_in, sent) = (u64::from(one_in.get()), sent.saturating_sub(unconnected));
-    let (edge, shards) = (report.conns() * plan.pipeline, report.generator.shards.len() as u64);
-    let least = sent.saturating_sub(edge as u64) / one_in.max(plan.pipeline as u64);
+    let (edge, shards) = (report.conns() * plan.depth(), report.generator.shards.len() as u64);
+    let least = sent.saturating_sub(edge as u64) / one_in.max(plan.depth() as u64);
     let least = least.saturating_sub(shards);
     let most = (sent + edge as u64) / one_in + shards;
     let ok = (least..=most).contains(&found);

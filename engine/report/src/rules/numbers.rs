@@ -28,9 +28,10 @@ pub(super) fn closed_loop(report: &Report) -> Option<Found> {
     if plan.model() == Model::Open || plan.period.is_some() || counts.sent == 0 {
         return None;
     }
-    let pipeline = match plan.pipeline {
+    let pipeline = match plan.depth() {
         1 => String::new(),
-        pipeline => format!(" and --pipeline {pipeline}"),
+        depth if plan.http.is_1() => format!(" and --pipeline {depth}"),
+        depth => format!(" and --streams {depth}"),
     };
     let naive = &report.whole.naive;
     let left_out = naive.decode_histogram().map_or(0, |histogram| omitted(&histogram));
