@@ -15,7 +15,9 @@ use crate::frame::{END_HEADERS, END_STREAM, HEAD_BYTES, Head, Kind, PAYLOAD_MAX}
 use crate::hpack::full::{Field, Full};
 use crate::reader::{Piece, Reader, size};
 use crate::request::Requests;
-use crate::settings::{PeerSettings, RECEIVE_WINDOW, WINDOW_BEFORE_SETTINGS, our_payload};
+use crate::settings::{
+    OURS, PeerSettings, RECEIVE_WINDOW, SETTING_BYTES, WINDOW_BEFORE_SETTINGS, write_ours,
+};
 use crate::stream::Asked;
 use crate::violation::Violation;
 use crate::window::SendWindow;
@@ -79,6 +81,13 @@ impl Client {
         }
     }
 
+    /// Allocates now what a frame that arrives in pieces and a few hundred frames to send need, so
+    /// that only a header block in several frames, or more to send, allocates later.
+    pub fn reserve(&mut self) {
+        self.reader.reserve();
+        self.connection.control.reserve();
+    }
+
     /// Decodes all fields of all responses from now on, which allocates: the connection then finds
     /// forbidden bytes in values too, and [`Client::fields`] can be read. It has to be said before
     /// anything is received.
@@ -103,10 +112,9 @@ impl Client {
     /// window.
     pub fn start(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(PREFACE);
-        let settings = our_payload();
-        let length = u32::try_from(settings.len()).expect("a few settings");
+        let length = u32::try_from(OURS.len() * SETTING_BYTES).expect("a few settings");
         out.extend_from_slice(&Head { length, kind: Kind::Settings, flags: 0, stream: 0 }.bytes());
-        out.extend_from_slice(&settings);
+        write_ours(out);
         self.connection.control.window_update(0, RECEIVE_WINDOW - WINDOW_BEFORE_SETTINGS);
         self.connection.control.take(out);
     }
@@ -247,6 +255,15 @@ impl Client {
     /// Gives up a stream, if it is still open. What comes for it from now on is ignored.
     pub fn cancel(&mut self, stream: u32) {
         self.connection.cancel(stream, ErrorCode::CANCEL);
+    }
+
+    /// Gives up the open stream of the request with this name, which is searched for among all;
+    /// false if there is none.
+    pub fn cancel_request(&mut self, key: u64) -> bool {
+        let stream = self.connection.streams.find(0, |stream| stream.key == key);
+        let Some(id) = stream.map(|(_, stream)| stream.id) else { return false };
+        self.cancel(id);
+        true
     }
 
     /// Consumes bytes of the connection up to the next event; returns how many.

@@ -12,6 +12,9 @@ pub(crate) const WAITING_MAX: usize = 64 * 1024;
 /// The room that a connection begins with: a few acknowledgements, bytes.
 const WAITING_MIN: usize = 128;
 
+/// Room for a few hundred frames, bytes.
+const WAITING_USUAL: usize = 4 * 1024;
+
 /// The frames that wait.
 #[derive(Debug)]
 pub(crate) struct Control {
@@ -22,6 +25,11 @@ impl Control {
     /// Nothing waits.
     pub(crate) fn new() -> Control {
         Control { bytes: Vec::with_capacity(WAITING_MIN) }
+    }
+
+    /// Allocates room for a few hundred frames.
+    pub(crate) fn reserve(&mut self) {
+        self.bytes.reserve(WAITING_USUAL);
     }
 
     /// Nothing waits any more; the buffer keeps its memory.

@@ -77,6 +77,11 @@ impl Reader {
         self.begun = false;
     }
 
+    /// Allocates room for the longest payload.
+    pub(crate) fn reserve(&mut self) {
+        self.payload.reserve_exact(size(PAYLOAD_MAX));
+    }
+
     /// The memory that it holds, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.payload.capacity()

@@ -20,7 +20,7 @@ pub(crate) const TABLE_BYTES: u32 = 4_096;
 pub(crate) const HEADER_LIST_MAX: u32 = 64 * 1024;
 
 /// The length of one setting, bytes.
-const SETTING_BYTES: usize = 6;
+pub(crate) const SETTING_BYTES: usize = 6;
 
 const HEADER_TABLE_SIZE: u16 = 0x1;
 const ENABLE_PUSH: u16 = 0x2;
@@ -39,10 +39,12 @@ pub(crate) const OURS: [(u16, u32); 5] = [
     (MAX_HEADER_LIST_SIZE, HEADER_LIST_MAX),
 ];
 
-/// The payload of [`OURS`].
-pub(crate) fn our_payload() -> Vec<u8> {
-    let bytes = |(id, value): (u16, u32)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
-    OURS.into_iter().flat_map(bytes).collect()
+/// Appends the payload of [`OURS`].
+pub(crate) fn write_ours(out: &mut Vec<u8>) {
+    for (id, value) in OURS {
+        out.extend_from_slice(&id.to_be_bytes());
+        out.extend_from_slice(&value.to_be_bytes());
+    }
 }
 
 /// The peer's settings.
