@@ -31,7 +31,7 @@ impl ClosedLoad {
         ClosedLoad {
             numbers: share.numbers(),
             at_once,
-            users: (0..users).map(|_| VecDeque::with_capacity(at_once)).collect(),
+            users: (0..users).map(|_| VecDeque::with_capacity(2 * at_once)).collect(),
             waiting: 0,
             first_waiting: 0,
             attendance: None,
@@ -93,6 +93,15 @@ impl ClosedLoad {
     /// Queues a user's request until it has a connection.
     pub fn wait(&mut self, user: usize, due: DueRequest) {
         self.users[user].push_back(DueRequest { waited: true, ..due });
+        self.waiting += 1;
+    }
+
+    /// Queues a user's request that has been sent before and has to be sent again: before those
+    /// that came later.
+    pub fn wait_again(&mut self, user: usize, due: DueRequest) {
+        let waiting = &mut self.users[user];
+        let place = waiting.iter().take_while(|other| other.number < due.number).count();
+        waiting.insert(place, due);
         self.waiting += 1;
     }
 

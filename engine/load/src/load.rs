@@ -138,6 +138,16 @@ impl OpenLoad {
         self.waiting_len += 1;
     }
 
+    /// Queues an arrival that has been sent before and has to be sent again: before those that were
+    /// due later.
+    pub fn wait_again(&mut self, due: DueRequest, endpoint: usize) {
+        let waiting = &mut self.waiting[endpoint];
+        let earlier = |other: &&DueRequest| other.intended_ns <= due.intended_ns;
+        let place = waiting.iter().take_while(earlier).count();
+        waiting.insert(place, due);
+        self.waiting_len += 1;
+    }
+
     /// The arrival that has waited longest for this endpoint.
     pub fn pop_waiting(&mut self, endpoint: usize) -> Option<DueRequest> {
         let due = self.waiting[endpoint].pop_front()?;
@@ -151,6 +161,11 @@ impl OpenLoad {
         self.pop_waiting(endpoint)
     }
 
+    /// The arrival that is the next for this endpoint.
+    pub fn first_waiting(&self, endpoint: usize) -> Option<&DueRequest> {
+        self.waiting[endpoint].front()
+    }
+
     /// When the arrival that has waited longest of all was due, and its endpoint.
     pub fn longest(&self) -> Option<(u64, usize)> {
         if self.waiting_len == 0 {
@@ -162,12 +177,12 @@ impl OpenLoad {
 
     /// When the arrival that has waited longest for this endpoint was due.
     pub fn first_waiting_ns(&self, endpoint: usize) -> Option<u64> {
-        self.waiting[endpoint].front().map(|waiting| waiting.intended_ns)
+        self.first_waiting(endpoint).map(|waiting| waiting.intended_ns)
     }
 
     /// True if the queues are full: the next arrival stays in the schedule until there is room.
     pub fn is_full(&self) -> bool {
-        self.waiting_len == WAITING_MAX
+        WAITING_MAX <= self.waiting_len
     }
 
     /// The number of waiting arrivals.

@@ -40,6 +40,14 @@ struct User {
     oldest: Arrival,
     /// When the oldest of them were noticed, oldest first.
     noticed_ns: VecDeque<u64>,
+    /// Requests that have been sent before and have to be sent again, oldest first.
+    again: VecDeque<DueRequest>,
+}
+
+impl User {
+    fn is_waiting(&self) -> bool {
+        0 < self.pending || !self.again.is_empty()
+    }
 }
 
 impl PacedLoad {
@@ -61,6 +69,7 @@ impl PacedLoad {
             pending: 0,
             oldest: first(number),
             noticed_ns: VecDeque::with_capacity(NOTICED_MAX),
+            again: VecDeque::new(),
         };
         let mut load = PacedLoad {
             period_ns,
@@ -151,9 +160,22 @@ impl PacedLoad {
         self.waiting += 1;
     }
 
+    /// Queues a user's request that has been sent before and has to be sent again: before those
+    /// that were due later.
+    pub fn wait_again(&mut self, user: usize, due: DueRequest) {
+        let again = &mut self.users[user].again;
+        let place = again.iter().take_while(|other| other.number < due.number).count();
+        again.insert(place, due);
+        self.waiting += 1;
+    }
+
     /// The request of this connection that has waited longest.
     pub fn pop_waiting(&mut self, user: usize) -> Option<DueRequest> {
         let user = &mut self.users[user];
+        if let Some(due) = user.again.pop_front() {
+            self.waiting -= 1;
+            return Some(due);
+        }
         if user.pending == 0 {
             return None;
         }
@@ -168,19 +190,20 @@ impl PacedLoad {
 
     /// True if a due request of this connection waits.
     pub fn is_waiting(&self, user: usize) -> bool {
-        0 < self.users[user].pending
+        self.users[user].is_waiting()
     }
 
     /// The number of this user's request that has waited longest.
     pub fn first_waiting(&self, user: usize) -> Option<u64> {
         let user = &self.users[user];
-        (0 < user.pending).then_some(user.oldest.number)
+        let again = user.again.front().map(|due| due.number);
+        again.or_else(|| (0 < user.pending).then_some(user.oldest.number))
     }
 
     /// Takes any waiting request after the end, to count it as unsent.
     pub fn pop_any_waiting(&mut self) -> Option<DueRequest> {
         let later = &self.users[self.first_waiting..];
-        self.first_waiting += later.iter().position(|user| 0 < user.pending)?;
+        self.first_waiting += later.iter().position(User::is_waiting)?;
         self.pop_waiting(self.first_waiting)
     }
 

@@ -10,6 +10,7 @@ mod prepare;
 mod progress;
 mod run;
 mod shard_plan;
+mod speak;
 
 pub use health::{Health, Trouble};
 pub use prepare::{

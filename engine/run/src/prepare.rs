@@ -2,7 +2,10 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use host::Unreached;
 use host::check::Check;
@@ -13,6 +16,7 @@ use load::requests;
 use load::share::{self, Share};
 use load::values::Rendering;
 use plan::address::Address;
+use plan::blocks::{Blocks, Head};
 use plan::body::{self, Body, Content, SharedBody};
 use plan::data::Data;
 use plan::endpoint::Endpoint;
@@ -20,13 +24,15 @@ use plan::endpoints::{Endpoints, PlanEndpoint};
 use plan::redact::Redacted;
 use plan::request::render_request;
 use plan::template::{Compiled, Template};
-use plan::{Plan, PlanError, STAMP_SENDS_DEFAULT, StampSource};
+use plan::{Http, Plan, PlanError, STAMP_SENDS_DEFAULT, StampSource};
 use shard::{SEND_SILENT_MAX, Step};
 use sys::placement;
 use sys::topology::{Attachment, Topology};
 use tls::ClientSetup;
 use units::{OneIn, Rate};
 use uring::Payload;
+
+use super::speak;
 
 /// A plan that has passed every check.
 #[derive(Clone, Debug)]
@@ -39,6 +45,8 @@ pub struct Prepared {
     /// The TLS client setup of each endpoint, if it uses TLS.
     pub(super) tls: Vec<Option<ClientSetup>>,
     pub(super) steps: Vec<Step>,
+    /// The requests as HTTP/2 sends them, if the run speaks it.
+    pub(super) blocks: Option<Arc<Blocks>>,
     /// The share of the plan's load that this process offers.
     pub(super) share: Share,
     /// The log that it sends again.
@@ -124,6 +132,8 @@ struct Completed {
     endpoints: Endpoints,
     data: Vec<Data>,
     requests: Vec<Prerendered>,
+    /// The same as HTTP/2 sends them, if it may.
+    blocks: Option<Blocks>,
     replay: Option<Arc<Replay>>,
 }
 
@@ -146,10 +156,26 @@ fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Complete
         let rendered = prerender(request, body, &data);
         requests.push(rendered.map_err(|error| plan.error_of(at, error))?);
     }
+    let blocks = match plan.http {
+        Http::V1 => None,
+        Http::V2 | Http::Auto => Some(blocks(&plan, &requests)?),
+    };
     if requests.iter().any(|of| of.request.closes()) {
         plan.close_each()?;
     }
-    Ok(Completed { plan, endpoints, data, requests, replay })
+    Ok(Completed { plan, endpoints, data, requests, blocks, replay })
+}
+
+/// The requests of a plan as HTTP/2 sends them.
+fn blocks(plan: &Plan, requests: &[Prerendered]) -> Result<Blocks, PlanError> {
+    let plans = plan.requests();
+    let heads = plans.iter().zip(requests).map(|(plan, of)| {
+        let secure = Endpoint::parse(&plan.target)?.secure;
+        let (bytes, template) = (of.request.head_bytes(), of.template.as_ref());
+        Ok(Head { plan, secure, bytes, template })
+    });
+    let heads: Vec<Head<'_>> = heads.collect::<Result<_, PlanError>>()?;
+    Blocks::new(&heads).map_err(|(at, error)| plan.error_of(at, error))
 }
 
 /// Renders the head of a plan that makes one request, and reads its body.
@@ -204,15 +230,25 @@ pub fn prepare_with(
     let (allowed, topology) = (placement::allowed_cores(), Topology::here());
     let names_cores = plan.cores.is_some();
     let names_stamps = plan.stamps.is_some();
-    let Completed { mut plan, endpoints, data, requests, replay } =
+    let Completed { mut plan, endpoints, data, requests, blocks, replay } =
         complete(plan, body, &allowed).map_err(PrepareError::Plan)?;
-    let tls = client_setups(&plan, &endpoints).map_err(PrepareError::Plan)?;
+    let mut tls = client_setups(&plan, &endpoints).map_err(PrepareError::Plan)?;
     let conns = connections(&plan, &share).map_err(PrepareError::Plan)?;
     let cores = match names_cores {
         true => plan.cores().to_vec(),
         false => topology.default_cores(&allowed, &Attachment::default()),
     };
     plan.place(&cores, conns);
+    let sockets = endpoints.sockets(&plan, conns);
+    host::require(sockets, plan.cores().len()).map_err(PrepareError::Host)?;
+    if let Some(file) = &plan.raw {
+        samples::check_writable(file).map_err(PrepareError::File)?;
+    }
+    check_sources(&plan.source_addresses).map_err(PrepareError::Plan)?;
+    let reached = reach_all(&endpoints, &plan, targets, &tls)?;
+    let addresses: Vec<Address> = reached.iter().map(|it| it.address.clone()).collect();
+    let blocks = blocks.filter(|_| agree(&mut plan, &reached)).map(Arc::new);
+    tls = tls.into_iter().map(|setup| setup.map(|it| it.speaking(plan.http))).collect();
     let step = |(at, one): (usize, &Prerendered)| {
         let Prerendered { request, body, template } = one;
         let payload = match template {
@@ -232,13 +268,6 @@ pub fn prepare_with(
     };
     let steps: io::Result<Vec<Step>> = requests.iter().enumerate().map(step).collect();
     let steps = steps.map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
-    let sockets = endpoints.sockets(&plan, conns);
-    host::require(sockets, plan.cores().len()).map_err(PrepareError::Host)?;
-    if let Some(file) = &plan.raw {
-        samples::check_writable(file).map_err(PrepareError::File)?;
-    }
-    check_sources(&plan.source_addresses).map_err(PrepareError::Plan)?;
-    let addresses = reach_all(&endpoints, &plan, targets, &tls)?;
     if !names_cores {
         // The interface is known only now. The cores may change with it, but not grow in number.
         let attachment = addresses[0].ip().map(host::attachment_towards).unwrap_or_default();
@@ -266,6 +295,7 @@ pub fn prepare_with(
         unstamped,
         redacted: redacted(&plan, body, &requests).map_err(PrepareError::Plan)?,
         steps,
+        blocks,
         plan,
         endpoints,
         addresses,
@@ -295,17 +325,49 @@ fn client_setups(
     Ok(each)
 }
 
-/// The address of each endpoint: the first that accepts a connection and, with TLS, agrees to a
-/// handshake.
+/// An endpoint that was reached.
+struct Reached {
+    address: Address,
+    /// How many streams it takes on a connection, `None` for any number; `None` for the whole if it
+    /// wasn't asked, or speaks HTTP/1.1.
+    streams: Option<Option<u32>>,
+}
+
+/// Completes the version of HTTP: HTTP/2 if all endpoints speak it, with no more streams than they
+/// take. Returns true for HTTP/2.
+fn agree(plan: &mut Plan, reached: &[Reached]) -> bool {
+    if plan.http == Http::Auto {
+        let all = reached.iter().all(|endpoint| endpoint.streams.is_some());
+        plan.http = if all { Http::V2 } else { Http::V1 };
+    }
+    if plan.http.is_1() {
+        plan.streams = None;
+        return false;
+    }
+    let limits = reached.iter().filter_map(|endpoint| endpoint.streams.flatten());
+    let limit = limits.min().map_or(usize::MAX, |limit| limit.max(1) as usize);
+    plan.streams = plan.streams.map(|streams| streams.min(limit));
+    true
+}
+
+/// The address of each endpoint: the first that accepts a connection and agrees to what comes
+/// before the first request: TLS, HTTP/2.
 fn reach_all(
     endpoints: &Endpoints,
     plan: &Plan,
     targets: Targets,
     tls: &[Option<ClientSetup>],
-) -> Result<Vec<Address>, PrepareError> {
+) -> Result<Vec<Reached>, PrepareError> {
     let each = endpoints.each();
     if let Some(path) = &plan.unix {
-        let reached = each.iter().map(|endpoint| host::reach_unix(endpoint, path));
+        let reached = each.iter().map(|endpoint| {
+            let address = host::reach_unix(endpoint, path)?;
+            let streams = match plan.http {
+                Http::V1 => None,
+                Http::V2 | Http::Auto => Some(speak_unix(endpoint, path, plan)?),
+            };
+            Ok(Reached { address, streams })
+        });
         return reached.collect::<Result<_, PlanError>>().map_err(PrepareError::Target);
     }
     let permitted = match targets {
@@ -317,20 +379,32 @@ fn reach_all(
     };
     assert_eq!(permitted.len(), each.len(), "addresses for each endpoint");
     let each = each.iter().zip(permitted).zip(tls);
-    let reached = each.map(|((endpoint, permitted), tls)| {
-        reach(endpoint, plan, permitted, tls.as_ref()).map(Address::from)
-    });
+    let reached =
+        each.map(|((endpoint, permitted), tls)| reach(endpoint, plan, permitted, tls.as_ref()));
     reached.collect()
 }
 
-/// The first of these addresses of an endpoint that accepts a connection and, with TLS, agrees to a
-/// handshake.
+/// Begins HTTP/2 on a connection to the Unix-domain socket of this path, which stands for an
+/// endpoint; returns how many streams it takes.
+fn speak_unix(endpoint: &PlanEndpoint, path: &Path, plan: &Plan) -> Result<Option<u32>, PlanError> {
+    let connected = UnixStream::connect(path).and_then(|stream| {
+        stream.set_read_timeout(Some(Duration::from_nanos(plan.timeout.0)))?;
+        Ok(stream)
+    });
+    let refuse = |error: io::Error| {
+        endpoint.error(format!("accepts no connection ({error})"), "look into the server's log")
+    };
+    speak::settings(&mut connected.map_err(refuse)?, endpoint)
+}
+
+/// The first of these addresses of an endpoint that accepts a connection and agrees to what comes
+/// before the first request: TLS, HTTP/2.
 fn reach(
     endpoint: &PlanEndpoint,
     plan: &Plan,
     addresses: Vec<SocketAddr>,
     tls: Option<&ClientSetup>,
-) -> Result<SocketAddr, PrepareError> {
+) -> Result<Reached, PrepareError> {
     if addresses.is_empty() {
         let problem = "none of its addresses may be connected to";
         let cure = "name a target that is permitted here";
@@ -338,15 +412,21 @@ fn reach(
     }
     let addresses = of_version(addresses, &plan.source_addresses).map_err(PrepareError::Plan)?;
     let source = plan.source_addresses.first().copied();
-    let (address, stream) =
+    let (address, mut stream) =
         host::reach(endpoint, &addresses, source).map_err(|unreached| match unreached {
             Unreached::NoPort(error) => PrepareError::NoPort(error),
             Unreached::Refused(error) => PrepareError::Target(error),
         })?;
-    if let Some(tls) = tls {
-        tls.probe(&stream, endpoint, plan).map_err(PrepareError::Target)?;
-    }
-    Ok(address)
+    let longest = Duration::from_nanos(plan.timeout.0);
+    let streams = match (tls, plan.http) {
+        (Some(tls), _) => tls.probe(&stream, endpoint, plan, |tls| speak::settings(tls, endpoint)),
+        (None, Http::V1) => Ok(None),
+        (None, Http::V2 | Http::Auto) => stream
+            .set_read_timeout(Some(longest))
+            .map_err(|error| endpoint.error(error.to_string(), "give a longer --timeout"))
+            .and_then(|()| speak::settings(&mut stream, endpoint).map(Some)),
+    };
+    Ok(Reached { address: address.into(), streams: streams.map_err(PrepareError::Target)? })
 }
 
 /// The number of a completed plan's connections that the holder of this share opens.
@@ -382,6 +462,7 @@ fn complete_sample(plan: &mut Plan, steps: &[Step]) -> Result<(), PrepareError> 
     let is_gathered = is_made || 1 < plan.pipeline && 1 < plan.step_count();
     let Some(one_in) = plan.stamp_sends else {
         let is_stamped = plan.stamps() != StampSource::User
+            && plan.http.is_1()
             && fits
             && !is_gathered
             && !plan.is_https()
@@ -392,6 +473,11 @@ fn complete_sample(plan: &mut Plan, steps: &[Step]) -> Result<(), PrepareError> 
     if plan.is_https() {
         let problem = "what leaves through TLS isn't the request's own bytes";
         let error = PlanError::new("--stamp-sends", one_in, problem, "omit it");
+        return Err(PrepareError::Plan(error));
+    }
+    if !plan.http.is_1() {
+        let problem = "requests over HTTP/2 leave in sends that aren't stamped";
+        let error = PlanError::new("--stamp-sends", one_in, problem, "omit it, or --http 2");
         return Err(PrepareError::Plan(error));
     }
     if is_made {
@@ -418,7 +504,8 @@ fn complete_sample(plan: &mut Plan, steps: &[Step]) -> Result<(), PrepareError> 
 /// The bytes of the request: a file's are mapped, and all shards send the same. If a connection's
 /// pipeline leaves in one send, they are repeated up to the pipeline's size.
 fn payload(plan: &Plan, request: &Request, body: &Body) -> io::Result<Payload> {
-    let head = request.head_bytes();
+    // HTTP/2 puts its own heads between parts of the body.
+    let head = if plan.http.is_1() { request.head_bytes() } else { &[] };
     match body.content() {
         Content::Bytes(bytes) => {
             let pipelined = plan.pipeline * (head.len() + bytes.len());
@@ -427,8 +514,8 @@ fn payload(plan: &Plan, request: &Request, body: &Body) -> io::Result<Payload> {
         }
         Content::File(file) => {
             let length = usize::try_from(body.length()).map_err(io::Error::other)?;
-            match plan.is_https() {
-                // It is encrypted here, and reading a mapping could raise a signal.
+            match plan.is_https() || !plan.http.is_1() {
+                // It is encrypted or cut into frames here, and reading a mapping could raise a signal.
                 true => Payload::loaded(head, file, length),
                 false => Payload::mapped(head, file, length),
             }

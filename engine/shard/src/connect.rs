@@ -129,23 +129,31 @@ impl Shard {
         if self.sessions.as_ref().is_some_and(|sessions| sessions.are_with(endpoint)) {
             return self.shake_hands(slot);
         }
-        self.connected(slot, self.now_ns());
+        let now_ns = self.now_ns();
+        if self.has_streams() {
+            self.greet(slot, now_ns);
+        } else {
+            self.connected(slot, now_ns);
+        }
         self.arm(slot);
     }
 
-    /// The slot's connection, whose socket was connected at `socket_ns`, can carry requests;
-    /// returns true if that happened in the window.
-    pub(super) fn connected(&mut self, slot: u32, socket_ns: u64) -> bool {
+    /// True if this time is in the window.
+    pub(super) fn is_in_window(&self, now_ns: u64) -> bool {
+        self.phases.window_ns() <= now_ns && now_ns < self.phases.end_ns()
+    }
+
+    /// The slot's connection, whose socket was connected at `socket_ns`, can carry requests.
+    pub(super) fn connected(&mut self, slot: u32, socket_ns: u64) {
         let now_ns = self.now_ns();
         let is_more = self.connections.connected(slot, now_ns);
-        let in_window = self.phases.window_ns() <= now_ns && now_ns < self.phases.end_ns();
+        let in_window = self.is_in_window(now_ns);
         let is_added = is_more && in_window && self.plan.requests_per_connection != 1;
         self.connections.mark_added(slot, is_added);
         self.recording.counts_mut().pool_grew += u64::from(is_added);
         let since_ns = self.connections[slot].socket.since_ns;
         let endpoint = self.connections.endpoint(slot);
         self.recording.connected(endpoint, since_ns, socket_ns, in_window);
-        in_window
     }
 
     /// Counts a request that has ended if it waited for its connection to be added to the pool: it
@@ -199,15 +207,19 @@ impl Shard {
 
     /// The slot's connect or TLS handshake has timed out.
     pub(super) fn connect_timed_out(&mut self, slot: u32) {
-        let shaking = self.connections[slot].socket.state == State::Handshaking;
-        self.give_up(slot, if shaking { Cause::TlsTimedOut } else { Cause::ConnectTimedOut });
+        let cause = match self.connections[slot].socket.state {
+            State::Handshaking => Cause::TlsTimedOut,
+            State::Greeting => Cause::SettingsTimedOut,
+            _ => Cause::ConnectTimedOut,
+        };
+        self.give_up(slot, cause);
     }
 
     /// The peer has closed a connection without requests.
     pub(super) fn closed_idle(&mut self, slot: u32) {
         match self.connections[slot].socket.state {
             State::Handshaking => self.give_up(slot, Cause::TlsClosed),
-            State::Fresh => self.give_up(slot, Cause::ClosedBeforeResponse),
+            State::Greeting | State::Fresh => self.give_up(slot, Cause::ClosedBeforeResponse),
             _ => self.replace(slot),
         }
     }
@@ -220,9 +232,14 @@ impl Shard {
         self.flush_queued();
         let now_ns = self.now_ns();
         let mut failed = 0;
-        while failed < self.plan.pipeline
+        while failed < self.plan.depth
             && let Some(due) = self.next_unconnected(slot, endpoint, failed)
         {
+            if self.was_sent(due.number) {
+                self.fail_sent_back(due.number, now_ns, Outcome::Failed(cause));
+                failed += 1;
+                continue;
+            }
             let DueRequest { intended_ns, noticed_ns, waited, .. } = due;
             if self.load.is_unpaced() {
                 self.recording.intended(&self.phases, intended_ns);
@@ -328,7 +345,7 @@ mod tests {
     #[test]
     fn a_failed_connect_fails_as_many_requests_as_the_connection_had_room_for() {
         let target = "127.0.0.1:1".parse::<std::net::SocketAddr>().expect("an address");
-        let plan = ShardPlan { pipeline: 3, ..ShardPlan::open_for_test(target.into()) };
+        let plan = ShardPlan { depth: 3, ..ShardPlan::open_for_test(target.into()) };
         let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
         let now_ns = shard.now_ns();
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };

@@ -55,14 +55,14 @@ const _: () = {
 };
 
 impl Connection {
-    /// A closed connection, for up to `pipeline` requests at once.
-    pub fn new(pipeline: usize) -> Connection {
+    /// A closed connection, for up to `depth` requests at once.
+    pub fn new(depth: usize, http2: bool) -> Connection {
         Connection {
-            protocol: Protocol::new(),
+            protocol: Protocol::new(depth, http2),
             user: User::default(),
-            exchanges: Exchanges::new(pipeline),
+            exchanges: if http2 { Exchanges::in_any_order(depth) } else { Exchanges::new(depth) },
             socket: Socket::new(),
-            output: Output::with_capacity(pipeline),
+            output: Output::with_capacity(if http2 { 0 } else { depth }),
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
     fn a_request_is_sent_when_its_own_part_of_the_send_has_left() {
         let request = Payload::copied(&[b'x'; 100], b"", 1).expect("a page");
         let steps = [Step::for_test(request)];
-        let mut connection = Connection::new(3);
+        let mut connection = Connection::new(3, false);
         connection.open(7, 0);
         let begin = |connection: &mut Connection, number| {
             connection.exchanges.begin(DueRequest { number, ..due_at(1) }, 0);

@@ -23,7 +23,9 @@ pub struct ConnectionsConfig {
     /// The number of endpoints that they may be to.
     pub endpoints: usize,
     /// The most requests in flight on each.
-    pub pipeline: usize,
+    pub depth: usize,
+    /// True if they speak HTTP/2.
+    pub http2: bool,
     /// The most requests that each carries in all.
     pub requests_per_connection: u64,
     /// How long each carries requests, on average, ns; `None` for no limit.
@@ -37,7 +39,7 @@ pub struct ConnectionsConfig {
 /// A shard's connections.
 pub struct Connections {
     connections: Vec<Connection>,
-    pipeline: usize,
+    depth: usize,
     requests_per_connection: u64,
     lifetime_ns: Option<u64>,
     flush: usize,
@@ -98,15 +100,15 @@ const CLOSED: u16 = 0;
 impl Connections {
     /// Connections that are all closed.
     pub fn new(config: ConnectionsConfig) -> Connections {
-        let ConnectionsConfig { conns, endpoints, pipeline, flush, .. } = config;
+        let ConnectionsConfig { conns, endpoints, depth, flush, .. } = config;
         let mut closed = SlotStacks::new(1, conns);
         for slot in (0..u32::try_from(conns).expect("connections are numbered in 32 bits")).rev() {
             closed.push(CLOSED, slot);
         }
-        let partly = || VecDeque::with_capacity(if pipeline == 1 { 0 } else { conns });
+        let partly = || VecDeque::with_capacity(if depth == 1 { 0 } else { conns });
         Connections {
-            connections: (0..conns).map(|_| Connection::new(pipeline)).collect(),
-            pipeline,
+            connections: (0..conns).map(|_| Connection::new(depth, config.http2)).collect(),
+            depth,
             requests_per_connection: config.requests_per_connection,
             lifetime_ns: config.lifetime_ns,
             flush,
@@ -115,7 +117,7 @@ impl Connections {
             idle: SlotStacks::new(endpoints, conns),
             partly: (0..endpoints).map(|_| partly()).collect(),
             is_partly: vec![false; conns],
-            queued: VecDeque::with_capacity(config.flush_behind * pipeline),
+            queued: VecDeque::with_capacity(config.flush_behind * depth),
             sends: VecDeque::with_capacity(config.flush_behind),
             fresh: Vec::with_capacity(conns),
             rearm: Vec::with_capacity(conns),
@@ -156,10 +158,10 @@ impl Connections {
 
     /// How many requests to this endpoint those connections will have room for.
     pub fn coming_room(&self, endpoint: u16) -> usize {
-        self.coming[usize::from(endpoint)] * self.pipeline
+        self.coming[usize::from(endpoint)] * self.depth
     }
 
-    /// The number of requests on all connections.
+    /// The number of requests on all connections, and of those sent back by one.
     pub fn requests(&self) -> usize {
         self.requests
     }
@@ -327,7 +329,7 @@ impl Connections {
     /// The slot's socket is gone; returns its descriptor.
     pub fn close(&mut self, slot: u32) -> RawFd {
         match self[slot].socket.state {
-            State::Connecting | State::Handshaking => {
+            State::Connecting | State::Handshaking | State::Greeting => {
                 self.connecting -= 1;
                 self.has_come(slot);
             }
@@ -404,9 +406,7 @@ impl Connections {
     pub fn has_room(&self, slot: u32) -> bool {
         let Connection { protocol, socket, exchanges, .. } = &self[slot];
         // Two sends at once on one socket could mix their bytes.
-        socket.state == State::Open
-            && !socket.sending
-            && protocol.has_room(exchanges, self.pipeline)
+        socket.state == State::Open && !socket.sending && protocol.has_room(exchanges, self.depth)
     }
 
     /// A connection to this endpoint that has room, listed by [`Connections::offer`]. Among idle
@@ -505,6 +505,17 @@ impl Connections {
         Some(self[slot].exchanges.withdraw())
     }
 
+    /// A sent request of the slot has to be sent again. It counts as one of the requests on all
+    /// connections until then; returns its stamps.
+    pub fn send_back(&mut self, slot: u32, number: u64) -> Stamps {
+        self[slot].exchanges.end(number)
+    }
+
+    /// A request that was sent back is sent again, or given up.
+    pub fn sent_again(&mut self) {
+        self.requests -= 1;
+    }
+
     /// A sent request of the slot has ended; returns its stamps.
     #[inline]
     pub fn end(&mut self, slot: u32, number: u64) -> Stamps {
@@ -565,7 +576,8 @@ mod tests {
         let mut connections = Connections::new(ConnectionsConfig {
             conns: 2,
             endpoints: 1,
-            pipeline: 3,
+            depth: 3,
+            http2: false,
             requests_per_connection: 4,
             lifetime_ns: None,
             flush: 2,

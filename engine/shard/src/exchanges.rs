@@ -2,14 +2,16 @@
 //!
 //! Each is identified by its number: every event, outcome and stamp refers to slot and number.
 //! HTTP/1 answers the oldest first, so that one is stored in place and the others queue behind it,
-//! and looking it up takes one comparison; a protocol that answers in any order finds the others by
-//! number.
+//! and looking it up takes one comparison. HTTP/2 answers in any order, and finds the others by
+//! number (`behind`).
 
 use std::collections::VecDeque;
 use std::mem::offset_of;
 
 use load::DueRequest;
 use record::stamps::Stamps;
+
+use super::behind::Behind;
 
 /// A request on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub struct Exchange {
 #[repr(C)]
 pub struct Exchanges {
     /// The requests after the oldest, in order.
-    behind: VecDeque<Exchange>,
+    behind: Others,
     /// The number of answers in the window that came with other requests in flight, since the
     /// connection was last empty. A response that the target left out, or sent twice, shifts all
     /// these to a neighbouring request.
@@ -48,14 +50,41 @@ pub struct Exchanges {
     queued: u16,
 }
 
+/// The requests after the oldest.
+#[derive(Debug)]
+enum Others {
+    /// They end in order.
+    InOrder(VecDeque<Exchange>),
+    /// They end in any order.
+    InAnyOrder(Box<Behind>),
+}
+
+impl Others {
+    fn pop(&mut self) -> Option<Exchange> {
+        match self {
+            Others::InOrder(queue) => queue.pop_front(),
+            Others::InAnyOrder(behind) => behind.pop(),
+        }
+    }
+}
+
 /// Offset of the data that every request needs.
 pub const EXCHANGES_HOT: usize = offset_of!(Exchanges, oldest);
 
 impl Exchanges {
-    /// Empty, with room for this many.
+    /// Empty, with room for this many, which end in the order in which they begin.
     pub fn new(most: usize) -> Exchanges {
+        Exchanges::with(Others::InOrder(VecDeque::with_capacity(most - 1)))
+    }
+
+    /// The same for requests that end in any order.
+    pub fn in_any_order(most: usize) -> Exchanges {
+        Exchanges::with(Others::InAnyOrder(Box::new(Behind::new(most - 1))))
+    }
+
+    fn with(behind: Others) -> Exchanges {
         Exchanges {
-            behind: VecDeque::with_capacity(most - 1),
+            behind,
             shiftable: 0,
             crowded: 0,
             last_send: 0,
@@ -107,20 +136,43 @@ impl Exchanges {
 
     #[cold]
     fn get_behind(&self, number: u64) -> &Exchange {
-        let behind = self.behind.iter().find(|exchange| exchange.number == number);
+        let behind = match &self.behind {
+            Others::InOrder(queue) => queue.iter().find(|exchange| exchange.number == number),
+            Others::InAnyOrder(behind) => behind.get(number),
+        };
         behind.expect("a request of the connection")
     }
 
-    /// The newest. If there is none, the last one that there was.
+    /// The newest of requests that end in order. If there is none, the last one that there was.
     pub fn last(&self) -> &Exchange {
-        self.behind.back().unwrap_or(&self.oldest)
+        match &self.behind {
+            Others::InOrder(queue) => queue.back().unwrap_or(&self.oldest),
+            Others::InAnyOrder(_) => &self.oldest,
+        }
     }
 
     /// The requests that leave with the next system call, in order.
     #[inline]
     pub fn waiting(&self) -> impl Iterator<Item = &Exchange> {
-        let all = std::iter::once(&self.oldest).chain(&self.behind);
-        all.take(self.open()).skip(self.in_flight())
+        let is_first = self.in_flight() == 0 && 0 < self.open;
+        let first = is_first.then_some(&self.oldest);
+        let (in_order, in_any) = match &self.behind {
+            Others::InOrder(queue) => (Some(queue), None),
+            Others::InAnyOrder(behind) => (None, Some(behind.queued())),
+        };
+        let sent = self.in_flight().saturating_sub(1);
+        let in_order = in_order.into_iter().flatten().skip(sent);
+        first.into_iter().chain(in_order).chain(in_any.into_iter().flatten())
+    }
+
+    /// The requests that have been sent, in order.
+    pub fn sent(&self) -> impl Iterator<Item = &Exchange> {
+        let (in_order, in_any) = match &self.behind {
+            Others::InOrder(queue) => (Some(queue), None),
+            Others::InAnyOrder(behind) => (None, Some(behind.all())),
+        };
+        let behind = in_order.into_iter().flatten().chain(in_any.into_iter().flatten());
+        std::iter::once(&self.oldest).chain(behind).take(self.in_flight())
     }
 
     /// Requests that the socket has carried.
@@ -150,7 +202,10 @@ impl Exchanges {
             // As many responses as requests have come, and none since.
             self.shiftable = 0;
         }
-        self.behind.push_back(exchange);
+        match &mut self.behind {
+            Others::InOrder(queue) => queue.push_back(exchange),
+            Others::InAnyOrder(behind) => behind.push(exchange),
+        }
         self.served = self.served.saturating_add(1);
         self.crowded = self.served;
     }
@@ -177,7 +232,12 @@ impl Exchanges {
         self.queued = self.queued.checked_sub(1).expect("only a queued request can be sent");
         match ahead {
             0 => &mut self.oldest.stamps,
-            _ => &mut self.behind[ahead - 1].stamps,
+            _ => match &mut self.behind {
+                Others::InOrder(queue) => &mut queue[ahead - 1].stamps,
+                Others::InAnyOrder(behind) => {
+                    &mut behind.send().expect("it is the first queued one").stamps
+                }
+            },
         }
     }
 
@@ -193,7 +253,14 @@ impl Exchanges {
             return oldest;
         };
         self.open -= 1;
-        self.behind.remove(behind).expect("each request is kept")
+        let withdrawn = match &mut self.behind {
+            Others::InOrder(queue) => queue.remove(behind),
+            Others::InAnyOrder(behind) => {
+                let number = behind.queued().next().map(|exchange| exchange.number);
+                number.and_then(|number| behind.remove(number))
+            }
+        };
+        withdrawn.expect("each request is kept")
     }
 
     /// A sent request has ended; returns its stamps.
@@ -211,15 +278,20 @@ impl Exchanges {
             return self.take_behind(number);
         }
         if 0 < self.open {
-            self.oldest = self.behind.pop_front().expect("each request is kept");
+            self.oldest = self.behind.pop().expect("each request is kept");
         }
         ended.stamps
     }
 
     #[cold]
     fn take_behind(&mut self, number: u64) -> Stamps {
-        let at = self.behind.iter().position(|exchange| exchange.number == number);
-        let taken = at.and_then(|at| self.behind.remove(at));
+        let taken = match &mut self.behind {
+            Others::InOrder(queue) => {
+                let at = queue.iter().position(|exchange| exchange.number == number);
+                at.and_then(|at| queue.remove(at))
+            }
+            Others::InAnyOrder(behind) => behind.remove(number),
+        };
         taken.expect("only a request of the connection can end").stamps
     }
 
@@ -272,15 +344,21 @@ mod tests {
 
     #[test]
     fn requests_end_in_any_order_by_their_numbers() {
-        let mut exchanges = Exchanges::new(4);
-        begin(&mut exchanges, 1..=4);
+        for mut exchanges in [Exchanges::new(4), Exchanges::in_any_order(4)] {
+            end_in_any_order(&mut exchanges);
+        }
+    }
+
+    fn end_in_any_order(exchanges: &mut Exchanges) {
+        begin(exchanges, 1..=4);
         (1..=4).for_each(|sent_ns| exchanges.send().sent_ns = 10 * sent_ns);
+        assert!(exchanges.sent().map(|exchange| exchange.number).eq(1..=4));
         for (number, oldest) in [(3, 1), (1, 2), (2, 4)] {
             let stamps = exchanges.end(number);
             assert_eq!((stamps.intended_ns, stamps.sent_ns), (number, 10 * number));
             assert_eq!(exchanges.oldest().number, oldest);
         }
-        begin(&mut exchanges, 5..=5);
+        begin(exchanges, 5..=5);
         exchanges.send().sent_ns = 50;
         assert_eq!([5, 4].map(|number| exchanges.end(number).sent_ns), [50, 40]);
         assert_eq!((exchanges.open(), exchanges.served()), (0, 5));
@@ -288,14 +366,21 @@ mod tests {
 
     #[test]
     fn queued_requests_are_taken_back_in_order_behind_those_that_were_sent() {
-        let mut exchanges = Exchanges::new(4);
-        begin(&mut exchanges, 1..=1);
+        for mut exchanges in [Exchanges::new(4), Exchanges::in_any_order(4)] {
+            take_back(&mut exchanges);
+        }
+    }
+
+    fn take_back(exchanges: &mut Exchanges) {
+        begin(exchanges, 1..=1);
         exchanges.send();
-        begin(&mut exchanges, 2..=4);
+        begin(exchanges, 2..=4);
+        assert!(exchanges.waiting().map(|exchange| exchange.number).eq(2..=4));
+        assert!(exchanges.sent().map(|exchange| exchange.number).eq([1]));
         let taken = [(); 3].map(|()| exchanges.withdraw().stamps.intended_ns);
         assert_eq!((taken, exchanges.open(), exchanges.served()), ([2, 3, 4], 1, 1));
         assert_eq!((exchanges.in_flight(), exchanges.end(1).intended_ns), (1, 1));
-        begin(&mut exchanges, 5..=6);
+        begin(exchanges, 5..=6);
         let taken = [(); 2].map(|()| exchanges.withdraw().stamps.intended_ns);
         assert_eq!((taken, exchanges.open(), exchanges.served()), ([5, 6], 0, 1));
     }

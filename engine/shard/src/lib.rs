@@ -10,7 +10,8 @@
 //! | --- | --- |
 //! | `request` | the turn, and one request from its due time to its one outcome: start at `turn` |
 //! | `wire` | what it hands to the kernel: connect, send, receive, close; the `sent` stamp |
-//! | `http1`, `protocol` | what received bytes mean, and for which request |
+//! | `http1`, `http2`, `protocol` | what received bytes mean, and for which request |
+//! | `streams` | HTTP/2: what happens to streams, requests that are sent again, frames that leave |
 //! | `users` | the users of a closed model: each has its connection, or waits for it |
 //! | `connect`, `connections` | opens connections where one is missing; which have room |
 //! | `connection` | one of them: a `socket`, its `exchanges`, its `protocol` and its `output` |
@@ -33,6 +34,7 @@
 //!   `connections`). Each keeps private what only it may change, so that a phase ends, or the
 //!   completions' clock advances, through a named method.
 
+mod behind;
 mod clock;
 mod connect;
 mod connection;
@@ -41,6 +43,7 @@ mod deadlines;
 mod event;
 mod exchanges;
 mod http1;
+mod http2;
 mod life;
 mod meter;
 #[cfg(test)]
@@ -61,6 +64,7 @@ mod setup;
 mod shard;
 mod slots;
 mod socket;
+mod streams;
 mod users;
 mod wire;
 

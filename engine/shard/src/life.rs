@@ -164,6 +164,10 @@ impl Shard {
     pub(super) fn withdraw_queued(&mut self) {
         let now_ns = self.now_ns();
         while let Some(Exchange { stamps, number }) = self.connections.withdraw() {
+            if self.was_sent(number) {
+                self.end_sent_back(number, now_ns);
+                continue;
+            }
             if self.load.is_unpaced() {
                 // An unpaced request is intended when it is sent, unless its user had to wait.
                 if !stamps.waited {
@@ -190,7 +194,8 @@ impl Shard {
     #[inline]
     pub(super) fn has_left(&self) -> bool {
         let Load::Closed(load) = &self.load else { return true };
-        let taken = self.connections.queued() + load.waiting_len();
+        // Those that were sent before are among the intended ones.
+        let taken = self.connections.queued() + load.waiting_len() - self.again.len();
         self.recording.counts().intended + (taken as u64) < self.plan.requests
     }
 
@@ -298,6 +303,7 @@ impl Shard {
                 Load::Closed(load) => (load.pop_any_waiting(), false),
             };
             let Some(due) = due else { return };
+            let counted = counted || self.was_sent(due.number);
             let intended_ns = due.intended_ns;
             if !counted {
                 self.recording.intended(&self.phases, intended_ns);
@@ -311,8 +317,16 @@ impl Shard {
         }
     }
 
-    /// When a request stops waiting for a connection, and the reason that then applies.
-    pub(super) fn expiry(&self, intended_ns: u64) -> (u64, UnsentReason) {
+    /// When a request stops waiting for a connection, and the reason that then applies. One that
+    /// was sent before times out then.
+    pub(super) fn expiry_of(&self, due: &DueRequest) -> (u64, UnsentReason) {
+        match self.again_over(due.number) {
+            Some((over_ns, _)) => (over_ns, UnsentReason::Deadline),
+            None => self.expiry(due.intended_ns),
+        }
+    }
+
+    fn expiry(&self, intended_ns: u64) -> (u64, UnsentReason) {
         if self.plan.queue_max_ns < self.plan.deadline_ns {
             (intended_ns.saturating_add(self.plan.queue_max_ns), UnsentReason::Dropped)
         } else {
@@ -326,7 +340,8 @@ impl Shard {
         match &self.load {
             _ if self.phases.send_end_ns() <= self.clock.handled_ns() => u64::MAX,
             Load::Open(load) => {
-                load.longest().map_or(u64::MAX, |(intended_ns, _)| self.expiry(intended_ns).0)
+                let first = load.longest().and_then(|(_, endpoint)| load.first_waiting(endpoint));
+                first.map_or(u64::MAX, |due| self.expiry_of(due).0)
             }
             Load::Closed(_) | Load::Paced(_) => u64::MAX,
         }

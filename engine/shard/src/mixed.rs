@@ -92,7 +92,7 @@ fn run(pipeline: usize, drive: Drive) {
         drive,
         conns: 8,
         conns_total: 8,
-        pipeline,
+        depth: pipeline,
         steps: steps(pipeline),
         mix: mix.clone(),
         recorder_config: RecorderConfig {

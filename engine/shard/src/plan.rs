@@ -10,6 +10,7 @@ use load::schedule::Schedule;
 use load::share::Share;
 use load::values::Rendering;
 use load::{ClosedLoad, Load, OpenLoad, PacedLoad};
+use plan::blocks::Blocks;
 use plan::{Arrivals, StampSource, Wait};
 use record::config::RecorderConfig;
 use samples::Lane;
@@ -63,7 +64,9 @@ pub struct ShardPlan {
     /// How long a connection carries requests, on average, ns; `None` for no limit.
     pub connection_lifetime_ns: Option<u64>,
     /// The most requests in flight on one connection.
-    pub pipeline: usize,
+    pub depth: usize,
+    /// The requests as HTTP/2 sends them; `None` for HTTP/1.1.
+    pub blocks: Option<Arc<Blocks>>,
     /// How to wait.
     pub wait: Wait,
     /// What stamps the arrival of a response.
@@ -103,9 +106,9 @@ impl ShardPlan {
                 Load::Open(OpenLoad::new(schedule, self.endpoints.len()))
             }
             Drive::Closed => {
-                // A connection with fewer requests than the pipeline's has no room for more.
+                // A connection that carries fewer requests has no room for more.
                 let all = usize::try_from(self.requests_per_connection).unwrap_or(usize::MAX);
-                let at_once = self.pipeline.min(all);
+                let at_once = self.depth.min(all);
                 let all_stay = ClosedLoad::new(&self.share, self.conns, at_once);
                 Load::Closed(match &self.presence {
                     None => all_stay,
@@ -162,7 +165,8 @@ pub struct Endpoint {
 /// One of a plan's requests.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Its bytes; a stand-in of the greatest length if `values` make them.
+    /// Its bytes; a stand-in of the greatest length if `values` make them. With HTTP/2, those of its
+    /// body.
     pub request: Payload,
     /// The index of its endpoint.
     pub endpoint: u16,
@@ -243,7 +247,8 @@ impl ShardPlan {
             queue_max_ns: u64::MAX,
             requests_per_connection: u64::MAX,
             connection_lifetime_ns: None,
-            pipeline: 1,
+            depth: 1,
+            blocks: None,
             wait: Wait::Sleep,
             stamps: StampSource::Kernel,
             kernel_stamps: true,

@@ -2,14 +2,14 @@
 //!
 //! A protocol is a file with a type that has these methods, a variant, and an arm in each method;
 //! `new` then takes the plan's choice. It isn't a trait, so no call is dynamic and nothing of it is
-//! public. A single variant costs neither a tag nor a branch. With a second, every method branches,
-//! and `connection` checks that the enum still fits into a cache line.
+//! public. `connection` checks that the enum fits into a cache line, so HTTP/2's state is boxed.
 
 use http1::response::KnownHead;
 
 use super::event::Event;
 use super::exchanges::Exchanges;
 use super::http1::Http1;
+use super::http2::Http2;
 use super::output::Output;
 use super::plan::Step;
 use super::socket::Socket;
@@ -19,26 +19,50 @@ use super::socket::Socket;
 pub enum Protocol {
     /// HTTP/1.1, pipelined or not.
     Http1(Http1),
+    /// HTTP/2.
+    Http2(Box<Http2>),
 }
 
 impl Protocol {
-    /// The protocol of a new connection.
-    pub fn new() -> Protocol {
-        Protocol::Http1(Http1::new())
+    /// The protocol of a new connection, with this many requests in flight at most: as HTTP/2 has
+    /// streams.
+    pub fn new(depth: usize, http2: bool) -> Protocol {
+        match http2 {
+            false => Protocol::Http1(Http1::new()),
+            true => Protocol::Http2(Box::new(Http2::new(depth))),
+        }
+    }
+
+    /// The state of HTTP/2.
+    pub fn http2(&mut self) -> Option<&mut Http2> {
+        match self {
+            Protocol::Http1(_) => None,
+            Protocol::Http2(http2) => Some(http2),
+        }
+    }
+
+    /// True if there is something to send besides requests as rendered.
+    pub fn wants_write(&self) -> bool {
+        match self {
+            Protocol::Http1(_) => false,
+            Protocol::Http2(http2) => http2.wants_write(),
+        }
     }
 
     /// Starts over on a new socket.
     pub fn reset(&mut self) {
         match self {
             Protocol::Http1(http1) => http1.reset(),
+            Protocol::Http2(http2) => http2.reset(),
         }
     }
 
-    /// True if one more request can begin, with at most `pipeline` in flight.
+    /// True if one more request can begin, with at most `depth` in flight.
     #[inline]
-    pub fn has_room(&self, exchanges: &Exchanges, pipeline: usize) -> bool {
+    pub fn has_room(&self, exchanges: &Exchanges, depth: usize) -> bool {
         match self {
-            Protocol::Http1(http1) => http1.has_room(exchanges, pipeline),
+            Protocol::Http1(http1) => http1.has_room(exchanges, depth),
+            Protocol::Http2(http2) => http2.has_room(exchanges, depth),
         }
     }
 
@@ -48,6 +72,7 @@ impl Protocol {
     pub fn rendered(&self, exchanges: &Exchanges, steps: &[Step]) -> Option<u16> {
         match self {
             Protocol::Http1(http1) => http1.rendered(exchanges, steps),
+            Protocol::Http2(_) => None,
         }
     }
 
@@ -55,6 +80,7 @@ impl Protocol {
     pub fn leave(&mut self, exchanges: &Exchanges, output: &mut Output) {
         match self {
             Protocol::Http1(http1) => http1.leave(exchanges, output),
+            Protocol::Http2(http2) => http2.leave(exchanges),
         }
     }
 
@@ -74,6 +100,7 @@ impl Protocol {
             Protocol::Http1(http1) => {
                 http1.receive(socket, exchanges, steps, known, arrived_ns, bytes)
             }
+            Protocol::Http2(http2) => http2.receive(bytes),
         }
     }
 
@@ -82,6 +109,7 @@ impl Protocol {
     pub fn receive_end(&mut self, socket: &Socket, exchanges: &Exchanges, known: bool) -> Event {
         match self {
             Protocol::Http1(http1) => http1.receive_end(socket, exchanges, known),
+            Protocol::Http2(http2) => http2.receive_end(socket, exchanges),
         }
     }
 }

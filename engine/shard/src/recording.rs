@@ -10,6 +10,7 @@ use record::outcome::{Cause, Outcome, UnsentReason};
 use record::recorder::Recorder;
 use record::shard_report::ShardReport;
 use record::stamps::{Ending, Stamps};
+use record::streams::StreamCounts;
 use record::times::Latencies;
 use record::tls::{Agreed, TlsCounts};
 use samples::{Lane, Sampler};
@@ -69,6 +70,12 @@ impl Recording {
     #[inline]
     pub(super) fn tls_mut(&mut self) -> &mut TlsCounts {
         &mut self.recorder.tls
+    }
+
+    /// What HTTP/2 did.
+    #[inline]
+    pub(super) fn streams_mut(&mut self) -> &mut StreamCounts {
+        &mut self.recorder.streams
     }
 
     /// Whether a request has fallen due, in the setup or since the epoch.

@@ -209,10 +209,11 @@ impl Shard {
 
     /// Gives up the arrivals that have waited too long for a connection.
     fn expire_waiting(&mut self, now_ns: u64) {
-        while let Load::Open(load) = &mut self.load
-            && let Some((intended_ns, endpoint)) = load.longest()
+        while let Load::Open(load) = &self.load
+            && let Some((_, endpoint)) = load.longest()
+            && let Some(due) = load.first_waiting(endpoint)
         {
-            let (over_ns, reason) = self.expiry(intended_ns);
+            let (over_ns, reason) = self.expiry_of(due);
             if now_ns < over_ns {
                 return;
             }
@@ -279,11 +280,11 @@ impl Shard {
     /// A request that has waited for its connection; `None` if its time ran out, so that it is
     /// never sent.
     pub(super) fn in_time(&mut self, due: DueRequest, now_ns: u64) -> Option<DueRequest> {
-        let (over_ns, reason) = self.expiry(due.intended_ns);
+        let (over_ns, reason) = self.expiry_of(&due);
         if now_ns < over_ns {
             return Some(self.with_lateness(due, now_ns));
         }
-        if self.load.is_unpaced() {
+        if self.load.is_unpaced() && !self.was_sent(due.number) {
             self.recording.intended(&self.phases, due.intended_ns);
         }
         self.unsent(due, over_ns, reason);
@@ -348,11 +349,12 @@ impl Shard {
         self.recording.meter().sent_bytes += u64::try_from(result).unwrap_or(0);
         let connection = &mut self.connections[slot];
         let shaking = connection.socket.state == State::Handshaking;
+        let greeting = connection.socket.state == State::Greeting;
         match (usize::try_from(result), -result) {
             // The peer is gone. It may have answered before, or sent the reason for ending the
             // handshake: what was received decides.
             (Err(_), errno @ (libc::EPIPE | libc::ECONNRESET))
-                if shaking || connection.is_awaiting() =>
+                if shaking || greeting || connection.is_awaiting() =>
             {
                 connection.socket.broken = connection.socket.broken.or(Some(errno));
             }
@@ -450,6 +452,15 @@ impl Shard {
                     self.fail(slot, cause);
                 }
                 Event::Closed => unreachable!("bytes close nothing"),
+                Event::OnStream { consumed, what } => {
+                    at += consumed;
+                    let arrived_ns = arrival.kernel_ns.filter(|_| !arrival.doubted);
+                    if self.on_stream(slot, what, arrived_ns) {
+                        continue;
+                    }
+                }
+                Event::Taken => self.taken(slot),
+                Event::Violated(cause) => self.violated(slot, cause),
             }
             break;
         }
@@ -470,6 +481,8 @@ impl Shard {
             Event::Failed { number, .. } => (number, length),
             Event::More => (exchanges.oldest().number, length),
             Event::Broken(_) | Event::Closed => return,
+            // A response's bytes are counted when it is complete.
+            Event::OnStream { .. } | Event::Taken | Event::Violated(_) => return,
         };
         self.recording.bytes_received(&self.phases, &exchanges.get(number).stamps, bytes);
     }
@@ -494,7 +507,9 @@ impl Shard {
             Event::Failed { number, cause } => self.failed(slot, number, cause),
             Event::Broken(cause) => self.fail(slot, cause),
             Event::Closed => self.closed_idle(slot),
-            Event::More => unreachable!("nothing follows the end"),
+            Event::More | Event::OnStream { .. } | Event::Taken | Event::Violated(_) => {
+                unreachable!("nothing follows the end")
+            }
         }
     }
 
@@ -510,7 +525,13 @@ impl Shard {
 impl Shard {
     /// A request of the slot was answered; the kernel stamped the response's arrival `arrived_ns`.
     /// Returns true if the request had been sent completely.
-    fn answered(&mut self, slot: u32, number: u64, status: u16, arrived_ns: Option<u64>) -> bool {
+    pub(super) fn answered(
+        &mut self,
+        slot: u32,
+        number: u64,
+        status: u16,
+        arrived_ns: Option<u64>,
+    ) -> bool {
         let connection = &mut self.connections[slot];
         let whole = connection.is_sent();
         let stamps = &connection.exchanges.get(number).stamps;
@@ -540,7 +561,7 @@ impl Shard {
 
     /// The slot's connection has answered and can be reused, unless it has reached its limit of
     /// requests.
-    fn free(&mut self, slot: u32) {
+    pub(super) fn free(&mut self, slot: u32) {
         let Connection { socket, exchanges, .. } = &self.connections[slot];
         if socket.state == State::Retired && exchanges.open() == 0 {
             self.replace(slot);
@@ -558,7 +579,7 @@ impl Shard {
     /// The slot's connection failed, with its requests, if any; it is replaced.
     pub(super) fn fail(&mut self, slot: u32, cause: Cause) {
         let Connection { socket, exchanges, .. } = &self.connections[slot];
-        if matches!(socket.state, State::Fresh | State::Handshaking) {
+        if matches!(socket.state, State::Fresh | State::Handshaking | State::Greeting) {
             return self.give_up(slot, cause);
         }
         if 0 < exchanges.open() && exchanges.in_flight() == 0 {
@@ -574,6 +595,10 @@ impl Shard {
 
     /// The slot's connection had a missing or surplus response: since when is unknown.
     pub(super) fn doubt(&mut self, slot: u32) {
+        if self.has_streams() {
+            // Responses name their requests.
+            return;
+        }
         let shiftable = self.connections[slot].exchanges.take_shiftable();
         self.recording.counts_mut().doubtful += shiftable;
     }
@@ -602,33 +627,33 @@ impl Shard {
     /// Times out requests and connects whose deadline has passed.
     pub(super) fn expire(&mut self, now_ns: u64) {
         while let Some((slot, over_ns)) = self.next_expired(now_ns) {
-            let Connection { socket, exchanges, .. } = &self.connections[slot];
-            if socket.is_coming() {
+            if self.connections[slot].socket.is_coming() {
                 self.connect_timed_out(slot);
                 continue;
             }
-            let Exchange { number, stamps } = *exchanges.oldest();
-            let kind = if over_ns < stamps.sent_ns + self.timeout_ns(&stamps) {
-                TimeoutKind::Deadline
-            } else {
-                TimeoutKind::Timeout
-            };
+            let (_, Exchange { number, stamps }) = self.first_over(slot);
+            let (_, kind) = self.over(&stamps);
             let received_ns = over_ns.max(stamps.sent_ns);
             let ending = Ending { handled_ns: self.now_ns(), ..Ending::at(received_ns) };
             self.doubt(slot);
             self.end(slot, number, ending, Outcome::TimedOut(kind));
-            self.lose(slot);
+            if self.has_streams() {
+                self.give_up_stream(slot, number);
+            } else {
+                self.lose(slot);
+            }
         }
     }
 
-    /// When a sent request times out, ns since the epoch.
-    fn over_ns(&self, stamps: &Stamps) -> u64 {
-        let timed_out_ns = stamps.sent_ns + self.timeout_ns(stamps);
-        timed_out_ns.min(stamps.intended_ns.saturating_add(self.plan.deadline_ns))
-    }
-
-    fn timeout_ns(&self, stamps: &Stamps) -> u64 {
-        self.plan.steps[usize::from(stamps.step)].timeout_ns
+    /// When a sent request times out, ns since the epoch, and by which limit.
+    pub(super) fn over(&self, stamps: &Stamps) -> (u64, TimeoutKind) {
+        let timeout_ns = self.plan.steps[usize::from(stamps.step)].timeout_ns;
+        let timed_out_ns = stamps.sent_ns + timeout_ns;
+        let deadline_ns = stamps.intended_ns.saturating_add(self.plan.deadline_ns);
+        match deadline_ns < timed_out_ns {
+            true => (deadline_ns, TimeoutKind::Deadline),
+            false => (timed_out_ns, TimeoutKind::Timeout),
+        }
     }
 
     /// When to look whether a sent request has timed out, ns since the epoch: by the shortest
@@ -646,7 +671,7 @@ impl Shard {
         while let Some(slot) = self.connections.deadlines.take_due(now_ns) {
             let Connection { socket, exchanges, .. } = &self.connections[slot];
             let over_ns = if 0 < exchanges.in_flight() {
-                self.over_ns(&exchanges.oldest().stamps)
+                self.first_over(slot).0
             } else if socket.is_coming() {
                 socket.since_ns + self.plan.connect_max_ns
             } else {
@@ -709,6 +734,10 @@ impl Shard {
     pub(super) fn unsent(&mut self, due: DueRequest, over_ns: u64, reason: UnsentReason) {
         // Requests are recorded in order of intended time, and the queued ones come first.
         self.flush_queued();
+        if self.was_sent(due.number) {
+            let now_ns = self.now_ns();
+            return self.end_sent_back(due.number, now_ns);
+        }
         let over_ns = over_ns.max(due.intended_ns);
         let step = self.plan.mix.step(due.number);
         let stamps = Stamps::unsent(due.intended_ns, due.noticed_ns.min(over_ns), step);

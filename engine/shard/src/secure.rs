@@ -18,6 +18,7 @@
 
 use std::io::Write;
 
+use record::outcome::Cause;
 use tls::{End, RECORD_MAX, Sessions};
 use uring::Ring;
 
@@ -101,9 +102,16 @@ impl Shard {
             let (agreed, resumed) = self.sessions().agreed(slot);
             let connected_ns = self.connections[slot].socket.connected_ns;
             let now_ns = self.now_ns();
-            let in_window = self.connected(slot, connected_ns);
+            let in_window = self.is_in_window(now_ns);
             let took_ns = in_window.then(|| now_ns - connected_ns);
             self.recording.shook_hands(agreed, resumed, took_ns);
+            if !self.has_streams() {
+                self.connected(slot, connected_ns);
+            } else if self.sessions().speaks_http2(slot) {
+                self.greet(slot, connected_ns);
+            } else {
+                self.give_up(slot, Cause::TlsNoAgreement);
+            }
         }
     }
 

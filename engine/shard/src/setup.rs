@@ -182,6 +182,7 @@ impl Shard {
         if let Load::Open(load) = &mut self.load {
             while load.pop_longest().is_some() {}
         }
+        self.forget_sent_back();
     }
 
     /// True if the run was stopped, or its lease is over.

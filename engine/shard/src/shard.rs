@@ -1,13 +1,14 @@
 //! The parts of a shard.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use http1::response::KnownHead;
-use load::Load;
+use load::{DueRequest, Load};
 use sys::clock;
 use sys::control::Signals;
 use tls::{ClientSetup, RECORD_MAX, Sessions};
-use uring::{Ring, RingConfig};
+use uring::{OUT_BYTES, Ring, RingConfig};
 
 use super::clock::Clock;
 use super::connections::{Connections, ConnectionsConfig};
@@ -17,6 +18,7 @@ use super::progress::SharedProgress;
 use super::recording::Recording;
 use super::roaming::Users;
 use super::send_stamps::SendSample;
+use super::streams::Again;
 
 /// How often a shard checks for a stop and publishes its progress, ns: too rarely to show in the
 /// CPU time per request.
@@ -26,6 +28,8 @@ pub(super) const LOOK_NS: u64 = 50_000_000;
 pub const SEND_SILENT_MAX: usize = 16_384;
 /// The multiple of `flush` sends that one call carries while the shard is behind its schedule.
 const BEHIND_FLUSHES: usize = 4;
+/// For how many requests that are sent again memory is allocated in advance.
+const AGAIN_MAX: usize = 1 << 16;
 /// Size of a receive buffer, bytes. A response that takes many costs more per buffer than for its
 /// bytes.
 const BUFFER_SIZE: usize = 65_536;
@@ -49,6 +53,12 @@ pub struct Shard {
     pub(super) sessions: Option<Sessions>,
     /// For each step, the head of its last response on any connection.
     pub(super) known_heads: Vec<KnownHead>,
+    /// HTTP/2: the requests that wait to be sent again, by number.
+    pub(super) again: HashMap<u64, Again>,
+    /// HTTP/2: those that were sent back by the slot's connection and aren't queued yet.
+    pub(super) sent_back: Vec<(u32, DueRequest)>,
+    /// HTTP/2: slots whose connection ends before some of its requests could begin.
+    pub(super) stranded: Vec<u32>,
 }
 
 /// Settings and buffers for sends.
@@ -57,7 +67,7 @@ pub(super) struct Sending {
     pub(super) silent_max: usize,
     /// The length of the longest request, bytes.
     pub(super) longest: usize,
-    /// Plaintext for a TLS record that isn't in memory as it leaves.
+    /// What leaves next and isn't in memory: plaintext for a TLS record, or frames of HTTP/2.
     pub(super) gathered: Vec<u8>,
     /// The seed of what differs between requests.
     pub(super) seed: u64,
@@ -76,7 +86,12 @@ impl Sending {
             // Encrypted bytes are made as they leave, and stay in the outbox until they have left.
             silent_max: if is_secure { 0 } else { SEND_SILENT_MAX },
             longest: plan.steps.iter().map(|step| step.request.len()).max().unwrap_or(0),
-            gathered: Vec::with_capacity(if is_secure { RECORD_MAX } else { 0 }),
+            gathered: Vec::with_capacity(match (plan.blocks.is_some(), is_secure) {
+                // A header block may follow what a connection begins with.
+                (true, _) => 2 * OUT_BYTES,
+                (false, true) => RECORD_MAX,
+                (false, false) => 0,
+            }),
             seed: plan.seed,
             room: Vec::with_capacity(made.max().unwrap_or(0)),
             sample: SendSample::new(plan.stamp_sends),
@@ -101,13 +116,15 @@ impl Shard {
             payloads: plan.steps.iter().map(|step| step.request.clone()).collect(),
             addresses: plan.endpoints.iter().map(|it| it.address.clone()).collect(),
             outbox: plan.is_secure()
-                || (1 < plan.steps.len() && 1 < plan.pipeline)
+                || plan.blocks.is_some()
+                || (1 < plan.steps.len() && 1 < plan.depth)
                 || plan.steps.iter().any(|step| step.values.is_some()),
         })?;
         let mut connections = Connections::new(ConnectionsConfig {
             conns: plan.slots(),
             endpoints: plan.endpoints.len(),
-            pipeline: plan.pipeline,
+            depth: plan.depth,
+            http2: plan.blocks.is_some(),
             requests_per_connection: plan.requests_per_connection,
             lifetime_ns: plan.connection_lifetime_ns,
             flush: plan.flush,
@@ -116,11 +133,17 @@ impl Shard {
         if plan.stamp_sends.is_some() {
             ring.stamp_sends();
             (0..connections.len())
-                .for_each(|slot| connections[slot].socket.reserve_samples(plan.pipeline));
+                .for_each(|slot| connections[slot].socket.reserve_samples(plan.depth));
         }
         let clients = plan.is_secure().then(|| plan.endpoints.iter().map(|it| it.tls.clone()));
         let clients: Option<Vec<Option<ClientSetup>>> = clients.map(Iterator::collect);
+        // As many as all connections together may send back at once, within reason.
+        let again =
+            if plan.blocks.is_some() { (plan.slots() * plan.depth).min(AGAIN_MAX) } else { 0 };
         Ok(Shard {
+            again: HashMap::with_capacity(again),
+            sent_back: Vec::with_capacity(again),
+            stranded: Vec::with_capacity(if again == 0 { 0 } else { plan.slots() }),
             ring,
             connections,
             sessions: clients.map(|each| Sessions::new(&each, plan.slots(), BUFFER_SIZE)),

@@ -15,6 +15,8 @@ pub enum State {
     Connecting,
     /// It is connected, but its TLS handshake isn't done.
     Handshaking,
+    /// It speaks HTTP/2, and the target's settings haven't come.
+    Greeting,
     /// It is new: nothing may arrive on it before its first request.
     Fresh,
     /// It takes requests.
@@ -95,14 +97,19 @@ impl Socket {
         self.sampled.clear();
     }
 
+    /// It has been connected since `connected_ns`, and awaits the target's settings.
+    pub fn greet(&mut self, connected_ns: u64) {
+        (self.state, self.connected_ns) = (State::Greeting, connected_ns);
+    }
+
     /// It has been connected since `connected_ns`: TLS begins.
     pub fn handshake(&mut self, connected_ns: u64) {
         (self.state, self.connected_ns) = (State::Handshaking, connected_ns);
     }
 
-    /// True if it is connecting, including TLS.
+    /// True if it is connecting, including TLS and the start of HTTP/2.
     pub fn is_coming(&self) -> bool {
-        matches!(self.state, State::Connecting | State::Handshaking)
+        matches!(self.state, State::Connecting | State::Handshaking | State::Greeting)
     }
 
     /// True if it is coming, or has come and carries its first request soon.

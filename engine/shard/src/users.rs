@@ -151,7 +151,7 @@ impl Shard {
     /// True if the slot's user, who goes to several endpoints, may have one more request in
     /// progress.
     pub(super) fn may_begin(&self, slot: u32) -> bool {
-        self.users.busy(self.users.of(slot)) < self.plan.pipeline
+        self.users.busy(self.users.of(slot)) < self.plan.depth
     }
 
     /// The number of the request of a user that has waited longest for a connection.
@@ -190,7 +190,7 @@ impl Shard {
     pub(super) fn serve(&mut self, user: usize, now_ns: u64) {
         let at_once = match &self.load {
             Load::Closed(load) => load.at_once(),
-            _ => self.plan.pipeline,
+            _ => self.plan.depth,
         };
         while now_ns < self.phases.send_end_ns() && self.users.busy(user) < at_once {
             if self.first_waiting(user).is_none() {

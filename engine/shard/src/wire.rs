@@ -127,6 +127,9 @@ impl Shard {
 
     /// Sends what leaves next on this slot, from memory or made now; the send reports back.
     pub(super) fn send_next(&mut self, slot: u32) {
+        if self.has_streams() {
+            return self.send_frames(slot);
+        }
         let token = self.connections.token(Op::Send, slot);
         let connection = &mut self.connections[slot];
         let Sending { gathered, seed, room, .. } = &mut self.sending;
@@ -155,8 +158,9 @@ impl Shard {
     /// Another `bytes` of the output of this slot have left. Returns true if all has.
     pub(super) fn left(&mut self, slot: u32, bytes: usize) -> bool {
         let sessions = self.sessions.as_mut().filter(|sessions| sessions.has(slot));
-        let is_whole = !sessions.is_some_and(|sessions| sessions.wants_write(slot));
-        let Connection { output, exchanges, .. } = &mut self.connections[slot];
+        let Connection { output, exchanges, protocol, .. } = &mut self.connections[slot];
+        let is_whole =
+            !sessions.is_some_and(|sessions| sessions.wants_write(slot)) && !protocol.wants_write();
         let left = output.left(&self.plan.steps, bytes, is_whole, |number, length| {
             if self.recording.has_parts() {
                 // It hasn't ended: one that is answered before it has left ends its connection.
@@ -220,7 +224,11 @@ impl Shard {
         self.clock.handled_no_earlier(now_ns);
         self.recording.in_flight(now_ns, self.connections.in_flight());
         let is_unpaced = self.load.is_unpaced();
+        let has_streams = self.has_streams();
         while let Some(slot) = self.connections.take_queued() {
+            if has_streams && self.is_sent_again(slot) {
+                continue;
+            }
             let exchanges = &mut self.connections[slot].exchanges;
             let together = exchanges.left_together();
             let is_first = exchanges.in_flight() == 0;
@@ -234,7 +242,9 @@ impl Shard {
                 stamps.noticed_ns = now_ns;
             }
             let stamps = *stamps;
-            if is_first {
+            if has_streams {
+                self.stream_taken(slot, &stamps);
+            } else if is_first {
                 self.connections.deadlines.check_by(slot, self.look_ns(&stamps));
             }
             if is_unpaced {
@@ -245,6 +255,9 @@ impl Shard {
                 self.part_sent(slot, &stamps);
             }
         }
+        if !self.stranded.is_empty() {
+            self.send_back_all_stranded();
+        }
     }
 
     /// Records for its part that a request was sent. The bytes of those in the output are counted
@@ -253,7 +266,8 @@ impl Shard {
     #[inline(never)]
     fn part_sent(&mut self, slot: u32, stamps: &Stamps) {
         self.recording.connection_taken(stamps);
-        let is_silent = self.sessions.is_none() && self.connections[slot].output.requests() == 0;
+        let is_made = self.sessions.is_some() || self.has_streams();
+        let is_silent = !is_made && self.connections[slot].output.requests() == 0;
         if is_silent {
             let length = self.plan.steps[usize::from(stamps.step)].request.len();
             self.recording.bytes_sent(&self.phases, stamps, length);

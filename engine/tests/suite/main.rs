@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod http2_server;
 mod made_up;
 mod support;
 mod tls_server;
@@ -11,6 +12,7 @@ mod agents;
 mod document;
 mod fields;
 mod hosts;
+mod http2;
 mod intervals;
 mod joint;
 mod not_hidden;

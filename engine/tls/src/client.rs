@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
-use plan::{Plan, PlanError, TlsSession};
+use plan::{Http, Plan, PlanError, TlsSession};
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
@@ -15,6 +15,9 @@ use rustls::{ClientConfig, Error, RootCertStore};
 use super::accept_any::AcceptAny;
 use super::tickets::Tickets;
 use super::trust_own::TrustOwn;
+
+/// HTTP/2 in ALPN.
+pub(super) const ALPN_HTTP2: &[u8] = b"h2";
 
 /// The TLS client setup of a plan's connections.
 #[derive(Clone, Debug)]
@@ -60,7 +63,7 @@ impl ClientSetup {
             // A completed plan has both or neither.
             _ => config.with_no_client_auth(),
         };
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = alpn(plan.http);
         config.resumption = Resumption::disabled();
         Ok(ClientSetup { config, verifier, name: server_name, session: plan.tls_session })
     }
@@ -73,6 +76,13 @@ impl ClientSetup {
         Ok(ClientSetup { name: server_name(name)?, ..self.clone() })
     }
 
+    /// The same setup for this version of HTTP alone.
+    #[must_use]
+    pub fn speaking(mut self, http: Http) -> ClientSetup {
+        self.config.alpn_protocols = alpn(http);
+        self
+    }
+
     /// The configuration for a shard with this many connections, which resumes only its own
     /// sessions.
     pub(super) fn of_shard(&self, conns: usize) -> Arc<ClientConfig> {
@@ -81,6 +91,16 @@ impl ClientSetup {
             config.resumption = Resumption::store(Arc::new(Tickets::new(conns)));
         }
         Arc::new(config)
+    }
+}
+
+/// What ALPN offers, the best first.
+fn alpn(http: Http) -> Vec<Vec<u8>> {
+    let http1 = || b"http/1.1".to_vec();
+    match http {
+        Http::V1 => vec![http1()],
+        Http::V2 => vec![ALPN_HTTP2.to_vec()],
+        Http::Auto => vec![ALPN_HTTP2.to_vec(), http1()],
     }
 }
 

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plan::endpoints::PlanEndpoint;
-use plan::{Plan, PlanError};
+use plan::{Http, Plan, PlanError};
 use record::outcome::Cause;
-use rustls::{ClientConnection, Error};
+use rustls::{ClientConnection, Error, Stream};
 
-use super::client::ClientSetup;
+use super::client::{ALPN_HTTP2, ClientSetup};
 use super::failure::cause;
 use super::keep_issuer::KeepIssuer;
 
@@ -25,16 +25,19 @@ struct Failed {
 }
 
 impl ClientSetup {
-    /// Performs a handshake on a socket that is connected to this endpoint.
+    /// Performs a handshake on a socket that is connected to this endpoint. If it agrees on HTTP/2,
+    /// `speak` gets the connection, and its result is returned.
     ///
     /// # Errors
-    /// It fails, with the reason and the cure.
-    pub fn probe(
+    /// The handshake fails, or doesn't agree on HTTP/2 although the plan has nothing else, with the
+    /// reason and the cure; or `speak` does.
+    pub fn probe<T>(
         &self,
         stream: &TcpStream,
         endpoint: &PlanEndpoint,
         plan: &Plan,
-    ) -> Result<(), PlanError> {
+        speak: impl FnOnce(&mut Stream<'_, ClientConnection, &TcpStream>) -> Result<T, PlanError>,
+    ) -> Result<Option<T>, PlanError> {
         let verifier = Arc::new(KeepIssuer::new(Arc::clone(&self.verifier)));
         let mut config = self.config.clone();
         config.dangerous().set_certificate_verifier(verifier.clone());
@@ -43,19 +46,32 @@ impl ClientSetup {
         let done = tls
             .map_err(|error| Failed::of(&error, false))
             .and_then(|tls| shake_hands(tls, stream, longest));
-        done.map_err(|failed| {
-            let (problem, cure) = failed.problem_and_cure(verifier.issuer());
+        let mut tls = done.map_err(|failed| {
+            let (problem, cure) = failed.problem_and_cure(verifier.issuer(), plan.http);
             endpoint.error(format!("{problem} ({})", failed.cause.name()), cure)
-        })
+        })?;
+        let mut stream = stream;
+        let spoken = if tls.alpn_protocol() == Some(ALPN_HTTP2) {
+            Some(speak(&mut Stream::new(&mut tls, &mut stream))?)
+        } else if plan.http == Http::V2 {
+            let problem = "it doesn't choose HTTP/2 by ALPN";
+            return Err(endpoint.error(problem, "give --http 1.1, or enable HTTP/2 there"));
+        } else {
+            None
+        };
+        tls.send_close_notify();
+        // All is known, whether or not this arrives.
+        let _ = Stream::new(&mut tls, &mut stream).flush();
+        Ok(spoken)
     }
 }
 
-/// Performs a handshake within this time, and ends with a close_notify.
+/// Performs a handshake within this time.
 fn shake_hands(
     mut tls: ClientConnection,
     mut stream: &TcpStream,
     longest: Duration,
-) -> Result<(), Failed> {
+) -> Result<ClientConnection, Failed> {
     let began = Instant::now();
     let flush = |tls: &mut ClientConnection| -> io::Result<()> {
         let mut bytes = Vec::new();
@@ -100,10 +116,9 @@ fn shake_hands(
             }
         }
     }
-    tls.send_close_notify();
-    // The handshake is done, whether or not this arrives.
+    // The end of the handshake may wait to be sent.
     let _ = flush(&mut tls).and_then(|()| stream.flush());
-    Ok(())
+    Ok(tls)
 }
 
 impl Failed {
@@ -116,7 +131,7 @@ impl Failed {
     }
 
     /// The problem and its cure; `issuer` is the certificate's.
-    fn problem_and_cure(&self, issuer: Option<String>) -> (String, &'static str) {
+    fn problem_and_cure(&self, issuer: Option<String>, http: Http) -> (String, &'static str) {
         let error = &self.error;
         match self.cause {
             Cause::TlsUnknownIssuer => (
@@ -154,6 +169,10 @@ impl Failed {
             Cause::TlsNotTls => (
                 "what it answers isn't TLS".to_owned(),
                 "give http:// if this port is that of plain HTTP",
+            ),
+            Cause::TlsNoAgreement if !http.is_1() => (
+                format!("both sides have no cipher, key exchange or protocol in common: {error}"),
+                "enable TLS 1.3 and HTTP/2 there, or give --http 1.1",
             ),
             Cause::TlsNoAgreement => (
                 format!("both sides have no cipher, key exchange or protocol in common: {error}"),

@@ -22,7 +22,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, SupportedCipherSuite};
 use sys::seal;
 
-use super::client::ClientSetup;
+use super::client::{ALPN_HTTP2, ClientSetup};
 use super::failure::cause;
 
 /// The most plaintext that one TLS record carries, bytes.
@@ -139,6 +139,11 @@ impl Sessions {
             group: tls.negotiated_key_exchange_group().map_or(0, |group| group.name().into()),
         };
         (agreed, tls.handshake_kind() == Some(HandshakeKind::Resumed))
+    }
+
+    /// True if the slot's completed handshake has agreed on HTTP/2.
+    pub fn speaks_http2(&mut self, slot: u32) -> bool {
+        self.of(slot).tls.alpn_protocol() == Some(ALPN_HTTP2)
     }
 
     /// Decrypts everything that a receive brought, up to the peer's end if there is one. The

@@ -1,0 +1,400 @@
+//! HTTP/2 on a shard: a connection's start, what happens to its streams, the requests that another
+//! stream has to carry, and the frames that leave.
+//!
+//! A connection counts as connecting until the target's settings have come: they say how many
+//! streams it takes, and what is sent before may be refused.
+//!
+//! A request that the target hasn't processed is sent again: on another connection if the target
+//! ends its own (GOAWAY), on any if it refused the stream, which it may once. Such a request keeps
+//! its number and all its stamps, so neither its latencies nor its timeout begin anew, and it counts
+//! as sent once. In between it counts as in flight, and waits before all arrivals that were due
+//! later.
+//!
+//! A request that times out ends with its stream, and the connection goes on.
+
+use load::{DueRequest, Load};
+use record::outcome::{Cause, Outcome, TimeoutKind};
+use record::stamps::{Ending, Stamps};
+use tls::RECORD_MAX;
+use uring::OUT_BYTES;
+use uring::token::Op;
+
+use super::event::{Ended, OnStream};
+use super::exchanges::Exchange;
+use super::http2::Http2;
+use super::output::Making;
+use super::shard::{Sending, Shard};
+use super::socket::State;
+
+/// A request that has to be sent again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Again {
+    /// Its stamps so far.
+    pub(super) stamps: Stamps,
+    /// True if the target refused it.
+    pub(super) refused: bool,
+}
+
+/// A connection.
+impl Shard {
+    /// True if the connections speak HTTP/2.
+    #[inline]
+    pub(super) fn has_streams(&self) -> bool {
+        self.plan.blocks.is_some()
+    }
+
+    fn http2(&mut self, slot: u32) -> &mut Http2 {
+        self.connections[slot].protocol.http2().expect("the plan has HTTP/2")
+    }
+
+    /// The slot's socket has been connected since `connected_ns`, TLS included: sends what the
+    /// connection begins with.
+    pub(super) fn greet(&mut self, slot: u32, connected_ns: u64) {
+        self.connections[slot].socket.greet(connected_ns);
+        if !self.withhold(slot) {
+            self.send_next(slot);
+        }
+        // Over TLS, they may have come with the end of the handshake.
+        if self.http2(slot).limit().is_some() {
+            self.connected(slot, connected_ns);
+        }
+    }
+
+    /// Something happened on the slot's connection; returns false if it has ended. The response, if
+    /// it was one, arrived at `arrived_ns`.
+    #[inline(never)]
+    pub(super) fn on_stream(&mut self, slot: u32, what: OnStream, arrived_ns: Option<u64>) -> bool {
+        match what {
+            OnStream::Nothing => {}
+            OnStream::Settings => {
+                let limit = self.http2(slot).limit().flatten();
+                self.recording.streams_mut().limited(limit);
+                let socket = &self.connections[slot].socket;
+                if socket.state == State::Greeting {
+                    self.connected(slot, socket.connected_ns);
+                }
+            }
+            OnStream::GoAway => return self.go_away(slot),
+            OnStream::Ended { number, ended } => {
+                self.stream_ended(slot, number, ended, arrived_ns);
+            }
+        }
+        true
+    }
+
+    /// The target takes no more requests on the slot's connection.
+    fn go_away(&mut self, slot: u32) -> bool {
+        self.recording.counts_mut().goaways += 1;
+        let socket = &mut self.connections[slot].socket;
+        if matches!(socket.state, State::Handshaking | State::Greeting | State::Fresh) {
+            self.fail(slot, Cause::GoAway);
+            return false;
+        }
+        socket.retire();
+        self.send_back_stranded(slot);
+        true
+    }
+
+    /// A request's stream has ended.
+    fn stream_ended(&mut self, slot: u32, number: u64, ended: Ended, arrived_ns: Option<u64>) {
+        match ended {
+            Ended::Answered { status, whole } => {
+                let response = self.http2(slot).response();
+                let stamps = self.connections[slot].exchanges.get(number).stamps;
+                let sums = &mut self.recording.streams_mut().sums;
+                sums.frames_received += u64::from(response.frames);
+                sums.response_block_bytes += response.header_bytes;
+                sums.response_field_bytes += response.field_bytes;
+                if self.recording.has_parts() {
+                    let bytes = response.header_bytes + response.body_bytes;
+                    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                    self.recording.bytes_received(&self.phases, &stamps, bytes);
+                }
+                if !whole && self.phases.is_recorded(stamps.intended_ns) {
+                    self.recording.counts_mut().incomplete_uploads += 1;
+                }
+                self.answered(slot, number, status, arrived_ns);
+            }
+            Ended::Failed(cause) => {
+                let ending = Ending::at(self.clock.handled_ns());
+                self.end(slot, number, ending, Outcome::Failed(cause));
+            }
+            Ended::Refused => self.send_back(slot, number, true),
+            Ended::Unserved { refused } => self.send_back(slot, number, refused),
+        }
+    }
+
+    /// All that the slot's connection received has been interpreted: it takes the next requests, or
+    /// is replaced if it has ended, and sends what the protocol itself has to say.
+    #[inline(never)]
+    pub(super) fn taken(&mut self, slot: u32) {
+        let wait = self.wait_sent_back();
+        let socket = &self.connections[slot].socket;
+        let generation = socket.generation;
+        if matches!(socket.state, State::Open | State::Retired) {
+            // Frames may have come although it has no request.
+            self.connections.leave_idle(slot);
+            self.free(slot);
+        }
+        if self.connections[slot].socket.generation == generation {
+            self.send_own(slot);
+        }
+        if wait {
+            self.serve_sent_back();
+        }
+    }
+
+    /// Sends what the protocol itself has to say. If a request is queued, it leaves before that.
+    fn send_own(&mut self, slot: u32) {
+        let connection = &self.connections[slot];
+        let socket = &connection.socket;
+        let can_send =
+            matches!(socket.state, State::Greeting | State::Fresh | State::Open | State::Retired)
+                && !socket.sending
+                && connection.exchanges.queued() == 0;
+        if can_send && connection.protocol.wants_write() && !self.withhold(slot) {
+            self.connections.leave_idle(slot);
+            self.send_next(slot);
+            self.connections.offer(slot);
+        }
+    }
+
+    /// The target broke a rule that ends the slot's connection.
+    #[inline(never)]
+    pub(super) fn violated(&mut self, slot: u32, cause: Cause) {
+        let wait = self.wait_sent_back();
+        self.fail(slot, cause);
+        if wait {
+            self.serve_sent_back();
+        }
+    }
+
+    /// A request of the slot has timed out: its stream ends, and the connection goes on.
+    pub(super) fn give_up_stream(&mut self, slot: u32, number: u64) {
+        self.http2(slot).cancel(number);
+        self.taken(slot);
+    }
+
+    /// The request of the slot whose time runs out first, and when that is, ns since the epoch.
+    pub(super) fn first_over(&self, slot: u32) -> (u64, Exchange) {
+        let exchanges = &self.connections[slot].exchanges;
+        if !self.has_streams() {
+            let oldest = *exchanges.oldest();
+            return (self.over(&oldest.stamps).0, oldest);
+        }
+        // Requests that were sent again have older stamps, and steps their own timeouts.
+        let each = exchanges.sent().map(|exchange| (self.over(&exchange.stamps).0, *exchange));
+        each.min_by_key(|(over_ns, _)| *over_ns).expect("a request in flight")
+    }
+
+    /// A request of the slot was sent, in a stream of its own.
+    pub(super) fn stream_taken(&mut self, slot: u32, stamps: &Stamps) {
+        let connection = &self.connections[slot];
+        let in_flight = connection.exchanges.in_flight();
+        let connected_ns = connection.socket.connected_ns;
+        let streams = self.recording.streams_mut();
+        streams.begun(in_flight);
+        if stamps.waited && self.phases.is_recorded(stamps.intended_ns) {
+            let wait = match stamps.noticed_ns < connected_ns {
+                true => &mut streams.sums.connection_wait,
+                false => &mut streams.sums.stream_wait,
+            };
+            wait.record(stamps.sent_ns - stamps.noticed_ns);
+        }
+        self.connections.deadlines.check_by(slot, self.look_ns(stamps));
+    }
+}
+
+/// Requests that are sent again.
+impl Shard {
+    /// The target hasn't processed this request of the slot.
+    fn send_back(&mut self, slot: u32, number: u64, refused: bool) {
+        let stamps = self.connections.send_back(slot, number);
+        if self.users.roam() {
+            self.users.ended(slot);
+        }
+        if self.recording.has_parts() {
+            self.recording.connection_freed(&stamps);
+        }
+        if self.phases.is_recorded(stamps.intended_ns) {
+            self.recording.counts_mut().requeued += 1;
+        }
+        self.again.insert(number, Again { stamps, refused });
+        let Stamps { intended_ns, noticed_ns, .. } = stamps;
+        self.sent_back.push((slot, DueRequest { intended_ns, number, noticed_ns, waited: true }));
+    }
+
+    /// The requests that were handed to the slot's connection, and can't begin on it any more.
+    fn send_back_stranded(&mut self, slot: u32) {
+        while let Some(number) = self.http2(slot).take_stranded() {
+            self.send_back(slot, number, false);
+        }
+    }
+
+    /// After requests were stamped: those that turned out to have no stream go to others.
+    pub(super) fn send_back_all_stranded(&mut self) {
+        while let Some(slot) = self.stranded.pop() {
+            self.send_back_stranded(slot);
+            self.taken(slot);
+        }
+    }
+
+    /// The requests that were sent back wait like others; returns true if there are any.
+    fn wait_sent_back(&mut self) -> bool {
+        let wait = !self.sent_back.is_empty();
+        while let Some((slot, due)) = self.sent_back.pop() {
+            let user = self.user_of(slot);
+            let endpoint = usize::from(self.plan.endpoint_of(due.number));
+            match &mut self.load {
+                Load::Open(load) => load.wait_again(due, endpoint),
+                Load::Closed(load) => load.wait_again(user, due),
+                Load::Paced(load) => load.wait_again(user, due),
+            }
+        }
+        wait
+    }
+
+    /// Connections with room take requests that were sent back; for the others, connections are
+    /// opened at once.
+    fn serve_sent_back(&mut self) {
+        for endpoint in (0_u16..).take(self.plan.endpoints.len()) {
+            while let Load::Open(load) = &self.load
+                && 0 < load.waiting_for(usize::from(endpoint))
+                && self.clock.handled_ns() < self.phases.send_end_ns()
+                && let Some(slot) = self.connections.take_room(endpoint)
+            {
+                self.ready(slot);
+            }
+        }
+        self.open_for_waiting(self.now_ns());
+    }
+
+    /// The first queued request of the slot is sent, if it was sent before; returns true if so.
+    pub(super) fn is_sent_again(&mut self, slot: u32) -> bool {
+        let exchanges = &mut self.connections[slot].exchanges;
+        let first = exchanges.waiting().next().expect("a queued request");
+        let number = first.number;
+        let Some(Again { stamps, refused }) = self.again.remove(&number) else { return false };
+        *exchanges.send() = stamps;
+        self.connections.sent_again();
+        if refused {
+            self.http2(slot).refuse(number);
+        }
+        if self.recording.has_parts() {
+            self.recording.connection_taken(&stamps);
+        }
+        let in_flight = self.connections[slot].exchanges.in_flight();
+        self.recording.streams_mut().begun(in_flight);
+        self.connections.deadlines.check_by(slot, self.look_ns(&stamps));
+        true
+    }
+
+    /// When the request with this number, if it was sent back, times out, and how, ns since the
+    /// epoch.
+    pub(super) fn again_over(&self, number: u64) -> Option<(u64, TimeoutKind)> {
+        if self.again.is_empty() {
+            return None;
+        }
+        let Again { stamps, .. } = self.again.get(&number)?;
+        Some(self.over(stamps))
+    }
+
+    /// The request with this number, which was sent back and waits, times out or is abandoned at
+    /// this time.
+    pub(super) fn end_sent_back(&mut self, number: u64, now_ns: u64) {
+        match self.again_over(number) {
+            Some((over_ns, kind)) if over_ns <= now_ns => {
+                self.fail_sent_back(number, over_ns, Outcome::TimedOut(kind));
+            }
+            _ => self.fail_sent_back(number, now_ns, Outcome::Abandoned),
+        }
+    }
+
+    /// The request with this number, which was sent back and waits, ends with this outcome.
+    pub(super) fn fail_sent_back(&mut self, number: u64, at_ns: u64, outcome: Outcome) {
+        let Again { stamps, .. } = self.again.remove(&number).expect("it was sent back");
+        let now_ns = self.now_ns();
+        self.recording.in_flight(now_ns, self.connections.in_flight());
+        self.connections.sent_again();
+        let received_ns = at_ns.max(stamps.sent_ns);
+        self.recording.stayed(stamps.sent_ns, received_ns, now_ns);
+        self.clock.handled_no_earlier(now_ns);
+        let ending = Ending { handled_ns: now_ns.max(received_ns), ..Ending::at(received_ns) };
+        self.recording.ended(&self.phases, number, &stamps, ending, outcome);
+    }
+
+    /// True if this request was sent before, and waits.
+    pub(super) fn was_sent(&self, number: u64) -> bool {
+        !self.again.is_empty() && self.again.contains_key(&number)
+    }
+
+    /// Forgets the requests of the setup that were sent back.
+    pub(super) fn forget_sent_back(&mut self) {
+        for _ in 0..self.again.len() {
+            self.connections.sent_again();
+            self.recording.counts_mut().setup.ended(Outcome::Abandoned);
+        }
+        self.again.clear();
+    }
+}
+
+/// Sending.
+impl Shard {
+    /// Makes the frames that leave next on this slot, if its TLS handshake is done, and sends them.
+    pub(super) fn send_frames(&mut self, slot: u32) {
+        let now_ns = self.now_ns();
+        let token = self.connections.token(Op::Send, slot);
+        let connection = &mut self.connections[slot];
+        let mut sessions = self.sessions.as_mut().filter(|all| all.has(slot));
+        let secure = sessions.is_some();
+        let Sending { gathered: frames, seed, room, .. } = &mut self.sending;
+        frames.clear();
+        let is_busy = sessions.as_mut().is_some_and(|sessions| sessions.wants_write(slot));
+        let is_up = connection.socket.state != State::Handshaking && !is_busy;
+        let most = if secure { RECORD_MAX } else { OUT_BYTES };
+        let (recording, phases) = (&mut self.recording, &self.phases);
+        if let Some(http2) = connection.protocol.http2().filter(|_| is_up)
+            && let Some(blocks) = &self.plan.blocks
+        {
+            let of = Making { steps: &self.plan.steps, seed: *seed, room };
+            let now = (&connection.exchanges, now_ns, most);
+            http2.make(blocks, of, now, frames, |exchange, made| {
+                let sums = &mut recording.streams_mut().sums;
+                let (block_bytes, field_bytes) = made.block;
+                sums.frames_sent += 1;
+                sums.request_block_bytes += block_bytes as u64;
+                sums.request_field_bytes += field_bytes as u64;
+                if let Some(behind_ns) = made.behind_ns
+                    && phases.is_recorded(exchange.stamps.intended_ns)
+                {
+                    sums.window_wait.record(behind_ns);
+                }
+                if recording.has_parts() {
+                    recording.bytes_sent(phases, &exchange.stamps, made.bytes);
+                }
+            });
+            if http2.is_stranded() {
+                self.stranded.push(slot);
+            }
+        }
+        let mut out = self.ring.out(slot);
+        let made = match sessions {
+            None => {
+                std::io::Write::write_all(&mut out, frames).expect("there is room for it");
+                frames.len()
+            }
+            Some(sessions) => {
+                let goes_on = frames.is_empty() || sessions.encrypt(slot, frames);
+                if !goes_on || sessions.is_spent(slot) {
+                    connection.socket.retire();
+                }
+                sessions.write(slot, &mut out)
+            }
+        };
+        connection.output.make(made, 0);
+        connection.socket.sending = 0 < made;
+        if 0 < made {
+            self.ring.send_out(token, connection.socket.fd, slot, 0..made);
+        }
+    }
+}
