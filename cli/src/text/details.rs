@@ -12,13 +12,13 @@ use engine::report::machine::Ports;
 use engine::report::machine::TcpCounts;
 use engine::report::profile::{Profile, Sampler};
 use engine::report::{
-    ClientShare, DistributionPart, EndpointPart, Report, ResponseStamps, TlsPart,
+    ClientShare, DistributionPart, EndpointPart, Report, ResponseStamps, StreamsPart, TlsPart,
 };
 use engine::stats::mix_proof::MixProof;
 use engine::stats::percentiles::Quantile;
 use engine::sys::units::{CoreList, OneIn};
 
-use super::figures::{count, largest_first, listed, percent, rate, things, time};
+use super::figures::{bytes, count, largest_first, listed, percent, rate, things, time};
 use super::layout::{LABEL, Text, sections, wrap};
 use super::slo::objectives;
 use super::{explain, parts, per_agent, slowest, table, verdict};
@@ -259,11 +259,59 @@ impl Lines {
         if let Some(tls) = &part.tls {
             self.tls(report, tls);
         }
+        if let Some(http2) = &part.http2 {
+            self.http2(report, http2);
+        }
         // Each of several agents has ports of its own, which the report lists for it.
         if plan.keepalive == Switch::Off && !report.is_joint() {
             let machine = report.generator.machine.as_ref();
             let ports = machine.and_then(|machine| machine.ports.as_ref());
             self.add("local ports", ports.map_or("unknown".to_owned(), taken));
+        }
+    }
+
+    /// What HTTP/2 did on the connections.
+    fn http2(&mut self, report: &Report, http2: &StreamsPart) {
+        let counts = &report.whole.counts;
+        let limit = match http2.limit {
+            None => "the target sets no limit".to_owned(),
+            Some(limit) => format!("the target takes {}", things(limit.into(), "stream")),
+        };
+        let most = count(http2.in_flight_max);
+        self.add(
+            "in flight",
+            format!(
+                "{:.1} streams of a connection on average, at most {most}; {limit}",
+                http2.in_flight_mean
+            ),
+        );
+        let headers = |sent: u64, uncompressed: u64| {
+            let saved = 1.0 - sent as f64 / u64::max(uncompressed, 1) as f64;
+            format!("{} ({} saved)", bytes(sent), percent(saved.max(0.0)))
+        };
+        self.add(
+            "headers",
+            format!(
+                "{} of requests, {} of responses; {} and {} frames",
+                headers(http2.request_header_bytes, http2.request_header_bytes_uncompressed),
+                headers(http2.response_header_bytes, http2.response_header_bytes_uncompressed),
+                count(http2.frames_sent),
+                count(http2.frames_received)
+            ),
+        );
+        for (name, wait) in [
+            ("wait: opening", &http2.connection_wait),
+            ("wait: stream", &http2.stream_wait),
+            ("wait: window", &http2.window_wait),
+        ] {
+            if 0 < wait.count {
+                self.add(name, format!("{}, {}", things(wait.count, "request"), p50_p99(wait)));
+            }
+        }
+        if 0 < counts.goaways.saturating_add(counts.requeued) {
+            let requeued = things(counts.requeued, "request");
+            let goaways = things(counts.goaways, "connection");
+            self.add("sent again", format!("{requeued}; the target ended {goaways} by GOAWAY"));
         }
     }
 

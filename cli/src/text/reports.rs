@@ -83,6 +83,7 @@ pub(crate) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
         connection_wait: times(wait),
         connect_time: DistributionPart::alone(&Distribution::new(), Some(false)),
         tls: None,
+        http2: None,
         successes: None,
         parts: Vec::new(),
         endpoints: Vec::new(),

@@ -30,6 +30,7 @@ pub mod slowest;
 pub mod spectrum;
 pub mod steady;
 pub mod steps;
+mod streams;
 mod tls;
 mod together;
 pub mod verdict;

@@ -41,7 +41,6 @@ use crate::slo;
 use crate::slowest::slowest;
 use crate::steady::while_steady;
 use crate::steps::{mix, parts};
-use crate::tls;
 use crate::together::{NotTogether, check_shares, common_plan, unplaced};
 use crate::verdict::Verdict;
 use crate::{
@@ -49,6 +48,7 @@ use crate::{
     Generator, LittlesLaw, Microseconds, Part, PerSecond, Rates, Report, ResponseStamps, SCHEMA,
     Samples, SeriesPart, Successes,
 };
+use crate::{streams, tls};
 
 /// The distributions of a whole run, not laid out yet.
 #[derive(Clone, Debug)]
@@ -487,6 +487,7 @@ fn part(
             let handshake_time = alone(&recorder.times.handshake_time);
             tls::part(&recorder.tls, plan, handshake_time)
         }),
+        http2: (!plan.http.is_1()).then(|| streams::part(&recorder.streams, alone)),
         stamps: ResponseStamps::new(plan.stamps(), &counts),
         successes: differ.then(|| Successes {
             naive: alone(&success_naive),

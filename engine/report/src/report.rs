@@ -38,7 +38,7 @@ use stats::stationarity::Stationarity;
 use units::{CoreList, OneIn, us_to_ns};
 
 /// Version of the document. Adding, dropping or redefining a field requires a new one.
-pub const SCHEMA: u32 = 15;
+pub const SCHEMA: u32 = 16;
 
 /// The name of the only agent in a run without agents.
 pub const LOCAL: &str = "local";
@@ -628,6 +628,9 @@ pub struct Part {
     /// TLS counts and times; `None` without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsPart>,
+    /// HTTP/2 counts and times; `None` with HTTP/1.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2: Option<StreamsPart>,
     /// The source of the responses' stamps.
     pub stamps: ResponseStamps,
     /// The generator's own part of the latencies; `None` if there are no latencies by intended
@@ -831,6 +834,38 @@ impl StepCounts {
             ..Counts::default()
         }
     }
+}
+
+/// HTTP/2 counts and times, of the whole run unless they say otherwise. What `counts` has about
+/// connections holds for HTTP/2 too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamsPart {
+    /// The fewest streams that the target took on a connection; `None` if it set no limit.
+    pub limit: Option<u32>,
+    /// Streams in flight on the connection of a request as it is sent, itself included: the mean
+    /// over all requests.
+    pub in_flight_mean: f64,
+    /// The most streams in flight on one connection.
+    pub in_flight_max: u64,
+    /// HEADERS and DATA frames of requests.
+    pub frames_sent: u64,
+    /// Frames of responses.
+    pub frames_received: u64,
+    /// Header blocks of requests.
+    pub request_header_bytes: u64,
+    /// Names and values of requests' headers.
+    pub request_header_bytes_uncompressed: u64,
+    /// Header blocks of responses.
+    pub response_header_bytes: u64,
+    /// Names and values of responses' headers.
+    pub response_header_bytes_uncompressed: u64,
+    /// Noticed → sent, of the requests of the window that waited for a connection to be opened.
+    pub connection_wait: DistributionPart,
+    /// Noticed → sent, of those that waited for a stream of a connection that was open.
+    pub stream_wait: DistributionPart,
+    /// From a request's head to the end of its body, of bodies that didn't leave with the head: the
+    /// target's window was closed, or they are long.
+    pub window_wait: DistributionPart,
 }
 
 /// TLS counts and times.

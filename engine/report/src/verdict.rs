@@ -95,6 +95,8 @@ pub enum Code {
     Unsolicited,
     /// Pipelined answers may have been counted for other requests than their own.
     Mispaired,
+    /// Many requests had to be sent again, since the target hadn't processed them.
+    Requeued,
     /// Receives found no free buffer.
     BuffersExhausted,
     /// Requests were not sent in the pattern of the schedule.

@@ -1,7 +1,7 @@
 //! The start of one HTTP/2 connection before a run: a target that doesn't speak it is refused
 //! before any request is sent.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 
 use http2::client::Client;
 use http2::event::Event;
@@ -33,7 +33,12 @@ fn exchange(stream: &mut (impl Read + Write), client: &mut Client) -> Result<Opt
     send(stream, &out)?;
     let mut bytes = [0; 4_096];
     loop {
-        let length = stream.read(&mut bytes).map_err(|error| error.to_string())?;
+        let length = match stream.read(&mut bytes) {
+            Ok(length) => length,
+            // A read with a timeout isn't restarted automatically.
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.to_string()),
+        };
         if length == 0 {
             return Err("it closed the connection".to_owned());
         }

@@ -128,6 +128,7 @@ pub(super) fn part(
     ));
     findings.extend(rates(report, part));
     findings.extend(tls(plan, part));
+    findings.extend(http2(plan, part));
     findings.extend(parts(plan, part, report.config.window_s()));
     findings.extend(of_parts(report, part));
     findings.extend(endpoints(plan, part));
@@ -171,6 +172,22 @@ fn tls(plan: &Plan, part: &Part) -> Vec<Finding> {
             Finding::equal("tls.insecure", plan.insecure, tls.insecure),
         ]);
         findings.extend(compare("tls.session", &plan.tls_session, &tls.session));
+    }
+    findings
+}
+
+/// HTTP/2 counts against the plan and the requests.
+fn http2(plan: &Plan, part: &Part) -> Vec<Finding> {
+    let spoken = |is: bool| if is { "spoken" } else { "not spoken" };
+    let mut findings =
+        vec![Finding::equal("http2", spoken(!plan.http.is_1()), spoken(part.http2.is_some()))];
+    if let Some(http2) = &part.http2 {
+        let waits = http2.connection_wait.count.saturating_add(http2.stream_wait.count);
+        findings.extend([
+            Finding::at_most("http2.in_flight_max", plan.depth() as u64, http2.in_flight_max),
+            Finding::at_most("waits for a connection or a stream", part.counts.sent, waits),
+            Finding::at_most("http2.window_wait", part.counts.sent, http2.window_wait.count),
+        ]);
     }
     findings
 }

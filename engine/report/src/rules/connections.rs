@@ -33,6 +33,10 @@ const SLOW_SHARE: f64 = 0.1;
 /// Share of pipelined responses that may be noticed as unsolicited before the run is invalid, or
 /// may belong to another request before it is suspect: more would reach p99.9.
 const MISTAKEN_MAX: f64 = 0.001;
+/// Share of requests that may be sent again before the run is suspect. A target that ends each
+/// connection after a thousand requests, as nginx does, leaves out what is in flight then: up to a
+/// tenth, with a hundred streams.
+const REQUEUED_MAX: f64 = 0.1;
 /// Share of responses that may be followed at once by another before the run is invalid: even with
 /// one request at a time, either of the two may be its answer, and more would reach p99.
 const TRAILING_MAX: f64 = 0.01;
@@ -178,6 +182,23 @@ pub(super) fn mispaired(report: &Report) -> Option<Found> {
             // At this share even the median may belong to other requests.
             .invalid_if(HALF <= figure),
     )
+}
+
+pub(super) fn requeued(report: &Report) -> Option<Found> {
+    let counts = &report.whole.counts;
+    let figure = share(counts.requeued, counts.sent);
+    if figure <= REQUEUED_MAX {
+        return None;
+    }
+    let evidence = format!(
+        "{} requests ({} of those sent) were sent again: the target ended connections by GOAWAY {}, \
+         or refused streams; the limit is {}",
+        count(counts.requeued),
+        percent(figure),
+        things(counts.goaways, "time"),
+        percent(REQUEUED_MAX)
+    );
+    Some(Found::suspect(figure, REQUEUED_MAX, evidence))
 }
 
 pub(super) fn buffers_exhausted(report: &Report) -> Option<Found> {

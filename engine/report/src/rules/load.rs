@@ -235,8 +235,16 @@ pub(super) fn cap_reached(report: &Report) -> Option<Found> {
             count(holders.others)
         )
     });
+    let plan = &report.config.plan;
+    let streams = match report.whole.http2.as_ref().map(|http2| http2.limit) {
+        None => String::new(),
+        Some(Some(limit)) if limit as usize <= plan.depth() => {
+            format!(" with {limit} streams each, the target's limit,")
+        }
+        Some(_) => format!(" with {} streams each", plan.depth()),
+    };
     let evidence = format!(
-        "{} arrivals ({}) waited while all {} connections were busy{}; the limit is {}",
+        "{} arrivals ({}) waited while all {} connections{streams} were busy{}; the limit is {}",
         count(counts.capped),
         percent(figure),
         count(conns as u64),

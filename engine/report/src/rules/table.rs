@@ -382,6 +382,26 @@ pub static RULES: &[Rule] = &[
         },
     },
     Rule {
+        code: Code::Requeued,
+        looks_at: "with HTTP/2: requests that were sent again, since the target ended their \
+                   connection before it processed them, or refused their stream",
+        limit: "10 %",
+        of: Of::Whole,
+        origin: Origin::Elsewhere,
+        effect: Effect::Always,
+        touches: &[Latency],
+        unit: Unit::Share,
+        meaning: "the target takes few requests on a connection, and latencies contain the time \
+                  until another one carried the rest",
+        cure: "raise the target's requests per connection (nginx: keepalive_requests) or its \
+               limit of streams, or use fewer --streams",
+        checks: &[connections::requeued],
+        more: More {
+            plain: Some("{figure} of the requests had to be sent again (limit {limit})"),
+            ..NO_MORE
+        },
+    },
+    Rule {
         code: Code::BuffersExhausted,
         looks_at: "receives per response that found no free buffer when none could be added; a \
                    note, unless its effect isn't measured",
