@@ -13,6 +13,7 @@ use engine::plan::{Model, Plan, Switch};
 use engine::sys::seal;
 use engine::sys::units::Nanos;
 
+use crate::http2_server::{self, MAX_STREAMS, plan2};
 use crate::support::{OK, always_ok, open, plan, run, serve};
 use crate::tls_server::{self, Authority, BOTH};
 
@@ -140,6 +141,61 @@ fn the_request_loop_allocates_nothing() {
         let causes: Vec<String> = counts.errors.by_name().into_keys().collect();
         let troubled = ["cut_short", "protocol:not_http", "timed_out"];
         assert_eq!(causes, if plan.timeout == timeout { &troubled[..] } else { &[] }, "{counts:?}");
+        assert_eq!(SEALED_ALLOCATIONS.load(Ordering::Relaxed), 0, "{plan:?}");
+    }
+}
+
+/// Resets, refusals, silence, GOAWAY, a lowered limit and closes, in turn.
+fn troubled_streams(peer: &mut http2_server::Peer, frame: http2_server::Frame) -> bool {
+    let stream = frame.stream;
+    match peer.begun {
+        _ if !frame.ends() => true,
+        10 => peer.reset(stream, 2),
+        20 | 21 => peer.reset(stream, 7),
+        30 => true,
+        40 => peer.settings(&[(MAX_STREAMS, 3)]) && peer.answer(stream),
+        90 if peer.connection % 2 == 0 => peer.go_away(stream) && peer.answer(stream),
+        100 => false,
+        _ => peer.answer(stream),
+    }
+}
+
+#[test]
+fn over_http_2_the_request_loop_allocates_nothing() {
+    let _process = crate::process();
+    SEALED_ALLOCATIONS.store(0, Ordering::Relaxed);
+    let address = http2_server::serve(&[], http2_server::always_ok);
+    let troubled = http2_server::serve(&[], troubled_streams);
+    let timeout = Nanos(100_000_000);
+    let fields = Plan {
+        method: "POST".to_owned(),
+        headers: vec!["X-Id: {{uuid}}".to_owned()],
+        body: Some("{{seq}}".to_owned()),
+        ..plan2(address)
+    };
+    let body = Some("x".repeat(60_000));
+    let plans = [
+        open(plan2(address), "2k"),
+        Plan { conns: Some(4), ..plan2(address) },
+        Plan { conns: Some(4), streams: Some(1), ..plan2(address) },
+        Plan { keepalive: Switch::Off, ..open(plan2(address), "500") },
+        open(fields.clone(), "1k"),
+        Plan { conns: Some(4), ..fields },
+        Plan {
+            method: "POST".to_owned(),
+            body,
+            conns: Some(2),
+            streams: Some(4),
+            ..plan2(address)
+        },
+        Plan { timeout, ..open(plan2(troubled), "2k") },
+        Plan { timeout, conns: Some(4), streams: Some(10), ..plan2(troubled) },
+    ];
+    for plan in plans {
+        let counts = run(plan.clone()).report.whole.counts;
+        assert!(100 < counts.answered, "{counts:?}");
+        let is_troubled = plan.timeout == timeout;
+        assert_eq!(0 < counts.failed && 0 < counts.requeued, is_troubled, "{counts:?}");
         assert_eq!(SEALED_ALLOCATIONS.load(Ordering::Relaxed), 0, "{plan:?}");
     }
 }

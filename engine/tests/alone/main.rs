@@ -1,5 +1,7 @@
 //! Tests of process-wide state: the global allocator and resource limits. They run one at a time.
 
+#[path = "../suite/http2_server.rs"]
+mod http2_server;
 #[path = "../suite/support.rs"]
 mod support;
 #[path = "../suite/tls_server.rs"]

@@ -4,15 +4,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use engine::plan::scenario::{Scenario, Step};
 use engine::plan::{Http, Plan, Switch};
 use engine::record::counts::Counts;
 use engine::run;
 use engine::sys::units::Nanos;
+use engine::verify::report_alone;
 
 use crate::http2_server::{
-    INITIAL_WINDOW, MAX_STREAMS, Peer, WINDOW_UPDATE, always_ok, plan2, serve, serve_over,
+    INITIAL_WINDOW, MAX_STREAMS, Peer, WINDOW_UPDATE, Wire, always_ok, plan2, serve, serve_over,
 };
 use crate::support::{self, open, run as run_plan};
+use crate::tls_server::{self, Authority, BOTH};
 
 fn counts(plan: Plan) -> Counts {
     let counts = run_plan(plan).report.whole.counts;
@@ -116,7 +119,7 @@ fn requests_that_goaway_leaves_out_go_to_another_connection_at_their_intended_ti
         true
     });
     let plan = Plan { conns: Some(20), timeout: Nanos(900_000_000), ..plan2(address) };
-    let report = run_plan(Plan { requests: Some(200), ..open(plan, "400") }).report;
+    let report = run_plan(open(plan, "400")).report;
     let counts = &report.whole.counts;
     assert!(0 < counts.requeued && 10 <= counts.goaways, "{counts:?}");
     assert_eq!(counts.failed, 0, "{counts:?}");
@@ -214,9 +217,7 @@ fn a_body_waits_for_the_window_and_leaves_other_streams_alone() {
             let length = u32::try_from(frame.payload.len()).expect("short");
             bytes.fetch_add(u64::from(length), Ordering::Relaxed);
             let more = length.to_be_bytes();
-            let widened = length == 0
-                || peer.send(WINDOW_UPDATE, 0, 0, &more)
-                    && (frame.ends() || peer.send(WINDOW_UPDATE, 0, frame.stream, &more));
+            let widened = frame.ends() || peer.send(WINDOW_UPDATE, 0, frame.stream, &more);
             if !widened {
                 return false;
             }
@@ -265,4 +266,124 @@ fn a_target_that_speaks_only_http_1_is_refused_with_the_cure() {
         assert!(error.ends_with("give --http 1.1"), "{error}");
         assert!(problem == "temporarily" || error.contains(problem), "{error}");
     }
+}
+
+/// A TLS server that chooses one of these protocols by ALPN, and speaks HTTP/2.
+fn secure(authority: &Authority, protocols: &[&str]) -> std::net::SocketAddr {
+    let mut config = authority.server("127.0.0.1", BOTH);
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    let config = Arc::new(config);
+    let secure = move |socket| {
+        let tls_server::Peer { tls, socket, .. } = tls_server::Peer::accept(&config, socket)?;
+        Some(Box::new(rustls::StreamOwned::new(tls, socket)) as Box<dyn Wire>)
+    };
+    serve_over(&[(MAX_STREAMS, 8)], secure, |peer, frame| {
+        always_ok(peer, frame) && peer.wire.flush().is_ok()
+    })
+}
+
+#[test]
+fn over_tls_the_version_is_agreed_on_by_alpn() {
+    let authority = Authority::new();
+    let address = secure(&authority, &["h2"]);
+    for (http, rate) in [(Http::V2, None), (Http::Auto, None), (Http::V2, Some("1k"))] {
+        let plan = Plan { http, conns: Some(2), ..authority.plan(address) };
+        let plan = rate.map_or(plan.clone(), |rate| open(plan, rate));
+        let report = run_plan(plan).report;
+        let (plan, counts) = (&report.config.plan, &report.whole.counts);
+        assert!(100 < counts.answered && counts.failed == 0, "{counts:?}");
+        assert_eq!((plan.http, plan.streams), (Http::V2, Some(8)));
+        let http2 = report.whole.http2.as_ref().expect("it was spoken");
+        assert_eq!(http2.limit, Some(8));
+        assert!((1..=8).contains(&http2.in_flight_max), "{http2:?}");
+    }
+}
+
+#[test]
+fn auto_is_http_1_where_the_target_chooses_that() {
+    let authority = Authority::new();
+    let config = authority.server("127.0.0.1", BOTH);
+    let address = tls_server::serve(config, tls_server::always_ok);
+    let plan = Plan { http: Http::Auto, ..authority.plan(address) };
+    let report = run_plan(plan.clone()).report;
+    assert!(100 < report.whole.counts.answered, "{:?}", report.whole.counts);
+    assert_eq!((report.config.plan.http, report.config.plan.streams), (Http::V1, None));
+    assert_eq!(report.whole.http2, None);
+    let error = run::prepare(Plan { http: Http::V2, ..plan }).expect_err("it has no h2");
+    assert!(error.to_string().contains("--http 1.1"), "{error}");
+}
+
+#[test]
+fn fields_bodies_and_several_steps_leave_as_streams() {
+    let (bytes, ended) = (number(), number());
+    let (data, requests) = (bytes.clone(), ended.clone());
+    let address = serve(&[], move |peer, frame| {
+        if frame.kind == 0 {
+            data.fetch_add(frame.payload.len() as u64, Ordering::Relaxed);
+        }
+        requests.fetch_add(u64::from(frame.ends()), Ordering::Relaxed);
+        always_ok(peer, frame)
+    });
+    let step = |url: &str, method: &str, body: Option<&str>| Scenario {
+        name: String::new(),
+        weight: 1,
+        step: [Step {
+            url: Some(url.to_owned()),
+            method: Some(method.to_owned()),
+            body: body.map(str::to_owned),
+            ..Step::default()
+        }],
+    };
+    let ten = step("/{{seq}}", "POST", Some("{{rand 10 99}}12345678"));
+    let scenario = vec![step("/a", "GET", None), step("/b", "HEAD", None), ten];
+    for rate in [None, Some("1k")] {
+        let plan = Plan {
+            scenario: scenario.clone(),
+            headers: vec!["X-Id: {{uuid}}".to_owned()],
+            conns: Some(2),
+            ..plan2(address)
+        };
+        let plan = rate.map_or(plan.clone(), |rate| open(plan, rate));
+        let report = run_plan(plan).report;
+        let counts = &report.whole.counts;
+        let posts = report.whole.parts[2].counts.answered;
+        assert_eq!((counts.answered, counts.failed), (counts.intended, 0), "{counts:?}");
+        assert_eq!(ended.swap(0, Ordering::Relaxed), counts.answered);
+        assert_eq!(bytes.swap(0, Ordering::Relaxed), 10 * posts);
+        assert!(0 < posts, "{counts:?}");
+        let findings = report_alone(&report);
+        assert!(findings.iter().all(|finding| finding.ok), "{findings:?}");
+    }
+}
+
+#[test]
+fn a_late_start_is_waited_for_and_none_is_a_failed_connection() {
+    let address = serve_over(
+        &[],
+        |stream| {
+            std::thread::sleep(Duration::from_millis(50));
+            Some(Box::new(stream))
+        },
+        always_ok,
+    );
+    let plan = Plan { conns: Some(2), ..plan2(address) };
+    let late = counts(Plan { requests: Some(20), ..plan });
+    assert_eq!((late.answered, late.connection_errors.total()), (20, 0), "{late:?}");
+    let first = number();
+    let address = serve_over(
+        &[],
+        // Only the run's own connection is spoken to.
+        move |stream| {
+            if first.fetch_add(1, Ordering::Relaxed) == 0 {
+                return Some(Box::new(stream));
+            }
+            std::thread::sleep(Duration::from_secs(1));
+            None
+        },
+        always_ok,
+    );
+    let plan = Plan { timeout: Nanos(100_000_000), ..plan2(address) };
+    let none = counts(open(plan, "50"));
+    let causes: Vec<String> = none.errors.by_name().into_keys().collect();
+    assert_eq!((none.answered, causes), (0, vec!["settings_timed_out".to_owned()]), "{none:?}");
 }

@@ -187,9 +187,12 @@ fn next(bytes: &[u8]) -> Option<(Frame, usize)> {
     Some((Frame { kind: head[3], flags: head[4], stream, payload }, 9 + length))
 }
 
-/// Answers each request once it has come completely.
+/// Answers each request once it has come completely, and renews the connection's window.
 pub fn always_ok(peer: &mut Peer, frame: Frame) -> bool {
-    !frame.ends() || peer.answer(frame.stream)
+    let length = u32::try_from(frame.payload.len()).expect("short");
+    let renewed =
+        frame.kind != DATA || length == 0 || peer.send(WINDOW_UPDATE, 0, 0, &length.to_be_bytes());
+    renewed && (!frame.ends() || peer.answer(frame.stream))
 }
 
 /// A short plan that speaks HTTP/2.
