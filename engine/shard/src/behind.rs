@@ -204,7 +204,9 @@ mod tests {
                         let sent = queue.iter_mut().find(|(_, queued)| *queued);
                         let found = behind.send().map(|exchange| exchange.number);
                         prop_assert_eq!(found, sent.as_ref().map(|(number, _)| *number));
-                        sent.map_or((), |(_, queued)| *queued = false);
+                        if let Some((_, queued)) = sent {
+                            *queued = false;
+                        }
                     }
                     3 => {
                         let popped = behind.pop().map(|exchange| exchange.number);

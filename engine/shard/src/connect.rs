@@ -62,6 +62,9 @@ impl Shard {
             self.recording.yielded(self.connections.endpoint(slot));
             self.close(slot);
         }
+        if self.connections.is_full() {
+            return false;
+        }
         let Some(slot) = self.connections.take_any_closed() else { return false };
         self.open_slot(slot, endpoint, now_ns);
         true

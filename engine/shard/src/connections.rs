@@ -20,6 +20,8 @@ use super::socket::{Socket, State};
 pub struct ConnectionsConfig {
     /// The number of connections.
     pub conns: usize,
+    /// How many of them may be ending while others are open in their place.
+    pub spare: usize,
     /// The number of endpoints that they may be to.
     pub endpoints: usize,
     /// The most requests in flight on each.
@@ -40,6 +42,9 @@ pub struct ConnectionsConfig {
 pub struct Connections {
     connections: Vec<Connection>,
     depth: usize,
+    spare: usize,
+    /// Connections that take no more requests, since their peer ends them.
+    ending: usize,
     requests_per_connection: u64,
     lifetime_ns: Option<u64>,
     flush: usize,
@@ -88,6 +93,8 @@ struct Marks {
     seen: bool,
     /// True if its connection takes no more requests, to make room for one to another endpoint.
     yielding: bool,
+    /// True if its connection takes no more requests, since its peer ends it.
+    ending: bool,
     /// The endpoint of its last connection.
     endpoint: u16,
     /// True if it is to be reopened after a pause.
@@ -109,6 +116,8 @@ impl Connections {
         Connections {
             connections: (0..conns).map(|_| Connection::new(depth, config.http2)).collect(),
             depth,
+            spare: config.spare,
+            ending: 0,
             requests_per_connection: config.requests_per_connection,
             lifetime_ns: config.lifetime_ns,
             flush,
@@ -187,9 +196,18 @@ impl Connections {
 
     // Sockets.
 
-    /// True if every slot has a socket.
+    /// True if no further connection may be opened. Of those that their peer ends, as many as there
+    /// are spare slots don't count.
     pub fn is_full(&self) -> bool {
-        self.closed.len(CLOSED) == 0
+        self.closed.len(CLOSED) + self.ending.min(self.spare) <= self.spare
+    }
+
+    /// The peer ends the slot's connection, which takes no more requests.
+    pub fn end_when_empty(&mut self, slot: u32) {
+        self[slot].socket.retire();
+        if !std::mem::replace(&mut self.marks[slot as usize].ending, true) {
+            self.ending += 1;
+        }
     }
 
     /// Takes any slot without a socket; the caller opens it or gives it back.
@@ -261,7 +279,7 @@ impl Connections {
         self[slot].socket.connected();
         self.connecting -= 1;
         self.fresh.push(slot);
-        let connected = self.open_count() - self.connecting;
+        let connected = self.open_count() - self.connecting - self.ending;
         let is_more = self.most < connected;
         if is_more {
             (self.most, self.grown_ns) = (connected, now_ns);
@@ -339,7 +357,9 @@ impl Connections {
             }
             State::Open | State::Retired | State::Closed => {}
         }
-        self.yielding -= usize::from(std::mem::take(&mut self.marks[slot as usize].yielding));
+        let marks = &mut self.marks[slot as usize];
+        self.yielding -= usize::from(std::mem::take(&mut marks.yielding));
+        self.ending -= usize::from(std::mem::take(&mut marks.ending));
         self.idle.remove(slot);
         let endpoint = self.endpoint(slot);
         self.open[usize::from(endpoint)] -= 1;
@@ -572,9 +592,42 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_that_its_peer_ends_makes_room_for_another() {
+        let mut connections = Connections::new(ConnectionsConfig {
+            conns: 3,
+            spare: 1,
+            endpoints: 1,
+            depth: 2,
+            http2: true,
+            requests_per_connection: u64::MAX,
+            lifetime_ns: None,
+            flush: 2,
+            flush_behind: 2,
+        });
+        let open = |connections: &mut Connections| {
+            let slot = connections.take_any_closed().expect("one is closed");
+            connections.open(slot, 0, 7, 0);
+            connections.connected(slot, 0);
+            connections.take_fresh().expect("it is connected")
+        };
+        let first = open(&mut connections);
+        assert!(!connections.is_full());
+        let second = open(&mut connections);
+        assert!(connections.is_full(), "two may be open");
+        connections.end_when_empty(first);
+        assert!(!connections.is_full());
+        open(&mut connections);
+        connections.end_when_empty(second);
+        assert!(connections.is_full() && connections.most() == 2, "no more than one is spare");
+        connections.close(first);
+        assert!(!connections.is_full());
+    }
+
+    #[test]
     fn connections_without_an_idle_one_take_turns_until_they_are_full() {
         let mut connections = Connections::new(ConnectionsConfig {
             conns: 2,
+            spare: 0,
             endpoints: 1,
             depth: 3,
             http2: false,

@@ -18,6 +18,9 @@ use socket2::SockAddr;
 use tls::ClientSetup;
 use uring::Payload;
 
+/// The most connections that a shard replaces before they have ended.
+const ENDING_MAX: usize = 64;
+
 /// One shard's task, derived from the plan.
 #[derive(Clone, Debug)]
 pub struct ShardPlan {
@@ -126,11 +129,21 @@ impl ShardPlan {
 }
 
 impl ShardPlan {
-    /// The most connections at once.
+    /// The most connections at once, with those that replace others before these have ended.
     pub(super) fn slots(&self) -> usize {
         match self.drive {
-            Drive::Open { .. } | Drive::Log { .. } => self.conns,
+            Drive::Open { .. } | Drive::Log { .. } => self.conns + self.spare_slots(),
             Drive::Closed | Drive::Paced { .. } => self.conns * self.endpoints.len(),
+        }
+    }
+
+    /// How many connections may be ending, by GOAWAY, while others are open in their place.
+    pub(super) fn spare_slots(&self) -> usize {
+        match self.drive {
+            Drive::Open { .. } | Drive::Log { .. } if self.blocks.is_some() => {
+                self.conns.min(ENDING_MAX)
+            }
+            _ => 0,
         }
     }
 

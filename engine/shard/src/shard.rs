@@ -122,6 +122,7 @@ impl Shard {
         })?;
         let mut connections = Connections::new(ConnectionsConfig {
             conns: plan.slots(),
+            spare: plan.spare_slots(),
             endpoints: plan.endpoints.len(),
             depth: plan.depth,
             http2: plan.blocks.is_some(),

@@ -8,7 +8,8 @@
 //! ends its own (GOAWAY), on any if it refused the stream, which it may once. Such a request keeps
 //! its number and all its stamps, so neither its latencies nor its timeout begin anew, and it counts
 //! as sent once. In between it counts as in flight, and waits before all arrivals that were due
-//! later.
+//! later. In an open model the other connection is opened while the first one ends, even at the
+//! cap; a user of a closed model has one connection, and goes on when that has ended.
 //!
 //! A request that times out ends with its stream, and the connection goes on.
 
@@ -85,12 +86,12 @@ impl Shard {
     /// The target takes no more requests on the slot's connection.
     fn go_away(&mut self, slot: u32) -> bool {
         self.recording.counts_mut().goaways += 1;
-        let socket = &mut self.connections[slot].socket;
+        let socket = &self.connections[slot].socket;
         if matches!(socket.state, State::Handshaking | State::Greeting | State::Fresh) {
             self.fail(slot, Cause::GoAway);
             return false;
         }
-        socket.retire();
+        self.connections.end_when_empty(slot);
         self.send_back_stranded(slot);
         true
     }

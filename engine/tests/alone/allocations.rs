@@ -154,7 +154,7 @@ fn troubled_streams(peer: &mut http2_server::Peer, frame: http2_server::Frame) -
         20 | 21 => peer.reset(stream, 7),
         30 => true,
         40 => peer.settings(&[(MAX_STREAMS, 3)]) && peer.answer(stream),
-        90 if peer.connection % 2 == 0 => peer.go_away(stream) && peer.answer(stream),
+        90 if peer.connection.is_multiple_of(2) => peer.go_away(stream) && peer.answer(stream),
         100 => false,
         _ => peer.answer(stream),
     }

@@ -387,3 +387,36 @@ fn a_late_start_is_waited_for_and_none_is_a_failed_connection() {
     let causes: Vec<String> = none.errors.by_name().into_keys().collect();
     assert_eq!((none.answered, causes), (0, vec!["settings_timed_out".to_owned()]), "{none:?}");
 }
+
+#[test]
+fn a_connection_that_ends_is_replaced_at_once_even_at_the_cap() {
+    let (elsewhere, in_time) = (number(), number());
+    let (other, seen) = (elsewhere.clone(), in_time.clone());
+    let address = serve(&[], move |peer, frame| {
+        if !frame.ends() {
+            return true;
+        }
+        if peer.connection != 1 {
+            other.fetch_add(1, Ordering::Relaxed);
+            return peer.answer(frame.stream);
+        }
+        if peer.begun < 5 {
+            return peer.answer(frame.stream);
+        }
+        if !peer.go_away(frame.stream) {
+            return false;
+        }
+        // The answer to the last request waits until another connection has one.
+        for _ in 0..200 {
+            if 0 < other.load(Ordering::Relaxed) {
+                seen.fetch_add(1, Ordering::Relaxed);
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        peer.answer(frame.stream)
+    });
+    let counts = counts(open(Plan { conns: Some(1), ..plan2(address) }, "200"));
+    assert_eq!((counts.answered, counts.failed), (counts.intended, 0), "{counts:?}");
+    assert_eq!((in_time.load(Ordering::Relaxed), counts.connects), (1, 2), "{counts:?}");
+}
