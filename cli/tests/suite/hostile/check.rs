@@ -83,7 +83,7 @@ pub enum Amount {
 /// of the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Equality {
-    /// Requests sent = requests that the server read to their end.
+    /// Requests sent, once more if they were requeued = requests that the server read to their end.
     SentWereRead,
     /// Answered = whole responses to requests, status by status.
     AnsweredWereWritten,
@@ -97,6 +97,10 @@ pub enum Equality {
     ConnectsWereAccepted,
     /// Failed, without those that had no connection = requests read that got nothing.
     FailedWereIgnored,
+    /// Requeued, or failed since they were refused twice = requests that the server refused.
+    RequeuedWereRefused,
+    /// No stream began before the settings, or beyond their limit.
+    NoneOverLimit,
 }
 
 /// A fault of the target that the report must count, and use against the run.
@@ -115,6 +119,8 @@ pub enum Shown {
     IncompleteUploads,
     /// A window without a request.
     NothingSent,
+    /// More requests that were given up than connections: they end only their streams.
+    ConnectionsLiveOn,
 }
 
 /// The outcome of a run.
@@ -205,6 +211,10 @@ const DISTURBED: [&str; 5] =
     ["generator_late", "core_saturated", "cpu_stolen", "cpu_contended", "cpu_throttled"];
 /// The most runs of a row that the machine disturbs.
 const RUNS_MAX: usize = 3;
+/// The most memory of a run, which its plan decides and no server, KiB.
+const MEMORY_MAX_KIB: u64 = 256 * 1024;
+/// The streams of an HTTP/2 connection.
+const STREAMS: &str = "4";
 /// A run that takes longer than its plan by this much is killed.
 const RUN_SLACK: Duration = Duration::from_secs(30);
 
@@ -232,8 +242,11 @@ pub fn check(row: &Row) {
 }
 
 /// The length of a body that can't be completely sent before a server reads it: above the kernel's
-/// largest send buffer.
-fn large_body() -> usize {
+/// largest send buffer, or above a window of HTTP/2.
+fn large_body(fault: Fault) -> usize {
+    if matches!(fault, Fault::Http2(_)) {
+        return 256 * 1024;
+    }
     let sizes = fs::read_to_string("/proc/sys/net/ipv4/tcp_wmem").expect("Linux has it");
     let largest = sizes.split_whitespace().last().expect("three sizes");
     largest.parse::<usize>().expect("bytes") + (1 << 20)
@@ -243,6 +256,8 @@ fn large_body() -> usize {
 struct Ran {
     report: Value,
     log: Log,
+    /// The most memory that it had, KiB.
+    memory_kib: u64,
     code: Option<i32>,
     stderr: String,
 }
@@ -284,16 +299,24 @@ fn run(row: &Row, model: Model) -> Ran {
         .stdout(Stdio::null())
         .stderr(fs::File::create(folder.path().join("stderr")).expect("a file"));
     if large {
-        fs::write(folder.path().join("body"), vec![b'x'; large_body()]).expect("writable");
+        fs::write(folder.path().join("body"), vec![b'x'; large_body(row.fault)]).expect("writable");
         command.args(["--method", "POST", "--body", "@body"]);
+    }
+    if matches!(row.fault, Fault::Http2(_)) {
+        command.args(["--http", "2"]);
+        if model != Model::NoKeepalive {
+            command.args(["--streams", STREAMS]);
+        }
     }
     let mut child = command.spawn().expect("the binary runs");
     let began = Instant::now();
     let run_max = Duration::from_millis(warmup_ms + window_ms + timeout_ms) + RUN_SLACK;
+    let mut memory_kib = 0;
     let code = loop {
         if let Some(status) = child.try_wait().expect("it is ours") {
             break status.code();
         }
+        memory_kib = memory_of(child.id()).unwrap_or(memory_kib);
         if run_max < began.elapsed() {
             child.kill().expect("it is ours");
             child.wait().expect("it ends");
@@ -307,9 +330,17 @@ fn run(row: &Row, model: Model) -> Ran {
     Ran {
         report: report.unwrap_or(Value::Null),
         log,
+        memory_kib,
         code,
         stderr: read("stderr").expect("a file"),
     }
+}
+
+/// The most memory that a running process has had, KiB; `None` once it has ended.
+fn memory_of(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
 /// Runs a row in one model; returns its differences, if any. As elsewhere, a failure is final
@@ -321,7 +352,7 @@ fn compare(row: &Row, model: Model, expected: &Expected) -> Option<String> {
         let wrong = judge(&ran, expected);
         let shown = format!(
             "{:?}, {model:?}: {}\n  counts {}\n  verdict {}; naive latency {} to {} us\n  log \
-             {:?}\n  exit code {:?} {}",
+             {:?}\n  {} KiB; exit code {:?} {}",
             row.fault,
             if wrong.claims.is_empty() {
                 "as expected".to_owned()
@@ -333,6 +364,7 @@ fn compare(row: &Row, model: Model, expected: &Expected) -> Option<String> {
             ran.report["naive"]["min"],
             ran.report["naive"]["max"],
             ran.log,
+            ran.memory_kib,
             ran.code,
             ran.stderr
         );
@@ -409,6 +441,8 @@ fn judge(ran: &Ran, expected: &Expected) -> Wrong {
     let panicked = ran.stderr.contains("panicked") || ran.stderr.contains("RUST_BACKTRACE");
     wrong.always(!panicked, "it panicked");
     wrong.always(ran.stderr.is_empty(), "stderr isn't empty");
+    let memory = ran.memory_kib;
+    wrong.always(memory <= MEMORY_MAX_KIB, format!("{memory} KiB of memory"));
     let code = if verdict.level == "invalid" { 3 } else { 0 };
     wrong.always(ran.code == Some(code), format!("the exit code isn't {code}"));
     for (left, right, sum) in counts.sums() {
@@ -482,6 +516,7 @@ struct Counts {
     unsolicited: u64,
     trailing: u64,
     incomplete_uploads: u64,
+    requeued: u64,
     users: u64,
     users_blocked: u64,
 }
@@ -512,6 +547,7 @@ impl Counts {
             unsolicited: of(&counts["unsolicited"]),
             trailing: of(&counts["trailing"]),
             incomplete_uploads: of(&counts["incomplete_uploads"]),
+            requeued: of(&counts["requeued"]),
             users: of(&counts["users"]),
             users_blocked: of(&counts["users_blocked"]),
         }
@@ -539,7 +575,8 @@ impl Equality {
         let given_up = counts.timed_out + counts.abandoned;
         match self {
             Equality::SentWereRead => {
-                vec![(counts.sent - counts.unconnected + counts.sent_before, log.requests)]
+                let once = counts.sent - counts.unconnected + counts.sent_before;
+                vec![(once + counts.requeued, log.requests)]
             }
             Equality::AnsweredWereWritten if counts.sent_before == 0 => {
                 let by_status = |status: &u16| {
@@ -556,6 +593,11 @@ impl Equality {
             Equality::TimedOutWereUnended => vec![(given_up, log.broken)],
             Equality::ConnectsWereAccepted => vec![(counts.connects + 1, log.accepted)],
             Equality::FailedWereIgnored => vec![(counts.failed - counts.unconnected, log.ignored)],
+            Equality::RequeuedWereRefused => {
+                let twice = counts.causes.get("refused_stream").copied().unwrap_or_default();
+                vec![(counts.requeued + twice, log.refused)]
+            }
+            Equality::NoneOverLimit => vec![(0, log.over_limit)],
         }
     }
 }
@@ -569,7 +611,7 @@ impl Shown {
                 Some("unsolicited")
             }
             Shown::NothingSent => Some("nothing_sent"),
-            Shown::IncompleteUploads => None,
+            Shown::IncompleteUploads | Shown::ConnectionsLiveOn => None,
         }
     }
 
@@ -591,6 +633,7 @@ impl Shown {
             }
             Shown::IncompleteUploads => counts.incomplete_uploads == log.early,
             Shown::NothingSent => counts.sent == 0,
+            Shown::ConnectionsLiveOn => log.accepted < 1 + counts.timed_out + counts.abandoned,
         }
     }
 }

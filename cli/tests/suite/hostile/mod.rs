@@ -6,6 +6,7 @@
 //! windows ten times as long, and tries every row in each model.
 
 mod check;
+mod http2;
 mod routes;
 mod server;
 

@@ -10,6 +10,7 @@ mod closes;
 mod connection;
 mod endless;
 mod fault;
+mod http2;
 mod log;
 mod replies;
 mod timing;
@@ -25,11 +26,12 @@ use socket2::{Domain, Socket, Type};
 use connection::Connection;
 pub use endless::DRIPPED;
 pub use fault::Fault;
+pub use http2::{ConnectionRule, Flood, Http2, StreamRule};
 pub use log::Log;
 pub use timing::SLOW;
 
 /// A pause before each response: it bounds the load of a closed loop.
-const THINK: Duration = Duration::from_millis(2);
+pub const THINK: Duration = Duration::from_millis(2);
 /// How long the port is closed during [`Fault::Restart`].
 const DOWN: Duration = Duration::from_millis(200);
 /// How often the accepting thread checks whether it must stop.

@@ -9,6 +9,7 @@ use socket2::SockRef;
 
 use super::endless::DRIP;
 use super::fault::Fault;
+use super::http2;
 use super::replies::Kind;
 use super::{LAST, OK, REFUSED, Shared};
 
@@ -27,6 +28,7 @@ impl Connection<'_> {
         // An accepted socket inherits the listener's timeout.
         self.stream.set_read_timeout(None).expect("an option");
         match self.server.fault {
+            Fault::Http2(fault) => http2::serve(self, number, fault),
             Fault::NeverRead => self.server.park(),
             Fault::FinOnAccept => self.fin_and_read(),
             Fault::HangFrom(first) if first <= number => while self.ignore() {},

@@ -1,5 +1,7 @@
 //! The faults, by family.
 
+use super::http2::Http2;
+
 /// A server's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -107,4 +109,7 @@ pub enum Fault {
     NoHead,
     /// An unasked switch of protocols.
     Upgrade,
+
+    /// It speaks HTTP/2, with this fault.
+    Http2(Http2),
 }

@@ -21,6 +21,12 @@ pub struct Log {
     pub broken: u64,
     /// Requests read that got nothing.
     pub ignored: u64,
+    /// Requests read of which the server said that it doesn't serve them (HTTP/2).
+    pub refused: u64,
+    /// Streams that the client gave up (HTTP/2).
+    pub cancelled: u64,
+    /// Streams begun before the settings, or beyond their limit (HTTP/2).
+    pub over_limit: u64,
     /// Responses that couldn't be written because the client had disconnected.
     pub unwritten: u64,
     /// Connections that the server closed first, by FIN.
