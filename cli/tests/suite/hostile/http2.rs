@@ -147,6 +147,11 @@ rows! {
         each(Expected::timed_out().equal(&[SentWereRead, TimedOutWereUnended, NoneOverLimit]));
     never_opens_its_window: Http2::WindowNever, LoadShape { large: true, ..IMPATIENT },
         each(HUNG);
+    // Window updates without progress are a flood after a thousand.
+    widens_a_stream_by_nothing: Http2::BreaksStream(StreamRule::StreamIncrement), LOAD,
+        fails(&["http2:stream_increment", "http2:frame_flood", "behind_failed"]);
+    widens_a_stream_too_far: Http2::BreaksStream(StreamRule::StreamWindow), LOAD,
+        fails(&["http2:stream_window", "http2:frame_flood", "behind_failed"]);
     answers_uploads_early: Http2::AnswerEarly, LARGE,
         each(Expected::answered().equal(&[AnsweredWereWritten, ConnectsWereAccepted])
             .shown(&[Shown::IncompleteUploads]));
@@ -183,8 +188,6 @@ stream_rules! {
     sends_17_interim_responses: TooManyInterim, "http2:too_many_interim";
     switches_protocols: Upgrade, "http2:upgrade";
     sends_trailers_that_go_on: TrailersGoOn, "http2:trailers_go_on";
-    widens_a_stream_by_nothing: StreamIncrement, "http2:stream_increment";
-    widens_a_stream_too_far: StreamWindow, "http2:stream_window";
 }
 
 connection_rules! {

@@ -141,14 +141,12 @@ impl Session<'_> {
         }
     }
 
-    /// A stream begins: notes one that comes before any settings, or that those which the client
-    /// has acknowledged forbid.
+    /// A stream begins: notes one that comes before any settings, or that all settings forbid which
+    /// may be in force: the last acknowledged, and those sent since.
     fn check_limit(&mut self) {
         let open = self.uploading.len() + self.whole.len() + self.unended.len();
-        let forbidden = match self.acked.checked_sub(1).and_then(|last| self.limits.get(last)) {
-            Some(limit) => u64::from(*limit) <= open as u64,
-            None => self.limits.is_empty(),
-        };
+        let mut in_force = self.limits.iter().skip(self.acked.saturating_sub(1));
+        let forbidden = in_force.all(|limit| u64::from(*limit) <= open as u64);
         self.connection.server.note(|log| log.over_limit += u64::from(forbidden));
     }
 
