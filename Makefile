@@ -101,9 +101,11 @@ ratchet:
 	cargo build --release --locked -p perf --bin truetail-bench
 	build/release/truetail-bench --update-limits
 
-# Tests against nginx, openssl and Python's http.server, which must be installed.
+# Tests against nginx, nghttpd, Apache, HAProxy, openssl and Python's http.server, which must be
+# installed. `make check` sends a tenth of the requests over HTTP/2, and does without Apache and
+# HAProxy.
 real-servers:
-	cargo test --workspace --locked --features cli/real-servers --test suite real_servers::
+	TEST_REAL_SERVERS_SCALE=10 cargo test --workspace --locked --features cli/real-servers --test suite real_servers::
 
 # Hostile servers, with windows of 3 s and more. `make test` runs them with a tenth of that.
 hostile:

@@ -3,9 +3,11 @@
 //! order; its histograms against HdrHistogram's own reader; and under limits that only root can
 //! set: locked memory, local ports.
 //!
-//! Behind the feature `real-servers`, because it needs root, nginx, openssl, python3 with the
-//! package hdrhistogram, and iproute2. Each server listens on a loopback port of its own and ends
+//! Behind the feature `real-servers`, because it needs root, nginx, nghttpd, openssl, python3 with
+//! the package hdrhistogram, and iproute2. Each server listens on a loopback port of its own and ends
 //! with its test. The report's count must equal nginx's log.
+
+mod http2;
 
 use std::fs;
 use std::net::TcpStream;
@@ -38,7 +40,13 @@ pub struct Server {
 
 impl Server {
     fn start(command: &mut Command, port: u16) -> Server {
-        let child = command.stdout(Stdio::null()).spawn().expect("nginx and python3 are installed");
+        Server::start_writing(command, port, Stdio::null())
+    }
+
+    /// The same with its standard output.
+    fn start_writing(command: &mut Command, port: u16, stdout: Stdio) -> Server {
+        let child = command.stdout(stdout).spawn();
+        let child = child.unwrap_or_else(|error| panic!("{:?}: {error}", command.get_program()));
         let server = Server { _child: Ending(child), port };
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
