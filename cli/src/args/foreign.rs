@@ -10,7 +10,8 @@ use clap::{Arg, Command};
 use super::commands::LOADING;
 use super::flag::Flag;
 use super::foreign_flags::{
-    FLAGS, Foreign, Here, KEPT, RAND_REGEX_URL, SCRIPT, TOOLS, URLS_FROM_FILE, Value, is_number,
+    FLAGS, Foreign, HTTP2, Here, KEPT, RAND_REGEX_URL, SCRIPT, TOOLS, URLS_FROM_FILE, Value,
+    is_number,
 };
 use super::given::flag_of;
 use super::usage::is_bare;
@@ -20,6 +21,7 @@ use super::usage::is_bare;
 pub(super) fn answer(words: &[String], definition: &Command) -> Option<String> {
     let mut line = Line::of(words);
     let (name, rest) = line.begin(words)?;
+    line.is_http2 = speaks_http2(line.tool, rest);
     let own = definition.find_subcommand(name).expect("one of the commands");
     line.words.push(format!("truetail {name}"));
     let rest = line.without_tls(rest);
@@ -54,6 +56,15 @@ pub(super) fn answer(words: &[String], definition: &Command) -> Option<String> {
         }
     }
     line.answer()
+}
+
+/// True if a line of this tool speaks HTTP/2.
+fn speaks_http2(tool: Option<&str>, words: &[String]) -> bool {
+    let mut words = words.iter().map(String::as_str);
+    match tool {
+        Some("h2load") => !words.any(|word| word == "--h1" || word.ends_with("http/1.1")),
+        _ => words.any(|word| HTTP2.split(' ').any(|flag| word == flag)),
+    }
 }
 
 /// The value of a flag; true if it is the next word of the line.
@@ -174,6 +185,9 @@ struct Line {
     conns: Option<u64>,
     /// True if each connection serves one request.
     closes: bool,
+    is_http2: bool,
+    /// True if the line sets the requests in flight on a connection.
+    has_depth: bool,
     /// What its argument is.
     argument: Argument,
 }
@@ -207,6 +221,8 @@ impl Line {
             is_plain: has("http://") && !has("https://"),
             conns,
             closes: false,
+            is_http2: false,
+            has_depth: false,
             argument: match (has(URLS_FROM_FILE), has(RAND_REGEX_URL)) {
                 (true, _) => Argument::File,
                 (false, true) => Argument::Pattern,
@@ -269,7 +285,11 @@ impl Line {
 
     fn add_foreign(&mut self, word: &str, (_, names, kind, here): &Foreign, value: &str) {
         let shown = names.split(' ').find(|name| value_after(word, name).is_some());
-        let shown = shown.unwrap_or_default();
+        self.add(shown.unwrap_or_default(), kind, here, value);
+    }
+
+    /// A flag of another tool by the name that it has in the line, and its meaning here.
+    fn add(&mut self, shown: &str, kind: &Value, here: &Here, value: &str) {
         match here {
             Here::As(_) if matches!(kind, Value::Bare) && value == "false" => {
                 self.because(format!("{shown}=false: that is the default here"));
@@ -304,6 +324,11 @@ impl Line {
                 self.because(format!("{shown} is --targets here, with --order round-robin"));
                 self.add_targets(value);
                 self.words.extend(["--order", "round-robin"].map(str::to_owned));
+            }
+            Here::Depth(other) => {
+                self.has_depth = true;
+                let here = if self.is_http2 { &Here::As("--streams {}") } else { *other };
+                self.add(shown, kind, here, value);
             }
             Here::Omit(why) => self.because(format!("{shown}: {why}")),
         }
@@ -346,6 +371,23 @@ impl Line {
         }
     }
 
+    /// What a line over HTTP/2 leaves to its tool's defaults.
+    fn add_defaults_of_http2(&mut self) {
+        let flag = match self.tool {
+            Some("h2load") => {
+                self.because("h2load speaks HTTP/2 without --h1".to_owned());
+                self.words.extend(["--http", "2"].map(str::to_owned));
+                "-m"
+            }
+            Some("oha") => "-p",
+            _ => return,
+        };
+        if !self.has_depth {
+            self.because(format!("without {flag}, a connection has one stream at once"));
+            self.words.extend(["--streams", "1"].map(str::to_owned));
+        }
+    }
+
     /// The answer, if there is a reason for one.
     fn answer(mut self) -> Option<String> {
         if self.reasons.is_empty() {
@@ -353,6 +395,9 @@ impl Line {
         }
         if self.closes {
             self.words.extend(["--keepalive".to_owned(), "off".to_owned()]);
+        }
+        if self.is_http2 {
+            self.add_defaults_of_http2();
         }
         if !self.has_url {
             self.words.push("URL".to_owned());
@@ -562,7 +607,7 @@ mod tests {
             ),
             (
                 "truetail -z 5s -h2 -x http://p:1 -host a http://h/",
-                "--duration 5s --header 'Host: a' http://h/",
+                "--duration 5s --http 2 --header 'Host: a' http://h/",
             ),
             (
                 "truetail oha --no-tui -z 2s -q 5 -c 9 -p 1 -w -u ms -r 3 http://h/",
@@ -579,7 +624,7 @@ mod tests {
             ),
             (
                 "truetail attack -keepalive -h2c -insecure=false -duration=2s http://h/",
-                "--duration 2s http://h/",
+                "--http 2 --duration 2s http://h/",
             ),
             ("truetail attack -lazy -format json -rate 1", "--rate 1 URL"),
             (
@@ -607,8 +652,16 @@ mod tests {
                 "truetail h2load -n 9 --input-file=tests/targets.txt --base-uri=http://h/ --rps 9 \
                  -c 3",
                 "-n 9 --targets tests/targets.txt --order round-robin --target http://h/ --rate \
-                 27 -c 3",
+                 27 -c 3 --http 2 --streams 1",
             ),
+            ("truetail h2load -n9 -c2 -m10 http://h/", "-n9 -c2 --streams 10 http://h/ --http 2"),
+            (
+                "truetail oha --http2 -n 9 -c 2 -p 10 http://h/",
+                "--http 2 -n 9 -c 2 --streams 10 http://h/",
+            ),
+            ("truetail oha --http2 -n 9 http://h/", "--http 2 -n 9 http://h/ --streams 1"),
+            ("truetail -n 9 -m 10 --h2 http://h/", "-n 9 --streams 10 --http 2 http://h/"),
+            ("truetail -n 9 --http-version=2 http://h/", "-n 9 --http 2 http://h/"),
             (
                 "truetail h2load --h1 --timing-script-file times.tsv -c 2 http://h/",
                 "-c 2 http://h/",
@@ -695,7 +748,7 @@ mod tests {
     #[test]
     fn a_documented_line_of_another_tool_is_answered_with_what_the_document_says() {
         let documented = documented();
-        assert_eq!(documented.len(), 12, "{documented:?}");
+        assert_eq!(documented.len(), 14, "{documented:?}");
         for (theirs, ours) in documented {
             let typed = format!("truetail {theirs}").replace("URL", "http://h/");
             let message = answer(&typed).unwrap_or_else(|| panic!("{typed}: not answered"));

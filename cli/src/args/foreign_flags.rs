@@ -31,11 +31,13 @@ pub(super) enum Here {
     /// `--targets`, whose file the other tool reads from its first request to its last, again and
     /// again.
     InTurn,
+    /// `--streams` if the line speaks HTTP/2, else this.
+    Depth(&'static Here),
     /// Nothing: why it isn't needed, or what to do instead.
     Omit(&'static str),
 }
 
-use Here::{As, InTurn, OfWhole, Omit};
+use Here::{As, Depth, InTurn, OfWhole, Omit};
 use Value::{Any, Bare, If};
 
 /// The tools recognised by the first word of the line, or by the first two.
@@ -61,7 +63,7 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("h2load", "-d --data", Any, As("--body @{}")),
     ("h2load", "-r --rate", Any, Omit(OPENED)),
     ("h2load", "-T", Any, Omit("a connection lives until the run ends")),
-    ("h2load", "-p", Any, Omit(HTTP1)),
+    ("h2load", "-p", Any, Omit(VERSION)),
     ("h2load", "-B --base-uri", Any, As("--target {}")),
     ("h2load", "--rps", Any, OfWhole("--rate", "h2load's is per client")),
     (
@@ -93,7 +95,7 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("", "-i", If(is_number), As("--requests {}")),
     ("", "-i", If(is_file), InTurn),
     ("", "-i", Bare, As("--method HEAD")),
-    ("", "-m", If(is_number), As("--pipeline {}")),
+    ("", "-m", If(is_number), Depth(&As("--pipeline {}"))),
     ("", "--warm-up-time", Any, As("--warmup {}")),
     ("", "-timeout", Any, As("--timeout {}")),
     ("", "-header", Any, As("--header {}")),
@@ -109,8 +111,8 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("", "--batch_latency", Bare, Omit(EACH)),
     ("", "-U", If(is_user), Omit(PROXY)),
     ("", "-U --user-agent", If(is_no_url), As("--header User-Agent: {}")),
-    ("", "-p", If(is_number), Omit("a connection has one request in flight (--pipeline)")),
-    ("", "-p --no-tls-proto", If(is_protocol), Omit(HTTP1)),
+    ("", "-p", If(is_number), Depth(&Omit("a connection has one request in flight (--pipeline)"))),
+    ("", "-p --no-tls-proto", If(is_protocol), Omit(VERSION)),
     ("", "-p", If(is_file), As("--body @{}")),
     ("", "-unix-socket --unix-socket", Any, As("--unix {}")),
     ("", "-o --out", If(is_output_of_k6), Omit("--ndjson FILE has a line for each second")),
@@ -173,20 +175,19 @@ pub(super) const FLAGS: &[Foreign] = &[
         Omit("compression is off unless a header asks for it"),
     ),
     ("", "--h1", Bare, Omit(HTTP1)),
-    ("", "--npn-list --alpn-list", Any, Omit(HTTP1)),
-    ("", "-w -W", If(is_number), Omit("only HTTP/1.1 is spoken, which has no windows")),
+    ("", "--npn-list --alpn-list", Any, Omit(VERSION)),
+    ("", "--http-version", If(|value| value == "2"), As("--http 2")),
+    ("", "--http-version", Any, Omit(VERSION)),
+    ("", "-w -W", If(is_number), Omit("windows for responses are always 1 GiB")),
     ("", "-w", Bare, Omit("a run always waits for the last responses, for up to --timeout")),
-    (
-        "",
-        "--http2 --h2 -http2 -h2 -h2c",
-        Bare,
-        Omit("only HTTP/1.1 is spoken; for HTTP/2 use h2load"),
-    ),
+    ("", HTTP2, Bare, As("--http 2")),
     (
         "",
         "--http3 -http3 --h3 -h3 --quic",
         Bare,
-        Omit("only HTTP/1.1 is spoken, over TCP; for HTTP/3 and QUIC use h2load or oha"),
+        Omit(
+            "only HTTP/1.1 and HTTP/2 are spoken, over TCP; for HTTP/3 and QUIC use h2load or oha",
+        ),
     ),
     ("", "--ktls -ktls", Bare, Omit("TLS is handled by the program, not by the kernel")),
     ("", "-insecure --insecure-skip-tls-verify", Bare, As("--insecure")),
@@ -243,6 +244,8 @@ pub(super) const FLAGS: &[Foreign] = &[
     ("", "--config", Any, Omit(PLAN_FILE)),
 ];
 
+/// The flags that choose HTTP/2.
+pub(super) const HTTP2: &str = "--http2 --h2 -http2 -h2 -h2c";
 /// The flag of oha that makes its argument a file.
 pub(super) const URLS_FROM_FILE: &str = "--urls-from-file";
 /// The flag of oha that makes its argument a pattern.
@@ -255,7 +258,8 @@ const PATTERNS: &str =
 pub(super) const KEPT: &str = "connections are kept (--keepalive off closes them)";
 const PROXY: &str =
     "there are no proxies: load the server, or the proxy as a server (--connect-to)";
-const HTTP1: &str = "only HTTP/1.1 is spoken";
+const HTTP1: &str = "HTTP/1.1 is the default here";
+const VERSION: &str = "the version is --http here, 1.1 by default";
 const OPENED: &str = "connections are opened as the load needs them, up to --conns";
 const PLAN_FILE: &str = "flags may come from a file (--plan FILE.toml)";
 const EACH: &str = "each request has its own latency";

@@ -66,7 +66,7 @@ fn tls_flags_are_refused_without_tls() {
 #[test]
 fn unsupported_protocols_are_named() {
     for (flag, words) in [
-        ("--http2", "--http2: only HTTP/1.1 is spoken; for HTTP/2 use h2load"),
+        ("--http2", "--http2 is --http here"),
         ("--http3", "for HTTP/3 and QUIC use h2load or oha"),
         ("--quic", "for HTTP/3 and QUIC use h2load or oha"),
         ("--ktls", "--ktls: TLS is handled by the program, not by the kernel"),
