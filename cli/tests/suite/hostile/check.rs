@@ -83,7 +83,7 @@ pub enum Amount {
 /// of the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Equality {
-    /// Requests sent, once more if they were requeued = requests that the server read to their end.
+    /// Requests sent, once more if the server refused them once = requests that it read to their end.
     SentWereRead,
     /// Answered = whole responses to requests, status by status.
     AnsweredWereWritten,
@@ -99,6 +99,8 @@ pub enum Equality {
     FailedWereIgnored,
     /// Requeued, or failed since they were refused twice = requests that the server refused.
     RequeuedWereRefused,
+    /// The same, but some that hadn't left when the server ended the connection are requeued too.
+    RefusedWereRequeued,
     /// No stream began before the settings, or beyond their limit.
     NoneOverLimit,
 }
@@ -553,6 +555,11 @@ impl Counts {
         }
     }
 
+    /// Requests that failed since the server refused them twice.
+    fn refused_twice(&self) -> u64 {
+        self.causes.get("refused_stream").copied().unwrap_or_default()
+    }
+
     /// Sums that close in every report.
     fn sums(&self) -> [(u64, u64, &'static str); 4] {
         let ended = self.answered + self.timed_out + self.failed + self.abandoned;
@@ -576,7 +583,7 @@ impl Equality {
         match self {
             Equality::SentWereRead => {
                 let once = counts.sent - counts.unconnected + counts.sent_before;
-                vec![(once + counts.requeued, log.requests)]
+                vec![(once + log.refused, log.requests + counts.refused_twice())]
             }
             Equality::AnsweredWereWritten if counts.sent_before == 0 => {
                 let by_status = |status: &u16| {
@@ -594,8 +601,11 @@ impl Equality {
             Equality::ConnectsWereAccepted => vec![(counts.connects + 1, log.accepted)],
             Equality::FailedWereIgnored => vec![(counts.failed - counts.unconnected, log.ignored)],
             Equality::RequeuedWereRefused => {
-                let twice = counts.causes.get("refused_stream").copied().unwrap_or_default();
-                vec![(counts.requeued + twice, log.refused)]
+                vec![(counts.requeued + counts.refused_twice(), log.refused)]
+            }
+            Equality::RefusedWereRequeued => {
+                let requeued = counts.requeued + counts.refused_twice();
+                vec![(requeued.min(log.refused), log.refused)]
             }
             Equality::NoneOverLimit => vec![(0, log.over_limit)],
         }

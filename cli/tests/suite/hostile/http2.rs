@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::check::Amount::{Any, None as Never, Some as Seen};
 use super::check::Equality::{
     AnsweredWereWritten, ConnectsWereAccepted, FailedWereBroken, NoneOverLimit,
-    RequeuedWereRefused, SentWereRead, TimedOutWereUnended,
+    RefusedWereRequeued, RequeuedWereRefused, SentWereRead, TimedOutWereUnended,
 };
 use super::check::{Equality, Expected, LoadShape, Row, Shown, check};
 use super::server::{ConnectionRule, Fault, Flood, Http2, StreamRule, THINK};
@@ -23,6 +23,14 @@ const ALL: &[Equality] =
     &[SentWereRead, AnsweredWereWritten, ConnectsWereAccepted, RequeuedWereRefused, NoneOverLimit];
 /// Each request is answered, perhaps by another stream than its first.
 const FINE: Expected = Expected::answered().equal(ALL);
+/// The same, if the server ends connections.
+const MOVED: Expected = Expected::answered().equal(&[
+    SentWereRead,
+    AnsweredWereWritten,
+    ConnectsWereAccepted,
+    RefusedWereRequeued,
+    NoneOverLimit,
+]);
 /// Requests that the server never answers, because of what it sends in place of that.
 const BROKEN: &[Equality] = &[SentWereRead, FailedWereBroken, ConnectsWereAccepted, NoneOverLimit];
 /// Nothing is answered and everything times out.
@@ -33,7 +41,7 @@ const LOST: Expected =
         SentWereRead,
         AnsweredWereWritten,
         FailedWereBroken,
-        RequeuedWereRefused,
+        RefusedWereRequeued,
         NoneOverLimit,
     ]);
 
@@ -118,19 +126,21 @@ rows! {
     opens_its_window_late: Http2::WindowLate, LARGE, each(FINE);
 
     // Requests that weren't served: they go elsewhere, and keep their intended times.
-    goes_away_after_three_requests: Http2::GoAwayAfter(3), LOAD, each(FINE);
-    goes_away_after_three_of_many: Http2::GoAwayAfter(3), BUSY, each(FINE);
-    goes_away_after_each_request: Http2::GoAwayAfter(1), LOAD, each(FINE);
-    goes_away_in_two_steps: Http2::GoAwayTwice, LOAD, each(FINE);
+    goes_away_after_three_requests: Http2::GoAwayAfter(3), LOAD, each(MOVED);
+    goes_away_after_three_of_many: Http2::GoAwayAfter(3), BUSY, each(MOVED);
+    goes_away_after_each_request: Http2::GoAwayAfter(1), LOAD,
+        vec![MOVED, MOVED.codes(&["requeued"]), MOVED, FINE];
+    goes_away_in_two_steps: Http2::GoAwayTwice, LOAD, each(MOVED);
     goes_away_and_closes: Http2::GoAwayAndClose(3), LOAD, vec![LOST, LOST, LOST, FINE];
     refuses_every_third_stream: Http2::RefuseEvery(3), LOAD,
-        each(Expected::mixed(Seen, Never, Any, &["refused_stream"]).equal(ALL));
+        each(Expected::mixed(Seen, Never, Any, &["refused_stream"]).equal(ALL)
+            .codes(&["requeued"]));
     refuses_every_stream: Http2::RefuseEvery(1), LOAD,
-        each(Expected::failed(&["refused_stream"]).equal(ALL));
+        each(Expected::failed(&["refused_stream"]).equal(ALL).codes(&["errors", "requeued"]));
     goes_away_at_once: Http2::GoAwayAtOnce, IMPATIENT,
         each(Expected::mixed(Never, Any, Any, &["goaway"]).equal(ALL));
     goes_away_from_every_request: Http2::GoAwayUnserved, IMPATIENT,
-        each(Expected::mixed(Never, Any, Any, &["goaway"]).equal(ALL));
+        each(Expected::timed_out().equal(&[NoneOverLimit]).codes(&["errors", "requeued"]));
 
     // Streams that fail or hang: the connection lives on.
     resets_streams_by_each_code: Http2::ResetByEachCode, LOAD,
@@ -162,7 +172,8 @@ rows! {
     takes_no_streams: Http2::Streams(0), IMPATIENT,
         each(Expected::mixed(Never, Never, Never, &[]).equal(ALL).shown(&[Shown::NothingSent]));
     answers_by_http_1: Http2::AnswerHttp1, IMPATIENT,
-        each(Expected::mixed(Never, Never, Any, &["http2:not_http2"]).equal(ALL));
+        each(Expected::mixed(Never, Never, Any, &["http2:not_http2"])
+            .equal(&[SentWereRead, NoneOverLimit]));
     closes_in_bodies: Http2::CloseInBody, LOAD,
         each(Expected::failed(&["cut_short", "closed_before_response", "behind_failed"])
             .equal(BROKEN));
