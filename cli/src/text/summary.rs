@@ -136,9 +136,9 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
             format!("{arrivals}, seed {}{}", plan.seed, to_one.unwrap_or_default())
         }
         (Model::Closed, None) => {
-            let in_flight = match plan.depth() {
+            let in_flight = match plan.pipeline {
                 1 => String::new(),
-                depth => format!(", {depth} requests in flight on each"),
+                pipeline => format!(", {pipeline} requests in flight on each"),
             };
             format!("closed loop, {}{in_flight}", users(plan))
         }
@@ -155,8 +155,14 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
         0 => String::new(),
         stages => format!(", {}", things(stages as u64, "stage")),
     };
+    let http = report.whole.http2.as_ref().map_or_else(String::new, |http2| {
+        let streams = things(plan.depth() as u64, "stream");
+        let is_limit = http2.limit.is_some_and(|limit| limit as usize <= plan.depth());
+        let whose = if is_limit { ", the target's limit" } else { "" };
+        format!(", HTTP/2 with {streams} on each{whose}")
+    });
     let target = format!("{}{scenarios}{}", plan.target, socket.unwrap_or_default());
-    [format!("{length}  {load}{stages}  {target}"), requests(report)]
+    [format!("{length}  {load}{http}{stages}  {target}"), requests(report)]
 }
 
 /// The users of a closed loop, as connections, or the most of those who come and go.

@@ -9,6 +9,7 @@ use std::mem::offset_of;
 use std::os::fd::RawFd;
 
 use http1::response::KnownHead;
+use sys::seal;
 
 use super::event::Event;
 use super::exchanges::{EXCHANGES_HOT, Exchanges};
@@ -55,14 +56,25 @@ const _: () = {
 };
 
 impl Connection {
-    /// A closed connection, for up to `depth` requests at once.
-    pub fn new(depth: usize, http2: bool) -> Connection {
+    /// A closed connection that speaks HTTP/1.1, for up to `pipeline` requests at once.
+    pub fn new(pipeline: usize) -> Connection {
         Connection {
-            protocol: Protocol::new(depth, http2),
+            protocol: Protocol::http1(),
             user: User::default(),
-            exchanges: if http2 { Exchanges::in_any_order(depth) } else { Exchanges::new(depth) },
+            exchanges: Exchanges::new(pipeline),
             socket: Socket::new(),
-            output: Output::with_capacity(if http2 { 0 } else { depth }),
+            output: Output::with_capacity(pipeline),
+        }
+    }
+
+    /// It speaks HTTP/2 from now on, with up to so many streams at once. Their state is allocated
+    /// now: an open model has many connections that it never opens.
+    pub fn speak_http2(&mut self, streams: usize) {
+        if self.protocol.http2().is_none() {
+            seal::lend(|| {
+                self.protocol = Protocol::with_streams(streams);
+                self.exchanges = Exchanges::in_any_order(streams);
+            });
         }
     }
 
@@ -139,7 +151,7 @@ mod tests {
     fn a_request_is_sent_when_its_own_part_of_the_send_has_left() {
         let request = Payload::copied(&[b'x'; 100], b"", 1).expect("a page");
         let steps = [Step::for_test(request)];
-        let mut connection = Connection::new(3, false);
+        let mut connection = Connection::new(3);
         connection.open(7, 0);
         let begin = |connection: &mut Connection, number| {
             connection.exchanges.begin(DueRequest { number, ..due_at(1) }, 0);

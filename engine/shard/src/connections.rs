@@ -42,6 +42,7 @@ pub struct ConnectionsConfig {
 pub struct Connections {
     connections: Vec<Connection>,
     depth: usize,
+    http2: bool,
     spare: usize,
     /// Connections that take no more requests, since their peer ends them.
     ending: usize,
@@ -112,10 +113,12 @@ impl Connections {
         for slot in (0..u32::try_from(conns).expect("connections are numbered in 32 bits")).rev() {
             closed.push(CLOSED, slot);
         }
+        let pipeline = if config.http2 { 1 } else { depth };
         let partly = || VecDeque::with_capacity(if depth == 1 { 0 } else { conns });
         Connections {
-            connections: (0..conns).map(|_| Connection::new(depth, config.http2)).collect(),
+            connections: (0..conns).map(|_| Connection::new(pipeline)).collect(),
             depth,
+            http2: config.http2,
             spare: config.spare,
             ending: 0,
             requests_per_connection: config.requests_per_connection,
@@ -263,6 +266,10 @@ impl Connections {
 
     /// A taken slot's socket has been connecting to this endpoint since `since_ns`.
     pub fn open(&mut self, slot: u32, endpoint: u16, fd: RawFd, since_ns: u64) {
+        if self.http2 {
+            let depth = self.depth;
+            self[slot].speak_http2(depth);
+        }
         self[slot].open(fd, since_ns);
         let before = std::mem::replace(&mut self.marks[slot as usize].endpoint, endpoint);
         if before != endpoint && std::mem::take(&mut self.is_partly[slot as usize]) {

@@ -1,7 +1,7 @@
 //! A connection's protocol: the methods that each one has, and the list of protocols.
 //!
 //! A protocol is a file with a type that has these methods, a variant, and an arm in each method;
-//! `new` then takes the plan's choice. It isn't a trait, so no call is dynamic and nothing of it is
+//! `Connection` takes the plan's choice. It isn't a trait, so no call is dynamic and nothing of it is
 //! public. `connection` checks that the enum fits into a cache line, so HTTP/2's state is boxed.
 
 use http1::response::KnownHead;
@@ -24,13 +24,14 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The protocol of a new connection, with this many requests in flight at most: as HTTP/2 has
-    /// streams.
-    pub fn new(depth: usize, http2: bool) -> Protocol {
-        match http2 {
-            false => Protocol::Http1(Http1::new()),
-            true => Protocol::Http2(Box::new(Http2::new(depth))),
-        }
+    /// HTTP/1.1 on a new connection.
+    pub fn http1() -> Protocol {
+        Protocol::Http1(Http1::new())
+    }
+
+    /// HTTP/2 on a new connection, with this many streams at most.
+    pub fn with_streams(streams: usize) -> Protocol {
+        Protocol::Http2(Box::new(Http2::new(streams)))
     }
 
     /// The state of HTTP/2.
