@@ -214,7 +214,7 @@ const DISTURBED: [&str; 5] =
 /// The most runs of a row that the machine disturbs.
 const RUNS_MAX: usize = 3;
 /// The most memory of a run, which its plan decides and no server, KiB.
-const MEMORY_MAX_KIB: u64 = 256 * 1024;
+const MEMORY_MAX_KIB: u64 = 96 * 1024;
 /// The streams of an HTTP/2 connection.
 const STREAMS: &str = "4";
 /// A run that takes longer than its plan by this much is killed.

@@ -23,11 +23,10 @@ const ALL: &[Equality] =
     &[SentWereRead, AnsweredWereWritten, ConnectsWereAccepted, RequeuedWereRefused, NoneOverLimit];
 /// Each request is answered, perhaps by another stream than its first.
 const FINE: Expected = Expected::answered().equal(ALL);
-/// The same, if the server ends connections.
+/// The same, if the server ends connections: the last ones may still be opening at the end.
 const MOVED: Expected = Expected::answered().equal(&[
     SentWereRead,
     AnsweredWereWritten,
-    ConnectsWereAccepted,
     RefusedWereRequeued,
     NoneOverLimit,
 ]);
@@ -138,9 +137,13 @@ rows! {
     refuses_every_stream: Http2::RefuseEvery(1), LOAD,
         each(Expected::failed(&["refused_stream"]).equal(ALL).codes(&["errors", "requeued"]));
     goes_away_at_once: Http2::GoAwayAtOnce, IMPATIENT,
-        each(Expected::mixed(Never, Any, Any, &["goaway"]).equal(ALL));
+        each(Expected::mixed(Never, Any, Any, &["goaway"]).equal(&[
+            AnsweredWereWritten, RefusedWereRequeued, NoneOverLimit,
+        ]));
     goes_away_from_every_request: Http2::GoAwayUnserved, IMPATIENT,
-        each(Expected::timed_out().equal(&[NoneOverLimit]).codes(&["errors", "requeued"]));
+        each(Expected::mixed(Never, Seen, Any, &["goaway", "settings_timed_out"])
+            .equal(&[NoneOverLimit])
+            .codes(&["errors", "requeued"]));
 
     // Streams that fail or hang: the connection lives on.
     resets_streams_by_each_code: Http2::ResetByEachCode, LOAD,
