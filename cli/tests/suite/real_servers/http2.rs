@@ -85,7 +85,7 @@ fn nghttpd(folder: &Path, how: Transport) -> Server {
 
 fn apache(folder: &Path, how: Transport) -> Server {
     fs::write(folder.join("file.txt"), "x".repeat(1_024)).expect("writable");
-    // Its processes are another user's.
+    // Its process becomes another user's.
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("it is ours");
     let port = free_port();
     let at = folder.display();
@@ -119,7 +119,8 @@ fn apache(folder: &Path, how: Transport) -> Server {
     let file = folder.join("apache.conf");
     fs::write(&file, configuration).expect("writable");
     let mut command = Command::new("apache2");
-    Server::start(command.arg("-DFOREGROUND").arg("-f").arg(&file).stderr(Stdio::null()), port)
+    // As one process, since others would outlive a killed one.
+    Server::start(command.arg("-X").arg("-f").arg(&file).stderr(Stdio::null()), port)
 }
 
 fn haproxy(folder: &Path, how: Transport) -> Server {
