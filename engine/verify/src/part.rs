@@ -221,6 +221,8 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
             if plan.model() == Model::Open { counts.waited } else { 0 },
             counts.capped,
         ),
+        // Only another stream can carry a request again, and that as often as streams end.
+        Finding::at_most("requeued", if plan.http.is_1() { 0 } else { u64::MAX }, counts.requeued),
         Finding::at_most("connects_in_window", counts.connects, counts.connects_in_window),
         Finding::at_most("pool_grew", counts.connects_in_window, counts.pool_grew),
         Finding::at_most("users_blocked", counts.users, counts.users_blocked),
