@@ -4,7 +4,7 @@
 //! a slab of fixed size, whose entries are linked in order, and a table from numbers to places in
 //! it. The numbers on one connection are those of one load, so a multiplication spreads them.
 
-use super::exchanges::Exchange;
+use super::exchange::Exchange;
 
 /// No entry.
 const NONE: u32 = u32::MAX;

@@ -12,7 +12,7 @@ use uring::token::{Op, Token};
 
 use super::connection::Connection;
 use super::deadlines::Deadlines;
-use super::exchanges::Exchange;
+use super::exchange::Exchange;
 use super::slots::SlotStacks;
 use super::socket::{Socket, State};
 

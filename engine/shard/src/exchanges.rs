@@ -12,15 +12,7 @@ use load::DueRequest;
 use record::stamps::Stamps;
 
 use super::behind::Behind;
-
-/// A request on a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Exchange {
-    /// Its stamps, and its step.
-    pub stamps: Stamps,
-    /// Its number in the run.
-    pub number: u64,
-}
+use super::exchange::Exchange;
 
 /// The requests of a connection.
 ///

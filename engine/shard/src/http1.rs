@@ -18,7 +18,8 @@ use http1::response::{KnownHead, Progress, Response, ResponseParser, Violation};
 use record::outcome::Cause;
 
 use super::event::{Event, Next};
-use super::exchanges::{Exchange, Exchanges};
+use super::exchange::Exchange;
+use super::exchanges::Exchanges;
 use super::output::Output;
 use super::plan::Step;
 use super::socket::{Socket, State};

@@ -16,7 +16,8 @@ use plan::blocks::Blocks;
 use record::outcome::Cause;
 
 use super::event::{Ended, Event, OnStream};
-use super::exchanges::{Exchange, Exchanges};
+use super::exchange::Exchange;
+use super::exchanges::Exchanges;
 use super::output::Making;
 use super::plan::Step;
 use super::socket::Socket;

@@ -11,7 +11,8 @@
 //! | `request` | the turn, and one request from its due time to its one outcome: start at `turn` |
 //! | `wire` | what it hands to the kernel: connect, send, receive, close; the `sent` stamp |
 //! | `http1`, `http2`, `protocol` | what received bytes mean, and for which request |
-//! | `streams` | HTTP/2: what happens to streams, requests that are sent again, frames that leave |
+//! | `streams` | HTTP/2: what happens to streams, the requests that are sent again (`requeue`), and
+//! the frames that leave |
 //! | `users` | the users of a closed model: each has its connection, or waits for it |
 //! | `connect`, `connections` | opens connections where one is missing; which have room |
 //! | `connection` | one of them: a `socket`, its `exchanges`, its `protocol` and its `output` |
@@ -41,6 +42,7 @@ mod connection;
 mod connections;
 mod deadlines;
 mod event;
+mod exchange;
 mod exchanges;
 mod http1;
 mod http2;
@@ -57,6 +59,7 @@ mod protocol;
 mod receive_stamps;
 mod recording;
 mod request;
+mod requeue;
 mod roaming;
 mod secure;
 mod send_stamps;

@@ -18,7 +18,7 @@ use sys::control::Signals;
 use sys::{clock, seal};
 
 use super::deadlines::Deadlines;
-use super::exchanges::Exchange;
+use super::exchange::Exchange;
 use super::shard::{LOOK_NS, Shard};
 use super::socket::State;
 
@@ -195,7 +195,7 @@ impl Shard {
     pub(super) fn has_left(&self) -> bool {
         let Load::Closed(load) = &self.load else { return true };
         // Those that were sent before are among the intended ones.
-        let taken = self.connections.queued() + load.waiting_len() - self.again.len();
+        let taken = self.connections.queued() + load.waiting_len() - self.requeue.again.len();
         self.recording.counts().intended + (taken as u64) < self.plan.requests
     }
 

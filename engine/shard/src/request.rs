@@ -27,7 +27,7 @@ use uring::{Completion, TOKEN_NONE};
 
 use super::connection::Connection;
 use super::event::{Event, Next};
-use super::exchanges::Exchange;
+use super::exchange::Exchange;
 use super::receive_stamps::is_doubted;
 
 use super::secure::Arrival;
@@ -52,10 +52,12 @@ impl Shard {
             self.begin_fresh();
             self.admit(now_ns);
         }
-        if self.next_expired(now_ns).is_some() {
-            self.catch_up();
+        if self.connections.deadlines.next_ns() <= now_ns {
+            if self.next_expired(now_ns).is_some() {
+                self.catch_up();
+            }
+            self.expire(now_ns);
         }
-        self.expire(now_ns);
         self.retry(now_ns);
         self.rearm();
         self.end_if_spent(now_ns);
@@ -666,7 +668,6 @@ impl Shard {
     }
 
     /// A slot that has waited too long, and since when, ns since the epoch.
-    #[inline]
     fn next_expired(&mut self, now_ns: u64) -> Option<(u32, u64)> {
         while let Some(slot) = self.connections.deadlines.take_due(now_ns) {
             let Connection { socket, exchanges, .. } = &self.connections[slot];

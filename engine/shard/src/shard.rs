@@ -1,10 +1,9 @@
 //! The parts of a shard.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use http1::response::KnownHead;
-use load::{DueRequest, Load};
+use load::Load;
 use sys::clock;
 use sys::control::Signals;
 use tls::{ClientSetup, RECORD_MAX, Sessions};
@@ -16,9 +15,9 @@ use super::phases::Phases;
 use super::plan::{ShardPlan, Step};
 use super::progress::SharedProgress;
 use super::recording::Recording;
+use super::requeue::Requeue;
 use super::roaming::Users;
 use super::send_stamps::SendSample;
-use super::streams::Again;
 
 /// How often a shard checks for a stop and publishes its progress, ns: too rarely to show in the
 /// CPU time per request.
@@ -28,8 +27,6 @@ pub(super) const LOOK_NS: u64 = 50_000_000;
 pub const SEND_SILENT_MAX: usize = 16_384;
 /// The multiple of `flush` sends that one call carries while the shard is behind its schedule.
 const BEHIND_FLUSHES: usize = 4;
-/// For how many requests that are sent again memory is allocated in advance.
-const AGAIN_MAX: usize = 1 << 16;
 /// Size of a receive buffer, bytes. A response that takes many costs more per buffer than for its
 /// bytes.
 const BUFFER_SIZE: usize = 65_536;
@@ -53,12 +50,8 @@ pub struct Shard {
     pub(super) sessions: Option<Sessions>,
     /// For each step, the head of its last response on any connection.
     pub(super) known_heads: Vec<KnownHead>,
-    /// HTTP/2: the requests that wait to be sent again, by number.
-    pub(super) again: HashMap<u64, Again>,
-    /// HTTP/2: those that were sent back by the slot's connection and aren't queued yet.
-    pub(super) sent_back: Vec<(u32, DueRequest)>,
-    /// HTTP/2: slots whose connection ends before some of its requests could begin.
-    pub(super) stranded: Vec<u32>,
+    /// HTTP/2: the requests that have to be sent again.
+    pub(super) requeue: Requeue,
 }
 
 /// Settings and buffers for sends.
@@ -138,13 +131,9 @@ impl Shard {
         }
         let clients = plan.is_secure().then(|| plan.endpoints.iter().map(|it| it.tls.clone()));
         let clients: Option<Vec<Option<ClientSetup>>> = clients.map(Iterator::collect);
-        // As many as all connections together may send back at once, within reason.
-        let again =
-            if plan.blocks.is_some() { (plan.slots() * plan.depth).min(AGAIN_MAX) } else { 0 };
+        let multiplexed = if plan.blocks.is_some() { plan.slots() } else { 0 };
         Ok(Shard {
-            again: HashMap::with_capacity(again),
-            sent_back: Vec::with_capacity(again),
-            stranded: Vec::with_capacity(if again == 0 { 0 } else { plan.slots() }),
+            requeue: Requeue::new(multiplexed, plan.depth),
             ring,
             connections,
             sessions: clients.map(|each| Sessions::new(&each, plan.slots(), BUFFER_SIZE)),

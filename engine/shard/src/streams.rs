@@ -21,20 +21,12 @@ use uring::OUT_BYTES;
 use uring::token::Op;
 
 use super::event::{Ended, OnStream};
-use super::exchanges::Exchange;
+use super::exchange::Exchange;
 use super::http2::Http2;
 use super::output::Making;
+use super::requeue::Again;
 use super::shard::{Sending, Shard};
 use super::socket::State;
-
-/// A request that has to be sent again.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Again {
-    /// Its stamps so far.
-    pub(super) stamps: Stamps,
-    /// True if the target refused it.
-    pub(super) refused: bool,
-}
 
 /// A connection.
 impl Shard {
@@ -220,9 +212,11 @@ impl Shard {
         if self.phases.is_recorded(stamps.intended_ns) {
             self.recording.counts_mut().requeued += 1;
         }
-        self.again.insert(number, Again { stamps, refused });
+        self.requeue.again.insert(number, Again { stamps, refused });
         let Stamps { intended_ns, noticed_ns, .. } = stamps;
-        self.sent_back.push((slot, DueRequest { intended_ns, number, noticed_ns, waited: true }));
+        self.requeue
+            .sent_back
+            .push((slot, DueRequest { intended_ns, number, noticed_ns, waited: true }));
     }
 
     /// The requests that were handed to the slot's connection, and can't begin on it any more.
@@ -234,7 +228,7 @@ impl Shard {
 
     /// After requests were stamped: those that turned out to have no stream go to others.
     pub(super) fn send_back_all_stranded(&mut self) {
-        while let Some(slot) = self.stranded.pop() {
+        while let Some(slot) = self.requeue.stranded.pop() {
             self.send_back_stranded(slot);
             self.taken(slot);
         }
@@ -242,8 +236,8 @@ impl Shard {
 
     /// The requests that were sent back wait like others; returns true if there are any.
     fn wait_sent_back(&mut self) -> bool {
-        let wait = !self.sent_back.is_empty();
-        while let Some((slot, due)) = self.sent_back.pop() {
+        let wait = !self.requeue.sent_back.is_empty();
+        while let Some((slot, due)) = self.requeue.sent_back.pop() {
             let user = self.user_of(slot);
             let endpoint = usize::from(self.plan.endpoint_of(due.number));
             match &mut self.load {
@@ -275,7 +269,9 @@ impl Shard {
         let exchanges = &mut self.connections[slot].exchanges;
         let first = exchanges.waiting().next().expect("a queued request");
         let number = first.number;
-        let Some(Again { stamps, refused }) = self.again.remove(&number) else { return false };
+        let Some(Again { stamps, refused }) = self.requeue.again.remove(&number) else {
+            return false;
+        };
         *exchanges.send() = stamps;
         self.connections.sent_again();
         if refused {
@@ -293,10 +289,10 @@ impl Shard {
     /// When the request with this number, if it was sent back, times out, and how, ns since the
     /// epoch.
     pub(super) fn again_over(&self, number: u64) -> Option<(u64, TimeoutKind)> {
-        if self.again.is_empty() {
+        if self.requeue.again.is_empty() {
             return None;
         }
-        let Again { stamps, .. } = self.again.get(&number)?;
+        let Again { stamps, .. } = self.requeue.again.get(&number)?;
         Some(self.over(stamps))
     }
 
@@ -313,7 +309,7 @@ impl Shard {
 
     /// The request with this number, which was sent back and waits, ends with this outcome.
     pub(super) fn fail_sent_back(&mut self, number: u64, at_ns: u64, outcome: Outcome) {
-        let Again { stamps, .. } = self.again.remove(&number).expect("it was sent back");
+        let Again { stamps, .. } = self.requeue.again.remove(&number).expect("it was sent back");
         let now_ns = self.now_ns();
         self.recording.in_flight(now_ns, self.connections.in_flight());
         self.connections.sent_again();
@@ -326,16 +322,16 @@ impl Shard {
 
     /// True if this request was sent before, and waits.
     pub(super) fn was_sent(&self, number: u64) -> bool {
-        !self.again.is_empty() && self.again.contains_key(&number)
+        !self.requeue.again.is_empty() && self.requeue.again.contains_key(&number)
     }
 
     /// Forgets the requests of the setup that were sent back.
     pub(super) fn forget_sent_back(&mut self) {
-        for _ in 0..self.again.len() {
+        for _ in 0..self.requeue.again.len() {
             self.connections.sent_again();
             self.recording.counts_mut().setup.ended(Outcome::Abandoned);
         }
-        self.again.clear();
+        self.requeue.again.clear();
     }
 }
 
@@ -375,7 +371,7 @@ impl Shard {
                 }
             });
             if http2.is_stranded() {
-                self.stranded.push(slot);
+                self.requeue.stranded.push(slot);
             }
         }
         let mut out = self.ring.out(slot);

@@ -255,7 +255,7 @@ impl Shard {
                 self.part_sent(slot, &stamps);
             }
         }
-        if !self.stranded.is_empty() {
+        if !self.requeue.stranded.is_empty() {
             self.send_back_all_stranded();
         }
     }
