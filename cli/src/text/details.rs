@@ -309,9 +309,9 @@ impl Lines {
             }
         }
         if 0 < counts.goaways.saturating_add(counts.requeued) {
-            let requeued = things(counts.requeued, "request");
-            let goaways = things(counts.goaways, "connection");
-            self.add("sent again", format!("{requeued}; the target ended {goaways} by GOAWAY"));
+            let requeued = things(counts.requeued, "time");
+            let goaways = things(counts.goaways, "GOAWAY");
+            self.add("requeued", format!("{requeued}, on {goaways} or refused streams"));
         }
     }
 

@@ -89,8 +89,9 @@ pub struct Counts {
     pub doubtful: u64,
     /// Of the answered, those whose response came before the request was completely sent.
     pub incomplete_uploads: u64,
-    /// Requests that another stream carries, since the first one's wasn't served: it was above the
-    /// last stream of a GOAWAY, or refused. Each keeps its intended time and is sent once.
+    /// How often a request had to go to another stream: its own was above the last stream of a
+    /// GOAWAY, or hadn't begun when that came, or was refused. It keeps its intended time and counts
+    /// as sent once.
     pub requeued: u64,
     /// GOAWAYs of the target, in the whole run.
     pub goaways: u64,

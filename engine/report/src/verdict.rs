@@ -95,7 +95,7 @@ pub enum Code {
     Unsolicited,
     /// Pipelined answers may have been counted for other requests than their own.
     Mispaired,
-    /// Many requests had to be sent again, since the target hadn't processed them.
+    /// Many requests had to go to another stream, since the target hadn't processed them.
     Requeued,
     /// Receives found no free buffer.
     BuffersExhausted,

@@ -395,3 +395,65 @@ impl Shard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::Arc;
+
+    use plan::Plan;
+    use plan::blocks::{Blocks, Head};
+    use uring::Payload;
+
+    use super::*;
+    use crate::ShardPlan;
+    use crate::plan::{Step, due_at};
+
+    /// SETTINGS without a value.
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    /// GOAWAY whose last stream is the first one.
+    const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+
+    #[test]
+    fn requeued_counts_what_is_above_the_last_stream_and_what_has_not_left() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let bytes = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+        let of = Head { plan: &Plan::default(), secure: false, bytes, template: None };
+        let plan = ShardPlan {
+            depth: 9,
+            blocks: Some(Arc::new(Blocks::new(&[of]).expect("a request"))),
+            steps: vec![Step::for_test(Payload::copied(b"", b"", 1).expect("a page"))],
+            ..ShardPlan::open_for_test(listener.local_addr().expect("bound").into())
+        };
+        let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        shard.phases.run();
+        assert!(shard.open_connection(0, shard.now_ns()));
+        shard.ring.submit();
+        let (mut peer, _) = listener.accept().expect("it connects");
+        peer.write_all(&SETTINGS).expect("sent");
+        shard.wait_for_fresh();
+        let slot = shard.connections.take_fresh().expect("it is connected");
+        let begin = |shard: &mut Shard, number| {
+            let now_ns = shard.now_ns();
+            shard.recording.intended(&shard.phases, now_ns);
+            shard.begin(slot, DueRequest { number, ..due_at(now_ns) });
+        };
+        (0..3).for_each(|number| begin(&mut shard, number));
+        shard.flush();
+        // One more is on its way to the kernel when the target ends the connection.
+        begin(&mut shard, 3);
+        let told = |shard: &mut Shard, goaways| {
+            while shard.recording.counts().goaways < goaways {
+                shard.ring.wait(1_000_000_000);
+                shard.reap();
+            }
+            shard.flush();
+            let counts = shard.recording.counts();
+            (counts.sent, counts.requeued, shard.connections[slot].exchanges.open())
+        };
+        peer.write_all(&GOAWAY).expect("sent");
+        assert_eq!(told(&mut shard, 1), (4, 3, 1), "the first one is served");
+        peer.write_all(&GOAWAY).expect("sent");
+        assert_eq!(told(&mut shard, 2), (4, 3, 1), "the second GOAWAY leaves out no more");
+    }
+}

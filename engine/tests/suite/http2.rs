@@ -130,6 +130,28 @@ fn requests_that_goaway_leaves_out_go_to_another_connection_at_their_intended_ti
 }
 
 #[test]
+fn requeued_counts_the_streams_above_the_last_one_that_goaway_names() {
+    const ALL: u64 = 40;
+    let left = AtomicU64::new(ALL);
+    let address = serve(&[], move |peer, frame| {
+        if !frame.ends() || 2 < left.load(Ordering::Relaxed) && peer.open.len() < 4 {
+            return true;
+        }
+        if left.load(Ordering::Relaxed) <= 2 {
+            return peer.answer(frame.stream);
+        }
+        // Of four requests, a connection serves two.
+        left.fetch_sub(2, Ordering::Relaxed);
+        let served = [peer.open[0], peer.open[1]];
+        peer.go_away(served[1]) && served.into_iter().all(|stream| peer.answer(stream))
+    });
+    let plan = Plan { conns: Some(1), streams: Some(4), requests: Some(ALL), ..plan2(address) };
+    let counts = counts(plan);
+    assert_eq!((counts.sent, counts.answered), (ALL, ALL), "{counts:?}");
+    assert_eq!((counts.requeued, counts.goaways), (ALL - 2, ALL / 2 - 1), "{counts:?}");
+}
+
+#[test]
 fn a_refused_stream_is_tried_once_more() {
     for (every, refusals) in [(5, 1), (5, 2)] {
         let left = Arc::new(Mutex::new(0));

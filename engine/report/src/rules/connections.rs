@@ -33,9 +33,9 @@ const SLOW_SHARE: f64 = 0.1;
 /// Share of pipelined responses that may be noticed as unsolicited before the run is invalid, or
 /// may belong to another request before it is suspect: more would reach p99.9.
 const MISTAKEN_MAX: f64 = 0.001;
-/// Share of requests that may be sent again before the run is suspect. A target that ends each
-/// connection after a thousand requests, as nginx does, leaves out what is in flight then: up to a
-/// tenth, with a hundred streams.
+/// Share of requests that may go to another stream before the run is suspect. A target that ends
+/// each connection after a thousand requests, as nginx does, leaves out what is in flight then: up
+/// to a tenth, with a hundred streams.
 const REQUEUED_MAX: f64 = 0.1;
 /// Share of responses that may be followed at once by another before the run is invalid: even with
 /// one request at a time, either of the two may be its answer, and more would reach p99.
@@ -191,9 +191,9 @@ pub(super) fn requeued(report: &Report) -> Option<Found> {
         return None;
     }
     let evidence = format!(
-        "{} requests ({} of those sent) were sent again: the target ended connections by GOAWAY {}, \
-         or refused streams; the limit is {}",
-        count(counts.requeued),
+        "{} ({} of the requests sent), a request had to go to another stream: the target ended \
+         connections by GOAWAY {}, or refused streams; the limit is {}",
+        things(counts.requeued, "time"),
         percent(figure),
         things(counts.goaways, "time"),
         percent(REQUEUED_MAX)

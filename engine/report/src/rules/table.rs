@@ -383,8 +383,8 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::Requeued,
-        looks_at: "with HTTP/2: requests that were sent again, since the target ended their \
-                   connection before it processed them, or refused their stream",
+        looks_at: "with HTTP/2: how often a request had to go to another stream, since the target \
+                   ended its connection before it processed it, or refused its stream",
         limit: "10 %",
         of: Of::Whole,
         origin: Origin::Elsewhere,
@@ -397,7 +397,7 @@ pub static RULES: &[Rule] = &[
                limit of streams, or use fewer --streams",
         checks: &[connections::requeued],
         more: More {
-            plain: Some("{figure} of the requests had to be sent again (limit {limit})"),
+            plain: Some("{figure} of the requests had to go to another stream (limit {limit})"),
             ..NO_MORE
         },
     },
