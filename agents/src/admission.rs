@@ -17,7 +17,7 @@ use engine::load::curve::Curve;
 use engine::load::share::{self, Share};
 use engine::plan::endpoint::Endpoint;
 use engine::plan::endpoints::Endpoints;
-use engine::plan::{Plan, PlanError};
+use engine::plan::{Http, Plan, PlanError};
 use engine::sys::units::{Nanos, Rate, SECOND_NS};
 use ipnet::IpNet;
 
@@ -305,6 +305,10 @@ pub fn check_placement(plan: &Plan) -> Result<(), PlanError> {
     if let Some(address) = plan.source_addresses.first() {
         let cure = "omit it; start the agent with --source-addresses";
         return Err(PlanError::new("--source-addresses", address, own, cure));
+    }
+    if plan.http == Http::Auto {
+        let problem = "each agent's target would choose, and a report is of one version";
+        return Err(PlanError::new("--http", "auto", problem, "give --http 2 or --http 1.1"));
     }
     if let Some(path) = &plan.unix {
         let problem = "an agent connects to no socket that a controller names";
@@ -610,6 +614,7 @@ mod tests {
                 "--source-addresses",
                 "10.0.0.1",
             ),
+            (Plan { http: Http::Auto, ..Plan::default() }, "--http", "auto"),
             (Plan { unix: Some("/run/x".into()), ..Plan::default() }, "--unix", "/run/x"),
             (Plan { raw: Some("/etc/x".into()), ..Plan::default() }, "--raw", "/etc/x"),
             (Plan { cacert: Some("ca.pem".into()), ..Plan::default() }, "--cacert", "ca.pem"),

@@ -2,7 +2,7 @@
 
 use load::share::Share;
 use plan::redact::Redacted;
-use plan::{Http, Plan, StampSource};
+use plan::{Plan, StampSource};
 use units::OneIn;
 
 use crate::AgentPart;
@@ -27,8 +27,7 @@ pub(super) fn unplaced(plan: &Plan) -> Plan {
         raw: None,
         stamps: None,
         stamp_sends: None,
-        // Each agent's target chooses.
-        http: Http::V1,
+        // Each agent's target may take fewer.
         streams: None,
         ..plan.clone()
     }

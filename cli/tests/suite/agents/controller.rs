@@ -98,6 +98,11 @@ fn bad_flags_are_a_usage_error_before_an_agent_is_contacted() {
         assert!(ended.stderr.contains(words), "{line:?}: {}", ended.stderr);
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     }
+    let ended = ends(&["controller", "https://127.0.0.1:9/", "--agents", one, "--http", "auto"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    let words = "--http auto: each agent's target would choose, and a report is of one version; \
+                 give --http 2 or --http 1.1";
+    assert!(ended.stderr.contains(words), "{}", ended.stderr);
     let ended = ends(&["ceiling", "--null", "--agents", one]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("--null: the null target serves this machine alone; start"));
