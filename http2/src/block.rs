@@ -20,6 +20,11 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// Allocates room for the longest block.
+    pub(crate) fn reserve(&mut self) {
+        self.bytes.reserve(BLOCK_MAX);
+    }
+
     /// The stream whose block it is; `None` if none is being gathered.
     #[inline]
     pub(crate) fn stream(&self) -> Option<u32> {

@@ -81,11 +81,11 @@ impl Client {
         }
     }
 
-    /// Allocates now what a frame that arrives in pieces and a few hundred frames to send need, so
-    /// that only a header block in several frames, or more to send, allocates later.
+    /// Allocates now what a frame that arrives in pieces, a header block in several frames and a
+    /// few hundred frames to send need, so that only more to send allocates later.
     pub fn reserve(&mut self) {
         self.reader.reserve();
-        self.connection.control.reserve();
+        self.connection.reserve();
     }
 
     /// Decodes all fields of all responses from now on, which allocates: the connection then finds
@@ -343,16 +343,20 @@ impl Client {
 
 /// Cuts the block that is at the output's end, behind room for a head, into frames of 16 KiB.
 fn split_block(stream: u32, end_stream: u8, start: usize, out: &mut Vec<u8>) {
-    let block = out.split_off(start + HEAD_BYTES);
-    out.truncate(start);
-    let parts = block.chunks(size(PAYLOAD_MAX));
-    let last = parts.len() - 1;
-    for (place, part) in parts.enumerate() {
+    let block = start + HEAD_BYTES;
+    let (bytes, most) = (out.len() - block, size(PAYLOAD_MAX));
+    let last = bytes.div_ceil(most) - 1;
+    out.resize(out.len() + last * HEAD_BYTES, 0);
+    // From the last on, since each moves back by the heads before it.
+    for place in (0..=last).rev() {
+        let (from, to) = (place * most, bytes.min((place + 1) * most));
+        let at = start + place * HEAD_BYTES + from;
+        out.copy_within(block + from..block + to, at + HEAD_BYTES);
         let kind = if place == 0 { Kind::Headers } else { Kind::Continuation };
         let begins = if place == 0 { end_stream } else { 0 };
         let flags = begins | if place == last { END_HEADERS } else { 0 };
-        let length = u32::try_from(part.len()).expect("at most 16 KiB");
-        out.extend_from_slice(&Head { length, kind, flags, stream }.bytes());
-        out.extend_from_slice(part);
+        let length = u32::try_from(to - from).expect("at most 16 KiB");
+        let head = Head { length, kind, flags, stream };
+        out[at..at + HEAD_BYTES].copy_from_slice(&head.bytes());
     }
 }

@@ -83,6 +83,12 @@ impl Connection {
         }
     }
 
+    /// Allocates room for a header block in several frames, and for frames to send.
+    pub(crate) fn reserve(&mut self) {
+        self.block.reserve();
+        self.control.reserve();
+    }
+
     /// Starts over for a new connection; buffers keep their memory.
     pub(crate) fn reset(&mut self) {
         self.streams.reset();

@@ -85,6 +85,13 @@ impl PacedLoad {
         load
     }
 
+    /// The same load, in which up to so many of each user's requests wait to be sent again.
+    #[must_use]
+    pub fn with_again(mut self, most: usize) -> PacedLoad {
+        self.users.iter_mut().for_each(|user| user.again.reserve_exact(most));
+        self
+    }
+
     /// True if this user of the shard is there at this time.
     pub fn is_present(&self, user: usize, at_ns: u64) -> bool {
         let is_present = |of: &Presence| self.users[user].first.number < of.users_at(at_ns);

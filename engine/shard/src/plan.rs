@@ -122,7 +122,8 @@ impl ShardPlan {
             }
             Drive::Paced { period_ns } => {
                 let (total, presence) = (self.conns_total, self.presence.clone());
-                Load::Paced(PacedLoad::new(*period_ns, total, &self.share, presence))
+                let load = PacedLoad::new(*period_ns, total, &self.share, presence);
+                Load::Paced(load.with_again(if self.blocks.is_some() { self.depth } else { 0 }))
             }
         }
     }

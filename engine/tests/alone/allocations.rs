@@ -13,7 +13,9 @@ use engine::plan::{Model, Plan, Switch};
 use engine::sys::seal;
 use engine::sys::units::Nanos;
 
-use crate::http2_server::{self, MAX_STREAMS, plan2};
+use crate::http2_server::{
+    self, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, MAX_STREAMS, plan2,
+};
 use crate::support::{OK, always_ok, open, plan, run, serve};
 use crate::tls_server::{self, Authority, BOTH};
 
@@ -174,7 +176,18 @@ fn over_http_2_the_request_loop_allocates_nothing() {
         ..plan2(address)
     };
     let body = Some("x".repeat(60_000));
+    // Header blocks in several frames, in both directions.
+    let long = vec![format!("X-Long: {}", "x".repeat(25_000))];
+    let in_pieces = http2_server::serve(&[], |peer, frame| {
+        !frame.ends() || {
+            peer.open.retain(|open| *open != frame.stream);
+            peer.send(HEADERS, END_STREAM, frame.stream, &[0x88])
+                && peer.send(CONTINUATION, END_HEADERS, frame.stream, b"\0\x01a\x01b")
+        }
+    });
     let plans = [
+        Plan { headers: long.clone(), ..open(plan2(in_pieces), "500") },
+        Plan { headers: long, conns: Some(4), ..plan2(in_pieces) },
         open(plan2(address), "2k"),
         Plan { conns: Some(4), ..plan2(address) },
         Plan { conns: Some(4), streams: Some(1), ..plan2(address) },
@@ -190,6 +203,13 @@ fn over_http_2_the_request_loop_allocates_nothing() {
         },
         Plan { timeout, ..open(plan2(troubled), "2k") },
         Plan { timeout, conns: Some(4), streams: Some(10), ..plan2(troubled) },
+        Plan {
+            timeout,
+            conns: Some(4),
+            streams: Some(10),
+            period: Some(Nanos(2_000_000)),
+            ..plan2(troubled)
+        },
     ];
     for plan in plans {
         let counts = run(plan.clone()).report.whole.counts;
