@@ -100,7 +100,7 @@ impl From<PrepareError> for Failure {
 /// The failure of a server that could not start: the finding of `doctor` if there is one, else the
 /// error.
 pub(crate) fn refused(cores: usize, error: &dyn fmt::Display) -> Failure {
-    let lacking = host::require_executor().and_then(|()| host::require(1, cores));
+    let lacking = host::require_executor().and_then(|()| host::require(1, 0, cores));
     Failure::CouldNotRun(match lacking {
         Err(missing) => missing.to_string(),
         Ok(()) => error.to_string(),

@@ -61,7 +61,8 @@ pub fn serve(
 ) -> Result<End, AgentError> {
     config.check()?;
     host::require_executor().map_err(AgentError::Host)?;
-    host::require(1, config.cores.as_ref().map_or(1, CoreList::len)).map_err(AgentError::Host)?;
+    host::require(1, 0, config.cores.as_ref().map_or(1, CoreList::len))
+        .map_err(AgentError::Host)?;
     let cores = config.cores.as_ref().map(CoreList::as_slice);
     let (core, shared) = control_core::choose(cores);
     let checks = host::examine();

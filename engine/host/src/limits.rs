@@ -100,18 +100,18 @@ impl LockedMemory {
         bytes.next_multiple_of(self.page)
     }
 
-    /// Checks a limit in bytes before a run.
-    fn check(self, limit: Option<u64>, conns: usize, shards: usize) -> Check {
+    /// Checks a limit in bytes before a run, which may have `spare` sockets beyond its connections.
+    fn check(self, limit: Option<u64>, conns: usize, spare: usize, shards: usize) -> Check {
         let name = "locked memory";
         let Some(limit) = limit else {
             return Check::good(name, "unlimited");
         };
         let found = format!("{} KiB", limit / 1024);
-        let fits = |conns, shards| self.needed(conns, shards) <= limit;
+        let fits = |conns, shards| self.needed(conns + spare, shards) <= limit;
         if fits(conns, shards) {
             return Check::good(name, found);
         }
-        let needed = self.needed(conns, shards).div_ceil(1024);
+        let needed = self.needed(conns + spare, shards).div_ceil(1024);
         let raise = format!("raise the limit, as root: ulimit -l {needed}");
         let fewer_conns = (0..SHARD_CONNS_BITS).rev().map(|bits| shards << bits);
         let fewer_conns =
@@ -129,11 +129,11 @@ impl LockedMemory {
 
     /// Checks a limit in bytes for any run, on a machine with this many cores.
     fn examine(self, limit: Option<u64>, cores_allowed: usize) -> Check {
-        let any = self.check(limit, 1, 1);
+        let any = self.check(limit, 1, 0, 1);
         let Some(limit) = limit.filter(|_| any.severity == Severity::Good) else {
             return any;
         };
-        let usual = self.check(Some(limit), CONNS_OPEN_DEFAULT, cores_allowed.max(2) - 1);
+        let usual = self.check(Some(limit), CONNS_OPEN_DEFAULT, 0, cores_allowed.max(2) - 1);
         if usual.severity != Severity::Good {
             return Check { severity: Severity::Warning, ..usual };
         }
@@ -162,8 +162,8 @@ fn is_exempt(status: &str, uid_map: &str) -> bool {
 }
 
 /// Raises the limit of locked memory, and checks that the rings of a run fit under it.
-pub(super) fn check_memlock(conns: usize, shards: usize) -> Check {
-    LockedMemory::here().check(raise_to_hard(Resource::Memlock).current, conns, shards)
+pub(super) fn check_memlock(conns: usize, spare: usize, shards: usize) -> Check {
+    LockedMemory::here().check(raise_to_hard(Resource::Memlock).current, conns, spare, shards)
 }
 
 /// Raises the limit of locked memory, and checks that an executor starts under it.
@@ -197,7 +197,7 @@ pub(super) fn examine_memlock() -> Check {
 
 /// The cure if the kernel refused memory for a shard's rings although the check had passed.
 pub fn cure_for_no_memory(conns: usize, shards: usize) -> String {
-    let check = check_memlock(conns, shards);
+    let check = check_memlock(conns, 0, shards);
     let needed = LockedMemory::here().needed(conns, shards).div_ceil(1024);
     let cure = check.cure.clone().unwrap_or_else(|| {
         "stop this user's other io_uring programs, or raise the limit, as root: \
@@ -212,18 +212,18 @@ pub fn cure_for_no_memory(conns: usize, shards: usize) -> String {
     )
 }
 
-/// Raises the limit of open files, and checks that the connections and shards of a run fit under
-/// it.
-pub(super) fn check_files(conns: usize, shards: usize) -> Check {
+/// Raises the limit of open files, and checks that the connections, spare sockets and shards of a
+/// run fit under it.
+pub(super) fn check_files(conns: usize, spare: usize, shards: usize) -> Check {
     let before = getrlimit(Resource::Nofile);
     let now = raise_to_hard(Resource::Nofile);
-    files_check(before, now, conns as u64, shards as u64)
+    files_check(before, now, conns as u64, spare as u64, shards as u64)
 }
 
 /// The check of the limit `now`, which was `before` until it was raised.
-fn files_check(before: Rlimit, now: Rlimit, conns: u64, shards: u64) -> Check {
+fn files_check(before: Rlimit, now: Rlimit, conns: u64, spare: u64, shards: u64) -> Check {
     let name = OPEN_FILES;
-    let others = FILES_SPARE + FILES_PER_SHARD * shards;
+    let others = FILES_SPARE + FILES_PER_SHARD * shards + spare;
     let needed = conns.saturating_add(others);
     let Some(files) = now.current else {
         return Check::good(name, "unlimited");
@@ -293,21 +293,26 @@ mod tests {
                 vec!["100, the soft limit"],
             ),
         ] {
-            let check = files_check(before, now, conns, 1);
+            let check = files_check(before, now, conns, 0, 1);
             let text = check.to_string();
             assert_eq!(check.severity, state, "{text}");
             for word in words {
                 assert!(text.contains(word), "{word} is not in: {text}");
             }
         }
-        let text = files_check(limit(64, 64), limit(64, 64), 10, 1).to_string();
+        let text = files_check(limit(64, 64), limit(64, 64), 10, 0, 1).to_string();
         assert!(!text.contains("lower --conns"), "no connection fits: {text}");
+        let spare =
+            |spare| files_check(limit(200, 200), limit(200, 200), 100, spare, 1).to_string();
+        assert!(spare(20).contains("hard limit") && !spare(20).contains("needs"), "{}", spare(20));
+        let more = spare(40);
+        assert!(more.contains("--conns 100 needs 220; lower --conns to 80"), "{more}");
     }
 
     #[test]
     fn no_limit_takes_every_connection() {
         let none = Rlimit { current: None, maximum: None };
-        assert_eq!(files_check(none, none, u64::MAX, 1), Check::good("open files", "unlimited"));
+        assert_eq!(files_check(none, none, u64::MAX, 0, 1), Check::good("open files", "unlimited"));
     }
 
     const COUNTING: LockedMemory = LockedMemory { page: 4_096, rings_count: true, exempt: false };
@@ -344,16 +349,19 @@ mod tests {
             (400, 64, 2, &["400 KiB; --conns 64 on 2 cores needs ", "name 1 core with --cores"]),
             (1_500, 19_000, 1, &["--conns 19000 on 1 core needs", "lower --conns to 16384"]),
         ] {
-            let check = COUNTING.check(Some(kib * 1_024), conns, shards);
+            let check = COUNTING.check(Some(kib * 1_024), conns, 0, shards);
             assert_eq!(check.severity, Severity::Missing, "{check}");
             for word in words {
                 assert!(check.to_string().contains(word), "{word} is not in: {check}");
             }
             let needed = COUNTING.needed(conns, shards);
-            assert_eq!(COUNTING.check(Some(needed), conns, shards).severity, Severity::Good);
-            assert_eq!(COUNTING.check(Some(needed - 1), conns, shards).severity, Severity::Missing);
+            assert_eq!(COUNTING.check(Some(needed), conns, 0, shards).severity, Severity::Good);
+            assert_eq!(
+                COUNTING.check(Some(needed - 1), conns, 0, shards).severity,
+                Severity::Missing
+            );
         }
-        assert_eq!(COUNTING.check(None, 1, 1), Check::good("locked memory", "unlimited"));
+        assert_eq!(COUNTING.check(None, 1, 0, 1), Check::good("locked memory", "unlimited"));
     }
 
     #[test]

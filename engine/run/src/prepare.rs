@@ -25,7 +25,7 @@ use plan::redact::Redacted;
 use plan::request::render_request;
 use plan::template::{Compiled, Template};
 use plan::{Http, Plan, PlanError, STAMP_SENDS_DEFAULT, StampSource};
-use shard::{SEND_SILENT_MAX, Step};
+use shard::{SEND_SILENT_MAX, Step, ending_max};
 use sys::placement;
 use sys::topology::{Attachment, Topology};
 use tls::ClientSetup;
@@ -240,7 +240,10 @@ pub fn prepare_with(
     };
     plan.place(&cores, conns);
     let sockets = endpoints.sockets(&plan, conns);
-    host::require(sockets, plan.cores().len()).map_err(PrepareError::Host)?;
+    let shards = plan.cores().len();
+    // A connection that its target ends, as HTTP/2 can, is replaced before it has ended.
+    let spare = blocks.as_ref().map_or(0, |_| ending_max(sockets, shards));
+    host::require(sockets, spare, shards).map_err(PrepareError::Host)?;
     if let Some(file) = &plan.raw {
         samples::check_writable(file).map_err(PrepareError::File)?;
     }

@@ -21,6 +21,12 @@ use uring::Payload;
 /// The most connections that a shard replaces before they have ended.
 const ENDING_MAX: usize = 64;
 
+/// How many of this many connections on so many shards may be ending, by GOAWAY, while others are
+/// open in their place.
+pub fn ending_max(conns: usize, shards: usize) -> usize {
+    conns.min(shards * ENDING_MAX)
+}
+
 /// One shard's task, derived from the plan.
 #[derive(Clone, Debug)]
 pub struct ShardPlan {
@@ -142,7 +148,7 @@ impl ShardPlan {
     pub(super) fn spare_slots(&self) -> usize {
         match self.drive {
             Drive::Open { .. } | Drive::Log { .. } if self.blocks.is_some() => {
-                self.conns.min(ENDING_MAX)
+                ending_max(self.conns, 1)
             }
             _ => 0,
         }

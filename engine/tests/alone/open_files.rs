@@ -18,7 +18,7 @@ fn the_soft_limit_of_open_files_is_raised_to_the_hard_one() {
     setrlimit(Resource::Nofile, Rlimit { current: Some(128), maximum: hard })
         .expect("lowering needs no privilege");
 
-    assert_eq!(host::require(300, 1), Ok(()), "300 connections fit under the hard limit");
+    assert_eq!(host::require(300, 0, 1), Ok(()), "300 connections fit under the hard limit");
     assert_eq!(getrlimit(Resource::Nofile).current, hard);
 }
 
