@@ -23,9 +23,9 @@ use plan::endpoint::Endpoint;
 use plan::endpoints::{Endpoints, PlanEndpoint};
 use plan::redact::Redacted;
 use plan::request::render_request;
-use plan::template::{Compiled, Template};
+use plan::template::{Compiled, Part, Template};
 use plan::{Http, Plan, PlanError, STAMP_SENDS_DEFAULT, StampSource};
-use shard::{SEND_SILENT_MAX, Step, ending_max};
+use shard::{REQUEST_BLOCK_MAX, SEND_SILENT_MAX, Step, ending_max};
 use sys::placement;
 use sys::topology::{Attachment, Topology};
 use tls::ClientSetup;
@@ -175,7 +175,28 @@ fn blocks(plan: &Plan, requests: &[Prerendered]) -> Result<Blocks, PlanError> {
         Ok(Head { plan, secure, bytes, template })
     });
     let heads: Vec<Head<'_>> = heads.collect::<Result<_, PlanError>>()?;
-    Blocks::new(&heads).map_err(|(at, error)| plan.error_of(at, error))
+    let blocks = Blocks::new(&heads).map_err(|(at, error)| plan.error_of(at, error))?;
+    for (at, (one, of)) in plans.iter().zip(requests).enumerate() {
+        let bytes = match &of.template {
+            None => blocks.requests.block_bytes_max(at, 0),
+            // It takes little more than the same head of HTTP/1.1.
+            Some(made) if made.parts().contains(&Part::BodyLength) => made.longest(),
+            Some(made) => {
+                let body_bytes = usize::try_from(of.body.length()).unwrap_or(usize::MAX);
+                made.longest().saturating_sub(body_bytes)
+            }
+        };
+        if REQUEST_BLOCK_MAX < bytes {
+            let given = format!("given {} times", one.headers.len());
+            let problem = format!(
+                "a header block may have {bytes} bytes, and over HTTP/2 truetail sends up to \
+                 {REQUEST_BLOCK_MAX}"
+            );
+            let error = PlanError::new("--header", given, problem, "shorten it, or --http 1.1");
+            return Err(plan.error_of(at, error));
+        }
+    }
+    Ok(blocks)
 }
 
 /// Renders the head of a plan that makes one request, and reads its body.
@@ -518,7 +539,8 @@ fn payload(plan: &Plan, request: &Request, body: &Body) -> io::Result<Payload> {
         Content::File(file) => {
             let length = usize::try_from(body.length()).map_err(io::Error::other)?;
             match plan.is_https() || !plan.http.is_1() {
-                // It is encrypted or cut into frames here, and reading a mapping could raise a signal.
+                // It is encrypted or cut into frames here, and reading a mapping could raise a
+                // signal.
                 true => Payload::loaded(head, file, length),
                 false => Payload::mapped(head, file, length),
             }

@@ -14,6 +14,7 @@ use http2::client::{Client, NoRoom};
 use http2::event::{Event as Happened, Failure, Response};
 use plan::blocks::Blocks;
 use record::outcome::Cause;
+use uring::OUT_BYTES;
 
 use super::event::{Ended, Event, OnStream};
 use super::exchange::Exchange;
@@ -26,6 +27,8 @@ use super::socket::Socket;
 const FRAME_HEAD: usize = 9;
 /// What precedes the first requests of a connection takes less than this, bytes.
 pub const START_MAX: usize = 1_024;
+/// The longest header block of a request, bytes: it leaves in one send, behind that.
+pub const REQUEST_BLOCK_MAX: usize = OUT_BYTES - 2 * START_MAX;
 /// A part of a body isn't cut shorter than this to fill a send, bytes.
 const PART_MIN: usize = 1_024;
 

@@ -71,6 +71,7 @@ mod streams;
 mod users;
 mod wire;
 
+pub use self::http2::REQUEST_BLOCK_MAX;
 pub use self::plan::{Drive, Endpoint, ShardPlan, Step, ending_max};
 pub use self::shard::SEND_SILENT_MAX;
 pub use self::shard::Shard;

@@ -289,6 +289,22 @@ fn a_target_that_speaks_only_http_1_is_refused_with_the_cure() {
     }
 }
 
+#[test]
+fn a_header_block_that_does_not_fit_one_send_is_refused_with_the_cure() {
+    for (filler, fits) in [(30_000, true), (60_000, false)] {
+        let address = serve(&[], always_ok);
+        let headers = vec![format!("X-Long: {}", "x".repeat(filler))];
+        let plan = Plan { headers, requests: Some(10), conns: Some(2), ..plan2(address) };
+        if fits {
+            assert_eq!(counts(plan).answered, 10);
+            continue;
+        }
+        let error = run::prepare(plan).expect_err("it is too long").to_string();
+        assert!(error.starts_with("--header given 1 times: a header block may have"), "{error}");
+        assert!(error.ends_with("--http 1.1"), "{error}");
+    }
+}
+
 /// A TLS server that chooses one of these protocols by ALPN, and speaks HTTP/2.
 fn secure(authority: &Authority, protocols: &[&str]) -> std::net::SocketAddr {
     let mut config = authority.server("127.0.0.1", BOTH);
