@@ -1,5 +1,7 @@
 //! Load over HTTP/2: streams, what a target does to them, and what becomes of their requests.
 
+use std::io::Write as _;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +14,8 @@ use engine::sys::units::Nanos;
 use engine::verify::report_alone;
 
 use crate::http2_server::{
-    INITIAL_WINDOW, MAX_STREAMS, Peer, WINDOW_UPDATE, Wire, always_ok, plan2, serve, serve_over,
+    GOAWAY, INITIAL_WINDOW, MAX_STREAMS, Peer, SETTINGS, WINDOW_UPDATE, Wire, always_ok, frame,
+    plan2, serve, serve_over,
 };
 use crate::support::{self, open, run as run_plan};
 use crate::tls_server::{self, Authority, BOTH};
@@ -306,7 +309,7 @@ fn a_header_block_that_does_not_fit_one_send_is_refused_with_the_cure() {
 }
 
 /// A TLS server that chooses one of these protocols by ALPN, and speaks HTTP/2.
-fn secure(authority: &Authority, protocols: &[&str]) -> std::net::SocketAddr {
+fn secure(authority: &Authority, protocols: &[&str]) -> SocketAddr {
     let mut config = authority.server("127.0.0.1", BOTH);
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let config = Arc::new(config);
@@ -456,4 +459,92 @@ fn a_connection_that_ends_is_replaced_at_once_even_at_the_cap() {
     let counts = counts(open(Plan { conns: Some(1), ..plan2(address) }, "200"));
     assert_eq!((counts.answered, counts.failed), (counts.intended, 0), "{counts:?}");
     assert_eq!((in_time.load(Ordering::Relaxed), counts.connects), (1, 2), "{counts:?}");
+}
+
+#[test]
+fn a_request_that_was_refused_and_then_finds_no_connection_fails_as_goaway_and_was_sent() {
+    for rate in [None, Some("50")] {
+        let (accepted, refused) = (AtomicU64::new(0), number());
+        let seen = refused.clone();
+        let address = serve_over(
+            &[],
+            move |mut stream| {
+                // After the run's own connection and the first of the load, each ends at once.
+                if 2 <= accepted.fetch_add(1, Ordering::Relaxed) {
+                    let begins = [frame(SETTINGS, 0, 0, &[]), frame(GOAWAY, 0, 0, &[0; 8])];
+                    stream.write_all(&begins.concat()).ok()?;
+                }
+                Some(Box::new(stream))
+            },
+            move |peer, frame| {
+                if !frame.ends() {
+                    return true;
+                }
+                seen.fetch_add(1, Ordering::Relaxed);
+                peer.reset(frame.stream, 7) && peer.go_away(frame.stream)
+            },
+        );
+        let plan = Plan { conns: Some(1), streams: Some(1), ..plan2(address) };
+        let plan = rate.map_or(plan.clone(), |rate| open(plan, rate));
+        let report = run_plan(plan).report;
+        let counts = &report.whole.counts;
+        let refused = refused.load(Ordering::Relaxed);
+        let causes: Vec<String> = counts.errors.by_name().into_keys().collect();
+        assert_eq!((refused, causes), (1, vec!["goaway".to_owned()]), "{counts:?}");
+        assert_eq!(counts.requeued, refused, "{counts:?}");
+        // The others never had a connection.
+        assert_eq!(counts.sent - counts.unconnected, refused, "{counts:?}");
+        assert!(5 < counts.unconnected, "{counts:?}");
+        let findings = report_alone(&report);
+        assert!(findings.iter().all(|finding| finding.ok), "{findings:?}");
+    }
+}
+
+#[test]
+fn many_routes_of_two_hosts_are_answered_by_their_hosts() {
+    const ROUTES: u32 = 30;
+    let counting = || {
+        let requests = number();
+        let seen = requests.clone();
+        let address = serve(&[], move |peer, frame| {
+            seen.fetch_add(u64::from(frame.ends()), Ordering::Relaxed);
+            always_ok(peer, frame)
+        });
+        (address, requests)
+    };
+    let [(one, of_one), (two, of_two)] = [counting(), counting()];
+    let route = |number: u32| Scenario {
+        name: String::new(),
+        weight: 1 + number % 3,
+        step: [Step {
+            url: Some(format!("http://{}/r{number}", if number % 2 == 0 { one } else { two })),
+            ..Step::default()
+        }],
+    };
+    let plan = Plan {
+        scenario: (0..ROUTES).map(route).collect(),
+        conns: Some(3),
+        streams: Some(4),
+        ..plan2(one)
+    };
+    let period = Some(Nanos(5_000_000));
+    for plan in [
+        open(plan.clone(), "1k"),
+        Plan { period, ..plan.clone() },
+        Plan { keepalive: Switch::Off, ..open(plan.clone(), "200") },
+        plan,
+    ] {
+        let report = run_plan(plan).report;
+        let counts = &report.whole.counts;
+        assert_eq!((counts.answered, counts.failed), (counts.intended, 0), "{counts:?}");
+        let answered = |parity: usize| -> u64 {
+            let parts = report.whole.parts.iter().skip(parity).step_by(2);
+            parts.map(|part| part.counts.answered).sum()
+        };
+        let seen = [&of_one, &of_two].map(|count| count.swap(0, Ordering::Relaxed));
+        assert_eq!([answered(0), answered(1)], seen, "{counts:?}");
+        assert!(seen.iter().all(|count| 20 < *count), "{seen:?}");
+        let findings = report_alone(&report);
+        assert!(findings.iter().all(|finding| finding.ok), "{findings:?}");
+    }
 }
