@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use agents::message::{Collect, Message};
+use engine::plan::{Http, Plan};
 use engine::run::Phase;
 use engine::sys::clock;
 use engine::sys::units::{Nanos, SECOND_NS};
@@ -62,19 +63,22 @@ fn a_controller_that_falls_silent_has_lost_its_run_and_the_report_is_kept() {
 
 #[test]
 fn a_controller_whose_session_ends_has_lost_its_run_at_once() {
-    let (agent, target) = (Agent::start(), target());
-    let mut controller = Controller::connect(&agent, "ann@desk");
-    controller.begin(&plan(&target, MINUTE), false);
-    controller.follow(10);
-    drop(controller);
-    let gone_ns = clock::now_ns();
-    agent.said("run ended for ann@desk: the controller's session ended; report kept in");
-    let last_ns = last_arrival_ns(&target).expect("requests");
-    assert!(last_ns < gone_ns + SECOND_NS, "{} ns later", last_ns - gone_ns);
-    let (_, report) = agent.kept();
-    assert_eq!(report["interrupted"], true);
-    assert_eq!(agent.files().len(), 1, "samples weren't wanted");
-    serves_another(&agent, &target);
+    for http in [Http::V1, Http::V2] {
+        let (agent, target) = (Agent::start(), target());
+        let mut controller = Controller::connect(&agent, "ann@desk");
+        controller.begin(&Plan { http, ..plan(&target, MINUTE) }, false);
+        controller.follow(10);
+        drop(controller);
+        let gone_ns = clock::now_ns();
+        agent.said("run ended for ann@desk: the controller's session ended; report kept in");
+        let last_ns = last_arrival_ns(&target).expect("requests");
+        assert!(last_ns < gone_ns + SECOND_NS, "{} ns later", last_ns - gone_ns);
+        let (_, report) = agent.kept();
+        assert_eq!(report["interrupted"], true);
+        assert_eq!(report["counts"]["sent"], target.ledger().expect("a ledger").received);
+        assert_eq!(agent.files().len(), 1, "samples weren't wanted");
+        serves_another(&agent, &target);
+    }
 }
 
 #[test]

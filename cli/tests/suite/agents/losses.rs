@@ -250,7 +250,14 @@ fn an_agent_that_stalls_beyond_its_lease_sends_nothing_afterwards() {
     const STILL: Duration = Duration::from_secs(5);
     let open = ["--rate", "1000", "--conns", "100", "--prewarm", "100", "--duration", "60s"];
     let closed = ["--model", "closed", "--conns", "20", "--duration", "60s", "--timeout", "5s"];
-    for load in [&open, &closed] {
+    let over_http_2 = ["--http", "2", "--streams", "4"];
+    let loads = [
+        open.to_vec(),
+        closed.to_vec(),
+        [&open[..], &over_http_2].concat(),
+        [&closed[..], &over_http_2].concat(),
+    ];
+    for load in loads {
         // Each has a target of its own, and they stall at different moments.
         let targets: Vec<Target> = (0..4).map(|_| Target::start(Place::Here)).collect();
         let agents: Vec<Agent> = targets.iter().map(|_| Agent::start(Place::Here, &[])).collect();
@@ -258,7 +265,7 @@ fn an_agent_that_stalls_beyond_its_lease_sends_nothing_afterwards() {
             .map(|(target, agent)| {
                 let (url, address) = (target.url(), agent.address.to_string());
                 let args = [&url, "--agents", &address, "--warmup", "0s", "--wait", "sleep"];
-                controller(Place::Here, &[&args[..], load].concat())
+                controller(Place::Here, &[&args[..], &load].concat())
             })
             .collect();
         for (target, controller) in targets.iter().zip(&mut controllers) {

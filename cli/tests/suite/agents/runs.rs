@@ -168,6 +168,48 @@ fn a_number_of_requests_is_for_all_agents_together() {
 }
 
 #[test]
+fn two_agents_send_over_http_2_what_the_ledger_has() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("report.json");
+    let agents: Vec<Agent> = (0..2).map(|_| Agent::start(Place::Here, &[])).collect();
+    let stages = ["--stages", "100:300ms,100..600:400ms,200:300ms"];
+    for load in [
+        &["--rate", "400", "--duration", "1s"][..],
+        &stages,
+        &["--conns", "6", "--streams", "5", "--requests", "500"],
+        &["--conns", "6", "--streams", "5", "--period", "20ms", "--duration", "1s"],
+        &["--rate", "100", "--keepalive", "off", "--duration", "1s"],
+    ] {
+        let target = Target::start(Place::Here);
+        let (url, all) = (target.url(), addresses(&agents));
+        let args = [
+            &[url.as_str(), "--agents", &all, "--http", "2", "--warmup", "0s"][..],
+            &["--settle", "0s", "--allow-invalid", "--out", report.to_str().expect("text")],
+            load,
+        ]
+        .concat();
+        let ended = controller(Place::Here, &args).ends_within(LONGEST);
+        assert_eq!(ended.code, Some(0), "{load:?}: {ended:?}");
+        let document = document(&report);
+        let counts = &document["counts"];
+        let answered = counts["answered"].as_u64().expect("a count");
+        assert!(50 < answered && counts["intended"] == answered, "{load:?}: {counts}");
+        let ledger = target.ledger();
+        assert_eq!([&ledger["received"], &ledger["answered"]], [answered, answered], "{load:?}");
+        let parts = document["per_agent"].as_array().expect("a list");
+        assert!(parts.iter().all(|part| part["counts"]["answered"] != 0), "{load:?}");
+        assert_eq!(document["config"]["plan"]["http"], "2", "{load:?}");
+        if load.contains(&"off") {
+            // Each agent has tried the target once.
+            assert_eq!(ledger["connections"]["http2"].as_u64(), Some(answered + 2), "{load:?}");
+        }
+        let output = binary().args(["verify", "-q"]).arg(&report).output().expect("it runs");
+        assert_eq!((output.status.code(), said(&output)), (Some(0), String::new()), "{load:?}");
+        fs::remove_file(&report).expect("it is ours");
+    }
+}
+
+#[test]
 fn a_closed_loop_of_three_agents_adds_up() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start_null(Place::Here);
