@@ -74,17 +74,14 @@ impl Thresholds {
     pub fn validate(&self) -> Result<(), PlanError> {
         for (name, value) in self.entries() {
             let (ok, range) = match name.as_str() {
-                "percentile" => (0.0 < value && value < 1.0, "a number between 0 and 1"),
-                _ => (0.0 <= value, "a number of at least 0"),
+                "percentile" => (0.0 < value && value < 1.0, "between 0 and 1, e.g. 0.99 for p99"),
+                name if name.ends_with("_us") => (0.0 <= value, "of at least 0"),
+                _ => ((0.0..=1.0).contains(&value), "from 0 to 1, e.g. 0.05 for 5 %"),
             };
             if !ok {
                 let shown = format!("{name}={value}");
-                return Err(PlanError::new(
-                    "--threshold",
-                    shown,
-                    "out of range",
-                    format!("give {range}"),
-                ));
+                let cure = format!("give a number {range}");
+                return Err(PlanError::new("--threshold", shown, "out of range", cure));
             }
         }
         Ok(())
@@ -158,6 +155,28 @@ mod tests {
             assert_eq!(value, at as f64 + 0.5, "{name}");
         }
         assert_eq!(bounds.unsent, 0.5);
+    }
+
+    #[test]
+    fn a_share_is_at_most_one() {
+        let with = |text: &str| {
+            let mut bounds = Thresholds::default();
+            bounds.set(&text.parse().expect("a bound"));
+            bounds.validate()
+        };
+        for (name, _) in Thresholds::default().entries() {
+            let found = with(&format!("{name}=5"));
+            if name.ends_with("_us") {
+                assert_eq!(found, Ok(()));
+                continue;
+            }
+            let error = found.expect_err(&name).to_string();
+            let start = format!("--threshold {name}=5: out of range; give a number ");
+            assert!(error.starts_with(&start) && error.contains(", e.g. 0."), "{error}");
+        }
+        for text in ["busy=0", "errors=1", "lateness_floor_us=0"] {
+            assert_eq!(with(text), Ok(()), "{text}");
+        }
     }
 
     #[test]
