@@ -27,7 +27,7 @@ mod replayed;
 pub mod request;
 pub mod route;
 pub mod scenario;
-mod similar;
+pub mod similar;
 pub mod slo;
 pub mod stage;
 mod stages;

@@ -38,7 +38,9 @@ mod tests {
 
     #[test]
     fn texts_stay_as_they_are() {
-        for text in ["{\"a\":{\"b\":1}}", "{{seq}}", "{{a}}}", "@file", "@data:;base64,AA==", ""] {
+        for text in
+            ["{\"a\":{\"b\":1}}", "{{seq}}", "{{a}}}", "{{a", "@file", "@data:;base64,AA==", ""]
+        {
             let body = body(text.to_owned());
             assert_eq!(body == text, !text.starts_with('@') && !text.starts_with("{{"), "{text}");
             let target = url(format!("http://h/{text}"));
@@ -49,6 +51,6 @@ mod tests {
             assert_eq!(bytes, text.as_bytes());
         }
         assert_eq!(url("/a{b}/{{c}}?{{".to_owned()), "/a{b}/%7B%7Bc%7D%7D?%7B%7B");
-        assert!(is_literal("A: {b} {{c}") && !is_literal("A: {{b}}"));
+        assert!(is_literal("A: {b} c}}") && !is_literal("A: {{b}}") && !is_literal("A: {{b"));
     }
 }

@@ -14,12 +14,16 @@ use super::data::{Data, parsed};
 use super::error::PlanError;
 use super::plan::Plan;
 use super::request::header_name;
-use super::similar::most_similar_first;
+use super::similar::nearest;
 
 /// The most bytes of a request with fields: it is made where TLS records are made, too.
 pub const MADE_MAX: usize = 32_768;
 /// The most digits of such a request's Content-Length.
 pub const LENGTH_DIGITS: usize = 5;
+/// The fields that need nothing else.
+const FORMS: [&str; 4] = ["seq", "rand 1 100", "zipf 1.1 1000", "uuid"];
+/// The most columns that an error lists.
+const COLUMNS_SHOWN: usize = 10;
 /// The names of fields that aren't columns.
 const OTHERS: [&str; 6] = ["seq", "rand", "zipf", "uuid", "trace_id", "parent_id"];
 /// The header of `--trace`.
@@ -210,6 +214,14 @@ impl Template {
         self.longest
     }
 
+    /// True if a value of the data at this position among the plan's is part of it.
+    pub fn takes_from(&self, data: usize) -> bool {
+        self.parts.iter().any(|part| match part {
+            Part::Field(Field { value: Value::Column { data: from, .. }, .. }) => *from == data,
+            _ => false,
+        })
+    }
+
     /// Adds a text, in which the next fields have stand-ins.
     fn add<'a>(
         &mut self,
@@ -276,7 +288,7 @@ impl Place<'_> {
     fn literally(self) -> &'static str {
         match self {
             Place::Url(_) => "; two braces that aren't a field's are %7B%7B",
-            Place::Header(_) => "",
+            Place::Header(_) => "; a header can't have other double braces",
             Place::Body => "; a body with other double braces goes into a file, --body @FILE",
         }
     }
@@ -288,6 +300,10 @@ impl Fields<'_> {
         let mut out = String::new();
         for piece in pieces(text) {
             match piece {
+                Piece::Text(text) if has_fields(text) => {
+                    let cure = format!("write }}}} after the field's name{}", place.literally());
+                    return Err(place.refuse("{{ begins a field, and no }} ends it", &cure));
+                }
                 Piece::Text(text) => out.push_str(text),
                 Piece::Field(inner) => {
                     out.push_str(&stand_in(self.all.len()));
@@ -373,17 +389,24 @@ impl Fields<'_> {
             let problem = format!("{{{{{name}}}}} is a column, and there is no data");
             return place.refuse(&problem, &format!("give the file: --data {data}=FILE.csv"));
         }
-        let known = ["seq", "rand 1 100", "zipf 1.1 1000", "uuid"].map(str::to_owned);
-        let known = known.into_iter().chain(self.columns().map(|(name, ..)| name));
-        let nearest = most_similar_first(name, known).into_iter().next();
+        let first = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
+        let meant = nearest(name, self.columns().map(|(name, ..)| name)).or_else(|| {
+            let word = nearest(&first(name), FORMS.map(first))?;
+            FORMS.into_iter().find(|form| first(form) == word).map(str::to_owned)
+        });
+        let braced = |name: String| format!("{{{{{name}}}}}");
         // Other braces may stand for anything, even around a secret.
         let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || b"._-: ".contains(&byte);
         let shown = if name.len() <= 40 && name.bytes().all(is_bare) { name } else { "…" };
-        let cure = format!(
-            "the nearest known is {{{{{}}}}}{}",
-            nearest.unwrap_or_default(),
-            place.literally()
-        );
+        let cure = match meant {
+            Some(meant) => format!("the nearest known is {}", braced(meant)),
+            None => {
+                let columns = self.columns().map(|(name, ..)| name).take(COLUMNS_SHOWN);
+                let known = FORMS.into_iter().map(str::to_owned).chain(columns).map(braced);
+                format!("choose from {}", known.collect::<Vec<String>>().join(", "))
+            }
+        };
+        let cure = format!("{cure}{}", place.literally());
         place.refuse(&format!("{{{{{shown}}}}} isn't a field"), &cure)
     }
 }
@@ -564,12 +587,12 @@ mod tests {
         let words = "{{users.id}} is a column, and there is no data; give the file: --data \
                      users=FILE.csv";
         assert_eq!(error, format!("--target http://h/{{{{users.id}}}}: {words}"));
-        assert!(refused("/{{a b.c}}").contains("isn't a field; the nearest known is"));
+        assert!(refused("/{{a b.c}}").contains("isn't a field; choose from {{seq}}, {{rand 1"));
     }
 
     #[test]
     fn a_request_without_fields_is_left_alone() {
-        for body in [None, Some("@{{seq}}"), Some("{\"a\":{\"b\":{}}}"), Some("{{ no end")] {
+        for body in [None, Some("@{{seq}}"), Some("{\"a\":{\"b\":{}}}"), Some("no }} start")] {
             let compiled = Compiled::new(&plan("/#{{seq}}", &["A: b"], body), &users());
             assert!(compiled.expect("nothing is wrong").is_none(), "{body:?}");
         }
@@ -604,6 +627,23 @@ mod tests {
                  {{users.name}}; a body",
             ),
             (plan("/", &[], Some("{{\"password\":\"pa55\"}}")), "{{…}} isn't a field"),
+            (
+                plan("/?a={{foo}}", &[], None),
+                "{{foo}} isn't a field; choose from {{seq}}, {{rand 1 100}}, {{zipf 1.1 1000}}, \
+                 {{uuid}}, {{users.id}}, {{users.name}}, {{users.note}}; two braces",
+            ),
+            (plan("/{{random 1 5}}", &[], None), "the nearest known is {{rand 1 100}}; two"),
+            (
+                plan("/{{seq}?a", &[], None),
+                "--target http://h/{{seq}?…: {{ begins a field, and no }} ends it; write }} after \
+                 the field's name; two braces that aren't a field's are %7B%7B",
+            ),
+            (plan("/", &["A: {{seq}} {{"], None), "--header #1: {{ begins a field"),
+            (
+                plan("/", &[], Some("pa55 {{seq}")),
+                "--body of the plan: {{ begins a field, and no }} ends it; write }} after the \
+                 field's name; a body with other double braces goes into a file",
+            ),
             (
                 plan("/{{rand 5}}", &[], None),
                 "is written {{rand LOW HIGH}}; write it like {{rand 1 100}}",
