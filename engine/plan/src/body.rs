@@ -234,7 +234,11 @@ impl SharedBody {
             let table = match known {
                 Some(table) => table,
                 None => {
-                    let contents = self.file("--data", &of.file.to_string_lossy())?;
+                    let contents =
+                        self.file("--data", &of.file.to_string_lossy()).map_err(|error| {
+                            let cure = of.cure().unwrap_or_else(|| error.cure.clone());
+                            PlanError { cure, ..error }
+                        })?;
                     let table = Arc::new(Table::read(name, contents.reader())?);
                     self.contents().tables.insert(of.file.clone(), table.clone());
                     table

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::error::PlanError;
+use super::similar::nearest;
 
 /// A data file, and which of its rows a request takes. As text `FILE`, followed by those of
 /// `,random`, `,zipf=S`, `,stop` and `,fail` that apply.
@@ -51,6 +52,9 @@ pub enum End {
     /// The run isn't started, unless the rows suffice for all its requests.
     Fail,
 }
+
+/// The options after a file's name.
+const OPTIONS: [&str; 4] = ["random", "zipf", "stop", "fail"];
 
 /// A text that isn't a data file and its options.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -96,6 +100,20 @@ impl FromStr for DataFile {
             pick: pick.unwrap_or(Pick::ByNumber),
             end: end.unwrap_or(End::Wrap),
         })
+    }
+}
+
+impl DataFile {
+    /// The cure if its file can't be read because an option is misspelt, and so taken for a part of
+    /// the file's name.
+    pub(super) fn cure(&self) -> Option<String> {
+        let name = self.file.to_str()?;
+        let (_, last) = name.rsplit_once(',').filter(|(_, last)| !last.contains('/'))?;
+        let word = last.split('=').next().unwrap_or_default();
+        match nearest(word, OPTIONS)? {
+            "zipf" => Some("did you mean `,zipf=S`, e.g. ,zipf=1.1?".to_owned()),
+            option => Some(format!("did you mean `,{option}`?")),
+        }
     }
 }
 
