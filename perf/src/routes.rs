@@ -69,7 +69,9 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
         // They take turns at going first.
         for load in (0..LOADS.len()).map(|at| (round + at) % LOADS.len()) {
             let file = &files[load].0;
-            cpu_us[load] = loads[load].add(bench, &target.url, file, &users, rate, length)?;
+            // Data that no request takes a value from is refused.
+            let users = LOADS[load].2.contains("{{users.").then_some(&*users);
+            cpu_us[load] = loads[load].add(bench, &target.url, file, users, rate, length)?;
         }
         let multiples = cpu_us.map(|of_load| of_load / cpu_us[0]);
         loads.iter_mut().zip(multiples).for_each(|(runs, it)| runs.multiple.push(it));
@@ -98,23 +100,23 @@ impl Runs {
         bench: &Bench,
         url: &str,
         targets: &Path,
-        users: &Path,
+        users: Option<&Path>,
         rate: &str,
         length: Duration,
     ) -> Result<f64> {
         let targets = targets.display().to_string();
-        let data = format!("users={}", users.display());
+        let data = users.map(|users| format!("users={}", users.display()));
         let (duration, warmup) = (milliseconds(length), milliseconds(WARMUP));
         let flags = [
             ["--targets", &targets],
-            ["--data", &data],
             ["--rate", rate],
             ["--wait", "sleep"],
             ["--duration", &duration],
             ["--warmup", &warmup],
         ];
-        let (report, finished) =
-            bench.run_truetail(url, &flags.concat(), WARMUP + length, Stderr::File)?;
+        let data = data.iter().flat_map(|data| ["--data", data]);
+        let flags: Vec<&str> = flags.concat().into_iter().chain(data).collect();
+        let (report, finished) = bench.run_truetail(url, &flags, WARMUP + length, Stderr::File)?;
         let cpu_us = cpu_us_per_request(&report);
         self.cpu_us.push(cpu_us);
         self.memory_mib.push(finished.memory_mib);

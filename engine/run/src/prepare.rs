@@ -156,6 +156,7 @@ fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Complete
         let rendered = prerender(request, body, &data);
         requests.push(rendered.map_err(|error| plan.error_of(at, error))?);
     }
+    check_used(&plan, &data, &requests)?;
     let blocks = match plan.http {
         Http::V1 => None,
         Http::V2 | Http::Auto => Some(blocks(&plan, &requests)?),
@@ -164,6 +165,23 @@ fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Complete
         plan.close_each()?;
     }
     Ok(Completed { plan, endpoints, data, requests, blocks, replay })
+}
+
+/// Refuses data of which no request has a value. A log's own data come after the plan's.
+fn check_used(plan: &Plan, data: &[Data], requests: &[Prerendered]) -> Result<(), PlanError> {
+    let is_used = |at| {
+        let mut templates = requests.iter().filter_map(|request| request.template.as_ref());
+        templates.any(|template| template.takes_from(at))
+    };
+    let own = data.iter().take(plan.data.len()).enumerate();
+    let Some((_, unused)) = own.into_iter().find(|(at, _)| !is_used(*at)) else { return Ok(()) };
+    let column = unused.table.columns().first().map_or("", String::as_str);
+    let cure = format!(
+        "put a field such as {{{{{}.{column}}}}} into a URL, a header or a body (one of @FILE has \
+         none), or omit it",
+        unused.name
+    );
+    Err(unused.refuse("no request takes a value from it", cure))
 }
 
 /// The requests of a plan as HTTP/2 sends them.

@@ -265,13 +265,18 @@ fn rows_that_may_not_suffice_are_refused_before_a_run() {
     let file = csv((0..100).map(|row| format!("{row},x\n")));
     let with = |options: &str, plan: Plan| {
         let of = format!("{}{options}", file.path().display()).parse().expect("a data file");
-        let plan = Plan { data: [("users".to_owned(), of)].into(), ..plan };
+        let target = format!("http://{address}/{{{{users.id}}}}");
+        let plan = Plan { target, data: [("users".to_owned(), of)].into(), ..plan };
         run::prepare(plan).map(|_| ()).map_err(|error| error.to_string())
     };
     let closed = plan(address);
     let (few, many) = (open(closed.clone(), "100"), open(closed.clone(), "1k"));
     assert_eq!(with(",fail", few.clone()), Ok(()), "about 50 in half a second");
     assert_eq!(with(",fail", Plan { requests: Some(100), ..closed.clone() }), Ok(()));
+    let of = format!("{},random", file.path().display()).parse().expect("a data file");
+    let unused = Plan { data: [("users".to_owned(), of)].into(), ..few.clone() };
+    let error = run::prepare(unused).map(|_| ()).expect_err("refused").to_string();
+    assert!(error.starts_with("--data users: no request takes a value from it; put"), "{error}");
     let warmed = Plan { warmup: Nanos(1), ..many.clone() };
     for (options, plan, words) in [
         (",fail", many, "--data users: the run needs more than its 100 rows; give more"),
