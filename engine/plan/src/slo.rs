@@ -42,6 +42,9 @@ pub enum Objective {
     },
 }
 
+/// The lowest percentile of an objective: `p9` was meant to be p90 or p99.
+const THOUSANDTHS_MIN: u32 = 10_000;
+
 /// A metric of the corrected latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LatencyMetric {
@@ -158,6 +161,8 @@ enum Problem {
     Rate(String),
     #[error("`{0}` is more than one objective; separate them by commas")]
     Separator(String),
+    #[error("`{0}` bounds less than a tenth of the requests; give a percentile such as p90 or p99")]
+    Low(String),
     #[error("{0} has two bounds; keep one")]
     Repeated(String),
     #[error("`{0}` has no name before its colon; give NAME: METRIC<BOUND, e.g. search: p99<50ms")]
@@ -207,7 +212,12 @@ fn objective(text: &str) -> Result<Objective, Problem> {
         "max" => LatencyMetric::Max,
         name => {
             let percentile = name.strip_prefix('p').and_then(|number| number.parse().ok());
-            LatencyMetric::Percentile(percentile.ok_or_else(|| Problem::Metric(name.to_owned()))?)
+            let percentile: PercentileOf =
+                percentile.ok_or_else(|| Problem::Metric(name.to_owned()))?;
+            if percentile.thousandths < THOUSANDTHS_MIN {
+                return Err(Problem::Low(name.to_owned()));
+            }
+            LatencyMetric::Percentile(percentile)
         }
     };
     // A bound without a unit is unlikely to mean seconds.
@@ -312,7 +322,7 @@ mod tests {
             (" p99 < 20ms , errors < 0.1% ", "p99<20ms,errors<0.1%"),
             ("p50<1.5ms,p99.9<1s,p99.999<2s", "p50<1.5ms,p99.9<1s,p99.999<2s"),
             ("mean<250us,max<10s,errors<100%", "mean<250us,max<10s,errors<100%"),
-            ("p0.1<1ns,p99.90<1m", "p0.1<1ns,p99.9<1m"),
+            ("p10<1ns,p99.90<1m", "p10<1ns,p99.9<1m"),
             ("rate>=0.99", "rate>=0.99"),
             ("p50<1s, rate >= 95%", "p50<1s,rate>=0.95"),
             ("p99<1s, search : p99 < 50ms", "p99<1s,search: p99<50ms"),
@@ -340,6 +350,13 @@ mod tests {
             ("mean<0s", "invalid time `0s`; give one above 0 with its unit, e.g. mean<20ms"),
             ("p100<1s", "unknown metric `p100`; choose a percentile such as p99"),
             ("p0<1s", "unknown metric `p0`; choose"),
+            (
+                "p9<1s",
+                "`p9` bounds less than a tenth of the requests; give a percentile such as p90",
+            ),
+            ("p09.9<1s", "`p09.9` bounds less than a tenth"),
+            ("p9<", "`p9` bounds less than a tenth"),
+            ("p99<", "invalid time ``; give one above 0 with its unit, e.g. p99<20ms"),
             ("p99.<1s", "unknown metric `p99.`; choose"),
             ("p99.9999<1s", "unknown metric `p99.9999`; choose"),
             ("p+9<1s", "unknown metric `p+9`; choose"),
