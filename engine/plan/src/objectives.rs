@@ -43,6 +43,15 @@ impl Plan {
             match self.part_names().filter(|name| name == of).count() {
                 0 if !is_known => {}
                 0 => {
+                    // Results call a stage without a name by its number.
+                    let number = of.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+                    if let Some(stage) = number.and_then(|at| self.stage.get(at))
+                        && stage.name.is_empty()
+                    {
+                        let problem = format!("stage {of} has no name");
+                        let cure = format!("give it one, e.g. busy={stage}, and use that");
+                        return refuse(of, &problem, &cure);
+                    }
                     let problem = "neither a scenario nor a stage has this name";
                     return refuse(of, problem, &self.names_like(of));
                 }
@@ -59,7 +68,10 @@ impl Plan {
                 other.of.as_ref() == Some(of) && other.objective.metric() == metric
             };
             if all[..at].iter().any(is_same) {
-                return refuse(of, &format!("{metric} has two bounds"), "keep one");
+                // One text never has both, so the other is the scenario's own.
+                let place = self.scenario_key();
+                let problem = format!("{metric} has two bounds, here and as its `slo` in {place}");
+                return refuse(of, &problem, "keep one");
             }
         }
         Ok(())
@@ -117,16 +129,22 @@ mod tests {
         for (plan, problem) in [
             (plan("serch: p99<1s"), "serch: neither a scenario nor a stage has this name; choose"),
             (plan("serch: p99<1s"), "from search, steady, home"),
+            (plan("2: p99<1s"), "2: stage 2 has no name; give it one, e.g. busy=7:1s, and"),
+            (plan("1: p99<1s"), "1: neither a scenario nor a stage has this name"),
+            (plan("3: p99<1s"), "3: neither a scenario nor a stage has this name"),
             (plan("search: rate>=0.9"), "search: `rate` is for the whole run"),
-            (plan("search: p50<2ms"), "search: p50 has two bounds"),
-            (Plan { slo: "home: p9<1s".parse().ok(), ..both }, "both a scenario and a stage"),
+            (
+                plan("search: p50<2ms"),
+                "search: p50 has two bounds, here and as its `slo` in --targets; keep",
+            ),
+            (Plan { slo: "home: p90<1s".parse().ok(), ..both }, "both a scenario and a stage"),
             (named, "b: an objective of scenario \"a\" has a name"),
             (
                 Plan {
                     scenario: Vec::new(),
                     stage: Vec::new(),
                     rate: "5".parse().ok(),
-                    ..plan("a: p9<1s")
+                    ..plan("a: p90<1s")
                 },
                 "name scenarios with --targets",
             ),

@@ -94,6 +94,10 @@ pub struct Plan {
     /// the fields above.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scenario: Vec<Scenario>,
+    /// True if they are tables of a plan file, which errors about them then name instead of
+    /// `--targets`. No document has it.
+    #[serde(skip)]
+    pub has_tables: bool,
     /// How the scenarios follow each other.
     #[serde(skip_serializing_if = "Order::is_weighted")]
     pub order: Order,
@@ -355,6 +359,7 @@ impl Default for Plan {
             headers: Vec::new(),
             body: None,
             scenario: Vec::new(),
+            has_tables: false,
             order: Order::Weighted,
             data: BTreeMap::new(),
             trace: None,

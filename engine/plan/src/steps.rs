@@ -78,7 +78,12 @@ impl Plan {
             "" => format!("#{}", step + 1),
             name => format!("#{} ({})", step + 1, short(name)),
         };
-        PlanError::new("--targets", at, format!("{place}: {problem}"), cure)
+        PlanError::new(self.scenario_key(), at, format!("{place}: {problem}"), cure)
+    }
+
+    /// What lists its scenarios, as errors name it.
+    pub(super) fn scenario_key(&self) -> &'static str {
+        if self.has_tables { "[[scenario]]" } else { "--targets" }
     }
 
     /// The plan's headers that a step doesn't replace.
@@ -148,8 +153,9 @@ impl Plan {
 
     /// Names the unnamed scenarios, and refuses those that can't run.
     pub(super) fn complete_scenarios(&mut self) -> Result<(), PlanError> {
+        let key = self.scenario_key();
         let refuse = |at: usize, problem: String, cure: &str| {
-            Err(PlanError::new("--targets", format!("#{}", at + 1), problem, cure))
+            Err(PlanError::new(key, format!("#{}", at + 1), problem, cure))
         };
         if SCENARIOS_MAX < self.scenario.len() {
             let problem = format!("more than {SCENARIOS_MAX} scenarios");
@@ -190,7 +196,7 @@ impl Plan {
         }
         if self.weights().iter().all(|weight| *weight == 0) {
             let problem = "no request has a weight above 0, so there is none to send";
-            return Err(PlanError::new("--targets", "weight 0", problem, "give one a weight of 1"));
+            return Err(PlanError::new(key, "weight 0", problem, "give one a weight of 1"));
         }
         Ok(())
     }
@@ -200,7 +206,7 @@ impl Plan {
         let Some(timeout) = self.scenario[at].step[0].timeout else { return Ok(()) };
         let refuse = |problem: String, cure| {
             let problem = format!("the timeout {timeout} {problem}");
-            Err(PlanError::new("--targets", format!("#{}", at + 1), problem, cure))
+            Err(PlanError::new(self.scenario_key(), format!("#{}", at + 1), problem, cure))
         };
         if timeout.0 == 0 || DURATION_MAX < timeout {
             let problem = format!("is not above 0 and at most {DURATION_MAX}");
@@ -352,6 +358,9 @@ mod tests {
             let error = plan.error_of(step, PlanError::new(flag, value, "bad", "mend it"));
             assert_eq!(error.to_string(), text);
         }
+        let tables = Plan { has_tables: true, ..plan.clone() };
+        let error = tables.error_of(1, PlanError::new("--header", "#3", "bad", "mend it"));
+        assert_eq!(error.to_string(), "[[scenario]] #2 (search): its header #2: bad; mend it");
         // A log's requests are in no file of targets.
         let replay = Plan { replay: Some("access.log".into()), ..plan };
         let error = replay.error_of(1, PlanError::new("--body", "of the plan", "bad", "mend it"));
@@ -379,9 +388,12 @@ mod tests {
                 pipeline: 2,
                 ..Plan::default()
             };
-            let error = plan.complete_scenarios().expect_err(problem);
-            assert_eq!((error.flag, error.value.as_str()), ("--targets", place));
-            assert!(error.to_string().contains(problem), "{error}");
+            for (has_tables, key) in [(false, "--targets"), (true, "[[scenario]]")] {
+                plan.has_tables = has_tables;
+                let error = plan.complete_scenarios().expect_err(problem);
+                assert_eq!((error.flag, error.value.as_str()), (key, place));
+                assert!(error.to_string().contains(problem), "{error}");
+            }
         }
     }
 }
