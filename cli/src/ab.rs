@@ -171,12 +171,15 @@ impl Slices<'_> {
 
     /// The plan of a slice: both slices of a pair have the same seed.
     fn plan_of(&self, turn: Turn) -> Plan {
-        let target = match turn.of {
-            Name::A => self.plan.target.clone(),
-            Name::B => self.args.url_b.clone(),
-        };
         let seed = self.plan.seed.wrapping_add(turn.pair as u64);
-        Plan { target, seed, ..self.plan.clone() }
+        let side = |target: &str| Plan { target: target.to_owned(), seed, ..self.plan.clone() };
+        let (a, b) = (side(&self.plan.target), side(&self.args.url_b));
+        let (mut plan, other) = match turn.of {
+            Name::A => (a, b),
+            Name::B => (b, a),
+        };
+        plan.drop_places_of(&other);
+        plan
     }
 
     /// Makes the slices, to the end, to the first signal or to the first failure; returns the

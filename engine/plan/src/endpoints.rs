@@ -34,7 +34,7 @@ impl PlanEndpoint {
             None => places.place(&mut endpoint)?,
         };
         let is_targets_own = origin(&plan.target) == origin(url);
-        let own = if is_targets_own { "--target" } else { "--targets" };
+        let own = if is_targets_own { "--target" } else { plan.scenario_key() };
         let (flag, value) = place.unwrap_or_else(|| (own, shown(url)));
         Ok(PlanEndpoint { endpoint, weight: 0, flag, value })
     }
@@ -219,6 +219,11 @@ mod tests {
             (Some("10.0.0.2"), None, "--connect-to 10.0.0.2: not a host and a port"),
             (Some("a:b@h:80"), None, "--connect-to …@h:80: not a host"),
             (Some("h:0"), None, "--connect-to h:0: "),
+            (
+                Some("api.test:80:h:1"),
+                None,
+                "--connect-to api.test:80:h:1: the URL is at api.test:81; give the URL's own host",
+            ),
             (None, Some("api.test:81"), "--resolve api.test:81: not a host, a port and an IP"),
             (None, Some("api.test:80:10.0.0.2"), "--resolve api.test:80:10.0.0.2: the URL is at"),
             (None, Some("h:81:10.0.0.2"), "--resolve h:81:10.0.0.2: the URL is at api.test:81"),
@@ -255,12 +260,27 @@ mod tests {
         for (connect_to, resolve, start) in [
             (&["a:1:b"][..], &[][..], "--connect-to a:1:b: not a host and a port"),
             (&["a:1:b:0"], &[], "--connect-to a:1:b:0: not a host and a port"),
+            (&["b.test::h:", "c.test::h:"], &[], "--connect-to c.test::h:: no URL is at that"),
             (&[], &["c.test:80:10.0.0.2"], "--resolve c.test:80:10.0.0.2: no URL is at that"),
             (&["b.test::h:"], &["b.test:443:::1"], "--resolve b.test:443:::1: --connect-to alre"),
         ] {
             let error = of(connect_to, resolve).expect_err(start).to_string();
             assert!(error.starts_with(start), "{error}");
         }
+    }
+
+    #[test]
+    fn each_side_of_a_comparison_keeps_the_rules_for_its_own_urls() {
+        let side = |target: &str| Plan {
+            target: target.to_owned(),
+            connect_to: texts(&["a.test::h:1", "b.test::h:2", "c.test::h:3", "no"]),
+            resolve: texts(&["a.test:80:10.0.0.1", "b.test:80:10.0.0.2"]),
+            ..Plan::default()
+        };
+        let (mut a, b) = (side("http://a.test/"), side("http://b.test/x"));
+        a.drop_places_of(&b);
+        assert_eq!(a.connect_to, ["a.test::h:1", "c.test::h:3", "no"]);
+        assert_eq!(a.resolve, ["a.test:80:10.0.0.1"]);
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use http::uri::Authority;
 
-use super::endpoint::{Endpoint, shown};
+use super::endpoint::{Endpoint, origin, shown};
 use super::error::PlanError;
+use super::plan::Plan;
 
 /// A rule for where to connect to.
 struct ConnectTo {
@@ -54,12 +55,7 @@ impl Places<'_> {
         endpoint: &mut Endpoint,
     ) -> Result<Option<(&'static str, String)>, PlanError> {
         let (host, port) = (endpoint.host.clone(), endpoint.port);
-        let is_for = |rule: &ConnectTo| {
-            let (from_host, from_port) = &rule.from;
-            from_host.as_ref().is_none_or(|from| from.eq_ignore_ascii_case(&host))
-                && from_port.is_none_or(|from| from == port)
-        };
-        let connect_to = self.connect_to.iter().find(|(_, rule)| is_for(rule));
+        let connect_to = self.connect_to.iter().find(|(_, rule)| rule.is_for(&host, port));
         let resolve = self.resolve.iter().find(|(_, rule)| rule.is_for(&host, port));
         match (connect_to, resolve) {
             (Some(_), Some((text, _))) => {
@@ -80,25 +76,68 @@ impl Places<'_> {
         }
     }
 
-    /// Checks that each `--resolve` is for one of these hosts and ports.
+    /// Checks that each rule is for one of these hosts and ports.
     ///
     /// # Errors
     /// The first that isn't.
     pub(super) fn check_used(&self, urls: &[(String, u16)]) -> Result<(), PlanError> {
-        let is_used = |rule: &Resolve| urls.iter().any(|(host, port)| rule.is_for(host, *port));
-        let Some((text, _)) = self.resolve.iter().find(|(_, rule)| !is_used(rule)) else {
-            return Ok(());
+        let resolve = self.resolve.iter().find(|(_, rule)| !rule.is_for_any(urls));
+        let connect_to = self.connect_to.iter().find(|(_, rule)| !rule.is_for_any(urls));
+        let (flag, text, cure) = match (connect_to, resolve) {
+            (Some((text, _)), _) => {
+                let cure = "give the URL's own host and port before the second, or HOST2:PORT2 \
+                            alone for all URLs";
+                ("--connect-to", text, cure)
+            }
+            (None, Some((text, _))) => {
+                ("--resolve", text, "give the URL's own host and port, or use --connect-to")
+            }
+            (None, None) => return Ok(()),
         };
         let problem = match urls {
             [(host, port)] => format!("the URL is at {host}:{port}"),
             _ => "no URL is at that host and port".to_owned(),
         };
-        let cure = "give the URL's own host and port, or use --connect-to";
-        Err(PlanError::new("--resolve", shown(text), problem, cure))
+        Err(PlanError::new(flag, shown(text), problem, cure))
+    }
+}
+
+impl Plan {
+    /// Drops the rules for where to connect to that are for URLs of `other` and for none of its
+    /// own: two sides of a comparison are given the same rules.
+    pub fn drop_places_of(&mut self, other: &Plan) {
+        let place = |url: String| Endpoint::parse(origin(&url)).ok().map(|it| (it.host, it.port));
+        let places = |plan: &Plan| plan.urls().into_iter().filter_map(place).collect::<Vec<_>>();
+        let (own, others) = (places(self), places(other));
+        // What isn't a rule is refused later.
+        self.connect_to.retain(|text| {
+            let is_others = |it: ConnectTo| !it.is_for_any(&own) && it.is_for_any(&others);
+            !parse_connect_to(text).is_ok_and(is_others)
+        });
+        self.resolve.retain(|text| {
+            let is_others = |it: Resolve| !it.is_for_any(&own) && it.is_for_any(&others);
+            !parse_resolve(text).is_ok_and(is_others)
+        });
+    }
+}
+
+impl ConnectTo {
+    fn is_for(&self, host: &str, port: u16) -> bool {
+        let (from_host, from_port) = &self.from;
+        from_host.as_ref().is_none_or(|from| from.eq_ignore_ascii_case(host))
+            && from_port.is_none_or(|from| from == port)
+    }
+
+    fn is_for_any(&self, urls: &[(String, u16)]) -> bool {
+        urls.iter().any(|(host, port)| self.is_for(host, *port))
     }
 }
 
 impl Resolve {
+    fn is_for_any(&self, urls: &[(String, u16)]) -> bool {
+        urls.iter().any(|(host, port)| self.is_for(host, *port))
+    }
+
     fn is_for(&self, host: &str, port: u16) -> bool {
         port == self.port && host.eq_ignore_ascii_case(&self.host)
     }
