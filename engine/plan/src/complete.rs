@@ -184,6 +184,7 @@ impl Plan {
         self.complete_cores(allowed_cores, conns)?;
         self.complete_http()?;
         self.complete_scenarios()?;
+        self.check_order()?;
         self.check_data()?;
         self.check_objectives()?;
         self.complete_unix()?;
@@ -213,6 +214,16 @@ impl Plan {
     /// would take them unrecorded.
     pub fn takes_rows_once(&self) -> bool {
         self.data.values().any(|data| data.end != End::Wrap)
+    }
+
+    /// Refuses an order of requests where there is one request. A log's requests come in its own.
+    fn check_order(&self) -> Result<(), PlanError> {
+        if self.order.is_weighted() || !self.scenario.is_empty() || self.replay.is_some() {
+            return Ok(());
+        }
+        let problem = "the plan has one request, which needs no order";
+        let cure = "omit it, or list several requests with --targets";
+        Err(PlanError::new("--order", "round-robin", problem, cure))
     }
 
     /// Refuses data whose names can't be in a field, and rows that end where they can't.
@@ -619,6 +630,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Order;
     use crate::thresholds::Thresholds;
 
     fn plan() -> Plan {
@@ -664,6 +676,7 @@ mod tests {
             (Plan { conns: Some(1), cores: Some(CoreList::new(vec![0, 1])), ..open() }, "--conns"),
             (Plan { cores: Some(CoreList::new(vec![7])), ..open() }, "--cores"),
             (Plan { flush: Some(0), ..open() }, "--flush"),
+            (Plan { order: Order::RoundRobin, ..open() }, "--order"),
             (
                 Plan {
                     thresholds: Thresholds { percentile: 99.0, ..Thresholds::default() },
