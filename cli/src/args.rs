@@ -40,7 +40,7 @@ pub(crate) use agents::{AgentGroupArgs, ControllerArgs};
 use commands::LOADING;
 pub(crate) use flag::{Flag, ResultArgs, Settings};
 pub(crate) use flags::{FIRST_RATE, FIRST_RATE_OF_CEILING, defaults};
-pub(crate) use given::{Given, RunArgs, files, flag_of, result_files};
+pub(crate) use given::{Given, RunArgs, files, flag_of, key_like, result_files};
 use headings::{HTTP2, LATENCY, ROUTES, STALLS};
 pub(crate) use series_flags::{CeilingArgs, SearchArgs, SweepArgs};
 pub(crate) use targets::scenarios;

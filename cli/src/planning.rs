@@ -34,6 +34,7 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
             let problem = "--user: --header sets Authorization too; give one of them";
             return Err(Failure::Usage(problem.to_owned()));
         }
+        refuse_repeated_data(given.words("data"))?;
     }
     let is_given = |name| file.has(name) || flags.has(name);
     if is_given("requests") && !flags.has("stages") {
@@ -85,6 +86,7 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
     if let Some(targets) = targets {
         let said;
         (plan.scenario, said) = args::scenarios(&targets)?;
+        plan.has_tables = said.is_none();
         said.iter().filter(|_| !results.quiet).for_each(|line| tell(line));
         let first = plan.scenario.first().and_then(|scenario| scenario.step[0].url.clone());
         let is_whole = |url: &String| !url.starts_with('/') && url.contains("://");
@@ -96,6 +98,21 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
         results.assumed = Some(post(&mut plan));
     }
     Ok((plan, results))
+}
+
+/// Refuses two files of one name. Each word was read before, so it has a name.
+fn refuse_repeated_data(words: &[OsString]) -> Result<(), Failure> {
+    let words = words.iter().map(|word| word.to_string_lossy());
+    let mut names: Vec<String> = Vec::new();
+    for word in words {
+        let name = word.split('=').next().unwrap_or_default().to_owned();
+        if names.contains(&name) {
+            let problem = "two files have this name; give each its own";
+            return Err(Failure::Usage(format!("--data {name}: {problem}")));
+        }
+        names.push(name);
+    }
+    Ok(())
 }
 
 /// Makes the request a POST, of the usual type unless a header names another; returns a note on it.
@@ -133,8 +150,14 @@ fn read(path: &Path) -> Result<Given, Failure> {
         let wrong = |problem| refuse(format!("line {at}: {problem}; see `truetail run --help`"));
         let Some(flag) = args::flag_of(key) else {
             // A header used as a key may be a secret.
-            let shown = if args::is_bare(key) { format!(" `{key}`") } else { String::new() };
-            return Err(wrong(format!("unknown key{shown}: keys are the names of flags")));
+            if !args::is_bare(key) {
+                return Err(wrong("unknown key: keys are the names of flags".to_owned()));
+            }
+            let problem = match args::key_like(key) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "keys are the names of flags".to_owned(),
+            };
+            return Err(wrong(format!("unknown key `{key}`: {problem}")));
         };
         let typed = flag.typed();
         if seen.iter().any(|(other, _)| other.name() == flag.name()) {
@@ -247,6 +270,24 @@ mod tests {
         let file = "target = 'http://x/'\n[data]\nusers = 'users.csv,random'\n";
         let by_flag = plan_of(&["http://x/", "--data", "users=users.csv,random"], None);
         assert_eq!(plan_of(&[], Some(file)).expect("a plan"), by_flag.expect("a plan"));
+    }
+
+    #[test]
+    fn a_name_of_data_has_one_file() {
+        let flags = ["http://x/", "--data", "a=a.csv", "--data", "b=b.csv", "--data", "a=c.csv"];
+        let problem = "--data a: two files have this name; give each its own";
+        assert_eq!(plan_of(&flags, None).expect_err("refused").to_string(), problem);
+        assert_eq!(plan_of(&flags[..5], None).expect("a plan").data.len(), 2);
+        let file = "target = 'http://x/'\ndata = ['a=a.csv', 'a=b.csv']\n";
+        assert_eq!(plan_of(&[], Some(file)).expect_err("refused").to_string(), problem);
+    }
+
+    #[test]
+    fn requests_in_a_plan_file_are_known_as_such() {
+        let file = "target = 'http://x/'\n[[scenario]]\n[[scenario.step]]\nurl = 'a b'\n";
+        let plan = plan_of(&[], Some(file)).expect("a plan");
+        let error = plan.complete(&[0]).expect_err("refused").to_string();
+        assert!(error.starts_with("[[scenario]] #1: a b isn't a URL and"), "{error}");
     }
 
     #[test]
@@ -450,8 +491,20 @@ mod tests {
         let headers = "header = \"A: b\"\nheaders = [\"C: d\"]";
         for (file, words) in [
             (
-                "target = \"http://x/\"\nrats = 5\n",
-                "line 2: unknown key `rats`: keys are the names",
+                "target = \"http://x/\"\ncolour = 5\n",
+                "line 2: unknown key `colour`: keys are the names of flags; see",
+            ),
+            ("rat = 5", "line 1: unknown key `rat`: did you mean `rate`?; see `truetail run"),
+            ("seed = 1\n[[scenaro]]\n", "line 2: unknown key `scenaro`: did you mean `scenario`?"),
+            ("queue_mx = 1", "unknown key `queue_mx`: did you mean `queue_max`?"),
+            ("header = ['A: b']\n[treshold]\n", "`treshold`: did you mean `threshold`?"),
+            (
+                "seed = 1\n[stage]\nrate = 5\nduration = '1s'",
+                "line 2: [[stage]]: one table, not a list of them: write [[stage]] above each; see",
+            ),
+            (
+                "[scenario]\n[[scenario.step]]",
+                "[[scenario]]: one table, not a list of them: write [[scenario]] above",
             ),
             ("plan = \"other.toml\"", "line 1: unknown key `plan`"),
             ("url = \"http://x/\"", "line 1: unknown key `url`"),

@@ -256,6 +256,11 @@ impl Flag {
         self.arg.get_long().is_some() && (is_its_name || self.plural == Some(key))
     }
 
+    /// Its keys in a plan file.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.arg.get_long().into_iter().chain(self.plural)
+    }
+
     fn elsewhere(&self, command: &str) -> impl Iterator<Item = &Elsewhere> {
         self.elsewhere.iter().filter(move |(on, _)| on.contains(&command)).map(|(_, what)| what)
     }
@@ -304,6 +309,9 @@ impl Flag {
         &self,
         value: Spanned<DeValue<'_>>,
     ) -> Result<Option<Vec<OsString>>, String> {
+        if let Some(name) = self.plural.filter(|_| self.is_tables && value.get_ref().is_table()) {
+            return Err(format!("one table, not a list of them: write [[{name}]] above each"));
+        }
         let tables = self.plural.filter(|_| self.is_tables && value.get_ref().is_array());
         let value = ValueDeserializer::from(value);
         let message = |error: Error| error.message().to_owned();

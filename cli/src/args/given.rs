@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
+use engine::plan::similar::nearest;
+
 use super::flag::{Flag, ResultArgs, Settings};
 use super::flags::FLAGS;
 use super::values::file;
@@ -37,6 +39,15 @@ pub(crate) struct RunArgs {
 /// The flag that a key of a plan file stands for.
 pub(crate) fn flag_of(key: &str) -> Option<&'static Flag> {
     FLAGS.iter().find(|flag| flag.has_key(key))
+}
+
+/// The key of a plan file that this unknown one was probably meant to be, with - or _ as in it.
+pub(crate) fn key_like(unknown: &str) -> Option<String> {
+    let keys = FLAGS.iter().flat_map(Flag::keys).map(|key| match unknown.contains('_') {
+        true => key.replace('-', "_"),
+        false => key.to_owned(),
+    });
+    nearest(unknown, keys)
 }
 
 /// The files that these settings name, each with its flag.
