@@ -24,10 +24,16 @@ pub(super) fn one_line(
         Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
         _ => None,
     };
-    // `--rate <PER_SECOND>` names the flag and its value, `<SHELL>` an argument.
+    // `--rate <PER_SECOND>` names the flag and its value, `<SHELL>` and `[URL]` an argument.
     let name = |shown: &str| {
         let name = shown.split(" <").next().unwrap_or_default();
-        name.trim_matches(['<', '>']).to_owned()
+        name.trim_matches(['<', '>', '[', ']']).to_owned()
+    };
+    // What a flag conflicts with.
+    let prior: Vec<String> = match error.get(ContextKind::PriorArg) {
+        Some(ContextValue::String(one)) => vec![name(one)],
+        Some(ContextValue::Strings(several)) => several.iter().map(|one| name(one)).collect(),
+        _ => Vec::new(),
     };
     let flag = text(ContextKind::InvalidArg).map(|shown| name(&shown));
     let value = text(ContextKind::InvalidValue);
@@ -77,14 +83,15 @@ pub(super) fn one_line(
             format!("unknown command; see `{help}`")
         }
         // A flag that is given twice conflicts with itself.
-        (ErrorKind::ArgumentConflict, Some(flag), _)
-            if text(ContextKind::PriorArg).is_some_and(|prior| name(&prior) == flag) =>
-        {
+        (ErrorKind::ArgumentConflict, Some(flag), _) if prior == [&*flag] => {
             let names = match spellings(&flag, args, definition) {
                 names if names.is_empty() => flag,
                 names => names.join(" and "),
             };
             format!("{names}: the same flag more than once; give it once; see `{help}`")
+        }
+        (ErrorKind::ArgumentConflict, Some(flag), _) if !prior.is_empty() => {
+            format!("{flag}: doesn't go with {}; omit one; see `{help}`", prior.join(" and "))
         }
         (ErrorKind::InvalidValue, Some(flag), Some(value)) if value.is_empty() => {
             format!("{flag}: missing value; give one after it; see `{help}`")
@@ -298,6 +305,18 @@ mod tests {
         ] {
             let message = line_for(&[&["run", "http://x/"], args].concat());
             assert!(message.starts_with(line) && !message.contains("pa55"), "{message}");
+        }
+        for (args, line) in [
+            (
+                &["--rate", "5", "--stages", "5:1s"][..],
+                "--rate: doesn't go with --stages; omit one; see `truetail run --help`",
+            ),
+            (&["--period", "5s", "-R", "5"], "--period: doesn't go with --rate; omit one; see"),
+            (&["--target", "http://y/"], "URL: doesn't go with --target; omit one; see"),
+            (&["--quiet", "--live"], "--quiet: doesn't go with --live; omit one; see"),
+        ] {
+            let message = line_for(&[&["run", "http://x/"], args].concat());
+            assert!(message.starts_with(line), "{message}");
         }
         let line = line_for(&["run", "http://x/", "--trace", "5"]);
         assert!(line.starts_with("--trace 5: its number follows `=`; give --trace=5; "), "{line}");
