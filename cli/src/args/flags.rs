@@ -383,8 +383,9 @@ fn table() -> Vec<Flag> {
                 .long_help(
                     "Load the requests that a file lists, each with results of its own: a URL a \
                     line, vegeta's http format, or its JSON lines, to which \"name\", \
-                    \"weight\", \"expect\" (as --expect-status) and \"slo\" may be added. URL, \
-                    --method, --header and --body are their defaults",
+                    \"weight\", \"expect\" (as --expect-status), \"timeout\" and \"slo\" may be \
+                    added. Only JSON lines and plan files have weights. URL, --method, --header \
+                    and --body are their defaults",
                 ),
             |to, given| put(&mut to.targets, text(given).and_then(targets::checked)),
         )

@@ -15,6 +15,7 @@ use engine::plan::scenario::{self, Scenario, Step};
 use engine::plan::slo::Objectives;
 use engine::plan::status::StatusSet;
 use engine::plan::{Plan, PlanError, body};
+use engine::sys::units::Nanos;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
@@ -87,20 +88,50 @@ pub(crate) fn scenarios(given: &str) -> Result<(Vec<Scenario>, Option<String>), 
     let name = if given == "-" { "/dev/stdin" } else { given };
     let text = fs::read_to_string(name)
         .map_err(|error| refuse(format!("can't be read ({error})"), "name a readable text file"))?;
-    let formats = "give a URL a line, vegeta's http format, or its JSON lines";
-    let (scenarios, format) = parse(&text).map_err(|problem| refuse(problem, formats))?;
+    let (scenarios, format) =
+        parse(&text).map_err(|(problem, format)| refuse(problem, format.cure()))?;
     let requests = things(scenarios.len() as u64, "request");
-    Ok((scenarios, Some(format!("targets: {requests}, {format}"))))
+    Ok((scenarios, Some(format!("targets: {requests}, {}", format.name()))))
 }
 
-/// The scenarios of a file with this text, and the name of its format.
-fn parse(text: &str) -> Result<(Vec<Scenario>, &'static str), String> {
+/// The formats of a file of targets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Format {
+    Urls,
+    Vegeta,
+    Json,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Format::Urls => "a URL a line",
+            Format::Vegeta => "vegeta's http format",
+            Format::Json => "JSON lines",
+        }
+    }
+
+    /// The cure for a file that seems to have this format.
+    fn cure(self) -> &'static str {
+        match self {
+            // Any other text is taken for this.
+            Format::Urls => "give a URL a line, vegeta's http format, or its JSON lines",
+            Format::Vegeta => "write GET http://host/path, then headers and @FILE, a line each",
+            Format::Json => {
+                r#"write each like {"url": "/search?q=1", "name": "search", "weight": 3}"#
+            }
+        }
+    }
+}
+
+/// The scenarios of a file with this text and its format, or the problem and the format.
+fn parse(text: &str) -> Result<(Vec<Scenario>, Format), (String, Format)> {
     // Some programs begin a file with a byte-order mark.
     let text = text.trim_start_matches('\u{feff}');
     let lines = || text.lines().map(str::trim).enumerate().map(|(at, line)| (at + 1, line));
     let has_text = |line: &str| !line.is_empty() && !line.starts_with('#');
     let Some((_, first)) = lines().find(|(_, line)| has_text(line)) else {
-        return Err("has no request".to_owned());
+        return Err(("has no request".to_owned(), Format::Urls));
     };
     let mut all = Vec::new();
     let mut bad = Vec::new();
@@ -111,16 +142,16 @@ fn parse(text: &str) -> Result<(Vec<Scenario>, &'static str), String> {
                 Err(problem) => bad.push(Bad { line, problem }),
             }
         }
-        "JSON lines"
+        Format::Json
     } else if of_request_line(first).is_some() {
         of_vegeta(lines(), &mut all, &mut bad);
-        "vegeta's http format"
+        Format::Vegeta
     } else {
         for (line, url) in lines().filter(|(_, line)| has_text(line)) {
             let scenario = scenario(Step { url: Some(url.to_owned()), ..Step::default() });
             all.push(Found { line, scenario });
         }
-        "a URL a line"
+        Format::Urls
     };
     for Found { line, scenario } in &mut all {
         let [step] = &mut scenario.step;
@@ -131,7 +162,7 @@ fn parse(text: &str) -> Result<(Vec<Scenario>, &'static str), String> {
         return Ok((all.into_iter().map(|found| found.scenario).collect(), format));
     }
     bad.sort_by_key(|bad| bad.line);
-    Err(listed(&bad))
+    Err((listed(&bad), format))
 }
 
 fn listed(bad: &[Bad]) -> String {
@@ -264,11 +295,12 @@ struct Record {
     #[serde(default = "Scenario::weight_default", deserialize_with = "scenario::weight")]
     weight: u32,
     expect: Option<StatusSet>,
+    timeout: Option<Nanos>,
     slo: Option<Objectives>,
 }
 
 fn of_json(text: &str) -> Result<Scenario, String> {
-    let Record { method, url, body, header, name, weight, expect: expect_status, slo } =
+    let Record { method, url, body, header, name, weight, expect: expect_status, timeout, slo } =
         crate::json::read_line(text).map_err(|error| {
             // It calls each line the first.
             without_text(&error.to_string()).replace(" at line 1 column", " at column")
@@ -283,7 +315,7 @@ fn of_json(text: &str) -> Result<Scenario, String> {
     };
     let headers = header.into_iter().flat_map(lines).collect();
     let url = Some(url);
-    let step = Step { method, url, headers, body, expect_status, slo, ..Step::default() };
+    let step = Step { method, url, headers, body, expect_status, timeout, slo };
     Ok(Scenario { name, weight, step: [step] })
 }
 
@@ -384,9 +416,10 @@ mod tests {
     }
 
     #[test]
-    fn a_record_may_have_a_name_a_weight_expected_statuses_and_objectives() {
+    fn a_record_may_have_what_a_step_of_a_plan_file_may_have() {
         let text = "{\"url\":\"/\",\"name\":\"home\",\"weight\":6,\"expect\":404,\
-            \"slo\":\"p99<50ms\"}\n{\"url\":\"/\",\"expect\":\"2xx,304\"}";
+            \"slo\":\"p99<50ms\",\"timeout\":\"500ms\"}\n\
+            {\"url\":\"/\",\"expect\":\"2xx,304\",\"timeout\":2}";
         let (scenarios, _) = parse(text).expect("targets");
         let [home, other] = &scenarios[..] else { panic!("two") };
         let [step] = &home.step;
@@ -396,6 +429,8 @@ mod tests {
             (&"404".parse().ok(), &"p99<50ms".parse().ok())
         );
         assert_eq!(other.step[0].expect_status, "2xx,304".parse().ok());
+        let timeouts = [step, &other.step[0]].map(|step| step.timeout);
+        assert_eq!(timeouts, [500, 2_000].map(|ms| Some(Nanos(ms * 1_000_000))));
     }
 
     #[test]
@@ -408,7 +443,7 @@ mod tests {
             ("GET /a\n", "vegeta's http format"),
             ("{\"url\":\"/\"}\n", "JSON lines"),
         ] {
-            assert_eq!(parse(text).expect(text).1, name);
+            assert_eq!(parse(text).expect(text).1.name(), name);
         }
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), "/a\n/b\n").expect("written");
@@ -451,10 +486,25 @@ mod tests {
                 "{\"url\":\"/\"}\n{\"url\":\"/\",\"weight\":0.5}\n",
                 "line 2: the weight isn't a whole number from 0 to 1000000 at column",
             ),
+            ("{\"url\":\"/\",\"timeout\":\"5x\"}", "line 1: invalid duration `5x`: give"),
             ("{\"url\"\n", "line 1: EOF while parsing an object at column"),
         ] {
-            let error = parse(text).expect_err(text);
+            let (error, _) = parse(text).expect_err(text);
             assert!(error.contains(problem), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_cure_is_in_the_format_of_the_file() {
+        for (text, cure) in [
+            ("hello world\n", "; give a URL a line, vegeta's http format, or its JSON lines"),
+            ("GET /a\nno colon\n", "; write GET http://host/path, then headers and @FILE"),
+            ("{\"url\":5}\n", "; write each like {\"url\": \"/search?q=1\", \"name\""),
+        ] {
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            fs::write(file.path(), text).expect("written");
+            let failure = scenarios(file.path().to_str().expect("a name")).expect_err(text);
+            assert!(failure.to_string().contains(cure), "{failure}");
         }
     }
 }
