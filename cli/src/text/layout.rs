@@ -27,9 +27,14 @@ pub(crate) fn fit(columns: usize) {
     COLUMNS.store(columns.max(WIDTH_MIN), Ordering::Relaxed);
 }
 
+/// Columns of a line.
+pub(crate) fn columns() -> usize {
+    COLUMNS.load(Ordering::Relaxed)
+}
+
 /// The first of these texts that fits in a line, or the last.
 pub(crate) fn fitting(texts: &[String]) -> String {
-    let columns = COLUMNS.load(Ordering::Relaxed);
+    let columns = columns();
     let fits = |text: &&String| text.chars().count() <= columns;
     texts.iter().find(fits).or(texts.last()).cloned().unwrap_or_default()
 }

@@ -12,15 +12,17 @@ use engine::report::{
 
 use super::figures::{bytes, count, listed, percent, rate, things};
 use super::layout::Column::{self, Left, Right};
-use super::layout::{Text, aligned, wrap};
+use super::layout::{Text, aligned, columns, widest, wrap};
 use super::scale::{Scale, at_the_point};
 
-/// The width of the column with scenarios' names.
+/// The least width of the column with scenarios' names.
 pub(crate) const NAME_MAX: usize = 24;
-/// The width of the column with stages' names, or numbers.
+/// The columns that a line needs beside a scenario's name.
+const BESIDE_NAME: usize = 56;
+/// The least width of the column with stages' names, or numbers.
 const STAGE_NAME_MAX: usize = 10;
-/// The columns before the outcomes of a scenario.
-const OUTCOMES: usize = NAME_MAX + 8 + 9 + 2;
+/// The columns that a line needs beside a stage's name.
+const BESIDE_STAGE: usize = 70;
 /// The share of bad requests from which on p99 says less than they do.
 const BAD_MAX: f64 = 0.01;
 
@@ -56,34 +58,81 @@ fn worst_first(part: &Part) -> Vec<Sum<'_>> {
     sums
 }
 
-/// A line for each scenario of a part, at most `rows_max`; empty if there is only one.
-pub(super) fn scenarios(part: &Part, rows_max: usize) -> String {
+/// The names at the start of a table's rows.
+pub(super) struct Names {
+    width: usize,
+    /// True if none is cut.
+    is_whole: bool,
+}
+
+impl Names {
+    /// Names of scenarios.
+    pub(super) fn of_scenarios<'a>(
+        names: impl IntoIterator<Item = &'a str>,
+        is_whole: bool,
+    ) -> Names {
+        Names::new(names, [NAME_MAX, BESIDE_NAME], columns(), is_whole)
+    }
+
+    /// Names in a column of at least the first of these widths, in lines of so many columns, which
+    /// need the second one for the rest.
+    fn new<'a>(
+        names: impl IntoIterator<Item = &'a str>,
+        [least, beside]: [usize; 2],
+        columns: usize,
+        is_whole: bool,
+    ) -> Names {
+        let room = columns.saturating_sub(beside);
+        Names { width: (widest(names) + 1).min(room).max(least), is_whole }
+    }
+
+    /// Their column.
+    pub(super) fn column(&self) -> Column {
+        Left(self.width)
+    }
+
+    /// The first cell of a name's row. A name that is too long is cut, or in a line of its own.
+    pub(super) fn cell(&self, name: &str, text: &mut Text) -> String {
+        if self.is_whole && self.width <= name.chars().count() {
+            text.line(name);
+            return String::new();
+        }
+        name_in(name, self.width)
+    }
+}
+
+/// A line for each scenario of a part, at most `rows_max`, or all of them with their whole names;
+/// empty if there is only one.
+pub(super) fn scenarios(part: &Part, rows_max: Option<usize>) -> String {
     let mut sums = worst_first(part);
     let all = sums.len();
     if all == 0 {
         return String::new();
     }
-    sums.truncate(rows_max);
+    sums.truncate(rows_max.unwrap_or(all));
     let (unit, times) = times(sums.iter().map(|sum| &sum.corrected), &[0.5, 0.99]);
-    let columns = [Left(NAME_MAX), Right(10), Right(9), Right(12), Right(12), Right(12)];
+    let names = Names::of_scenarios(sums.iter().map(|sum| &*sum.of.name), rows_max.is_none());
+    let columns = [names.column(), Right(10), Right(9), Right(12), Right(12), Right(12)];
     let mut text = Text::new();
     let title = format!("by route, {unit}");
     text.row(&columns, &[&*title, "requests", "bad", "p50", "p99", "max"]);
     for (sum, times) in sums.iter().zip(times) {
-        let first = [name_in(&sum.of.name, NAME_MAX), count(sum.counts.intended), count(sum.bad)];
+        let name = names.cell(&sum.of.name, &mut text);
+        let first = [name, count(sum.counts.intended), count(sum.bad)];
         text.row(&columns, &[&first[..], &times].concat());
     }
     text.add(others(all, rows_max));
     text.done()
 }
 
-/// The bytes and the outcomes of each scenario, a line each; empty if there is only one.
+/// The bytes and the outcomes of each scenario; empty if there is only one.
 pub(super) fn outcomes(part: &Part) -> String {
     let sums = worst_first(part);
     let mut text = Text::new();
-    let columns = [Left(NAME_MAX), Right(8), Right(9)];
+    let names = Names::of_scenarios(sums.iter().map(|sum| &*sum.of.name), true);
+    let columns = [names.column(), Right(8), Right(9)];
     let line = |text: &mut Text, cells: &[String], outcomes: &str| {
-        text.field(OUTCOMES, &aligned(&columns, cells), outcomes);
+        text.field(names.width + 8 + 9 + 2, &aligned(&columns, cells), outcomes);
     };
     if !sums.is_empty() {
         let head = ["by route", "received", "sent"].map(str::to_owned);
@@ -91,7 +140,8 @@ pub(super) fn outcomes(part: &Part) -> String {
     }
     for sum in sums {
         let Bytes { received_bytes, sent_bytes } = sum.bytes;
-        let cells = [name_in(&sum.of.name, NAME_MAX), bytes(received_bytes), bytes(sent_bytes)];
+        let name = names.cell(&sum.of.name, &mut text);
+        let cells = [name, bytes(received_bytes), bytes(sent_bytes)];
         let Counts { abandoned, unsent, .. } = sum.counts;
         let mut outcomes = vec![listed(&sum.counts.status)];
         outcomes.extend((0 < sum.counts.errors.total()).then(|| listed(&sum.counts.errors)));
@@ -149,15 +199,20 @@ pub(super) fn times<'a>(
 }
 
 /// A line for each stage of a part of this plan with a window of this length, s, at most
-/// `rows_max`; empty if the load is constant.
-pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -> String {
+/// `rows_max`, or all of them with their whole names; empty if the load is constant.
+pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: Option<usize>) -> String {
     let sums = sums(part, |one, other| one.stage == other.stage);
     let of_stages: Vec<(&StageSpan, &Sum<'_>)> =
         sums.iter().filter_map(|sum| Some((sum.of.stage.as_ref()?, sum))).collect();
-    let shown = &of_stages[..of_stages.len().min(rows_max)];
+    let all = of_stages.len();
+    let shown = &of_stages[..rows_max.map_or(all, |max| all.min(max))];
     let (unit, times) = times(shown.iter().map(|(_, sum)| &sum.corrected), &[0.5, 0.9, 0.99]);
     let figures = [13, 9, 10, 6, 8, 8, 8, 8].map(Right);
-    let columns: Vec<Column> = [Left(STAGE_NAME_MAX)].into_iter().chain(figures).collect();
+    let labels: Vec<String> = shown.iter().map(|(stage, _)| stage.label()).collect();
+    let widths = [STAGE_NAME_MAX, BESIDE_STAGE];
+    let names =
+        Names::new(labels.iter().map(String::as_str), widths, columns(), rows_max.is_none());
+    let columns: Vec<Column> = [names.column()].into_iter().chain(figures).collect();
     let has_users = plan.stages_of_users().is_some();
     let mut text = Text::new();
     if !of_stages.is_empty() {
@@ -168,7 +223,7 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
             &[&*title, asked, "sent/s", "answered", "bad", "p50", "p90", "p99", "max"],
         );
     }
-    for ((stage, sum), times) in shown.iter().zip(times) {
+    for (((stage, sum), times), label) in shown.iter().zip(times).zip(&labels) {
         let (from, to) = match stage.load {
             StageLoad::Rates { from, to } => (rate(from), rate(to)),
             StageLoad::Users { from, to } => (count(from), count(to)),
@@ -181,11 +236,11 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
         };
         let Counts { sent, answered, .. } = sum.counts;
         let (sent, answered) = (per_second(sent), per_second(answered));
-        let label = name_in(&stage.label(), STAGE_NAME_MAX);
+        let label = names.cell(label, &mut text);
         let bad = count(sum.bad);
         text.row(&columns, &[&[label, asked, sent, answered, bad][..], &times].concat());
     }
-    text.add(others(of_stages.len(), rows_max));
+    text.add(others(all, rows_max));
     if plan.load_changes() {
         let has_ramp = of_stages.iter().any(|(stage, _)| stage.is_ramp());
         text.wrapped(match (has_ramp, has_users) {
@@ -205,8 +260,8 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: usize) -
 }
 
 /// The line on parts that aren't shown without details.
-fn others(all: usize, shown_max: usize) -> String {
-    match all.checked_sub(shown_max) {
+fn others(all: usize, shown_max: Option<usize>) -> String {
+    match shown_max.and_then(|shown| all.checked_sub(shown)) {
         None | Some(0) => String::new(),
         Some(1) => "and 1 other: see --details\n".to_owned(),
         Some(others) => format!("and {others} others: see --details\n"),
@@ -321,28 +376,28 @@ mod tests {
     #[test]
     fn stages_come_in_order_with_all_their_scenarios() {
         let (plan, whole) = staged("100:30s,rise=100..100k:2m,a long name=100k:30s");
-        insta::assert_snapshot!(stages(&whole, &plan, 165.0, 40), @r"
+        insta::assert_snapshot!(stages(&whole, &plan, 165.0, Some(40)), @r"
         stage, ms       asked/s   sent/s  answered   bad     p50     p90     p99     max
         1                   100    199.9     199.8     6    1.00    10.0    10.0    10.0
         rise       100..100,000       50        50     6    2.00    20.0    20.0    20.0
         a long n…       100,000    399.9     399.6     6    3.00    30.0    30.0    30.0
         Percentiles of a ramp mix its rates, and those of the whole run all of them.
         ");
-        insta::assert_snapshot!(scenarios(&whole, 12), @r"
+        insta::assert_snapshot!(scenarios(&whole, Some(12)), @r"
         by route, ms              requests      bad         p50         p99         max
         search                       9,000        9       20.0        30.0        30.0
         home                         9,000        9        2.00        3.00        3.00
         ");
         // It ended before the last began.
         let (plan, whole) = staged("100:30s,200:2m");
-        insta::assert_snapshot!(stages(&whole, &plan, 20.0, 40), @r"
+        insta::assert_snapshot!(stages(&whole, &plan, 20.0, Some(40)), @r"
         stage, ms       asked/s   sent/s  answered   bad     p50     p90     p99     max
         1                   100    299.9     299.7     6    1.00    10.0    10.0    10.0
         2                   200      n/a       n/a     6    2.00    20.0    20.0    20.0
         Percentiles of the whole run mix the rates of its stages.
         ");
         let (plan, whole) = staged(&["1:1s,2:1s"; 21].join(","));
-        let text = stages(&whole, &plan, 42.0, 40);
+        let text = stages(&whole, &plan, 42.0, Some(40));
         assert!(text.contains("and 2 others: see --details\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
@@ -350,7 +405,7 @@ mod tests {
     #[test]
     fn stages_of_a_closed_loop_have_users() {
         let (plan, whole) = with_model(Model::Closed, "10:30s,10..1k:2m");
-        insta::assert_snapshot!(stages(&whole, &plan, 150.0, 40), @r"
+        insta::assert_snapshot!(stages(&whole, &plan, 150.0, Some(40)), @r"
         stage, ms         users   sent/s  answered   bad     p50     p90     p99     max
         1                    10    199.9     199.8     6    1.00    10.0    10.0    10.0
         2             10..1,000       50        50     6    2.00    20.0    20.0    20.0
@@ -358,7 +413,7 @@ mod tests {
         of them.
         ");
         let (plan, whole) = with_model(Model::Closed, "10:30s,20:2m");
-        let text = stages(&whole, &plan, 150.0, 40);
+        let text = stages(&whole, &plan, 150.0, Some(40));
         let note = "Percentiles of the whole run mix the numbers of users of its stages.\n";
         assert!(text.ends_with(note), "{text}");
     }
@@ -368,11 +423,41 @@ mod tests {
         let (plan, _) = staged("0..100:30s");
         let whole = part(1_020, 1_020, 0, 0);
         assert_eq!(
-            stages(&whole, &plan, 30.0, 40),
+            stages(&whole, &plan, 30.0, Some(40)),
             "Percentiles of the whole run mix the rates of its stages.\n"
         );
         let (plan, _) = staged("100:30s");
-        assert_eq!(stages(&whole, &plan, 30.0, 40), "");
+        assert_eq!(stages(&whole, &plan, 30.0, Some(40)), "");
+    }
+
+    #[test]
+    fn names_are_cut_only_where_a_line_has_no_room_and_never_in_details() {
+        let long = "GET /api/v1/organizations/members";
+        let width = |columns, is_whole| {
+            Names::new(["GET /", long], [NAME_MAX, BESIDE_NAME], columns, is_whole).width
+        };
+        assert_eq!([40, 80, 81, 89, 90, 200].map(|of| width(of, false)), [24, 24, 25, 33, 34, 34]);
+        assert_eq!(width(80, true), 24);
+        let mut whole = part(1_020, 1_020, 0, 0);
+        whole.parts = vec![step(long, 182_000, 900), step("GET /", 1_020, 9_000)];
+        insta::assert_snapshot!(scenarios(&whole, Some(12)), @r"
+        by route, ms              requests      bad         p50         p99         max
+        GET /api/v1/organizati…        900        3      182         182         182
+        GET /                        9,000        3        1.02        1.02        1.02
+        ");
+        insta::assert_snapshot!(scenarios(&whole, None) + &outcomes(&whole), @r"
+        by route, ms              requests      bad         p50         p99         max
+        GET /api/v1/organizations/members
+                                       900        3      182         182         182
+        GET /                        9,000        3        1.02        1.02        1.02
+        by route                received     sent  status; errors
+        GET /api/v1/organizations/members
+                                  180 kB  90.0 kB  none
+        GET /                    1.80 MB   900 kB  none
+        ");
+        let (plan, whole) = staged("100:30s,a long name=200:30s");
+        let text = stages(&whole, &plan, 60.0, None);
+        assert!(text.contains("\na long name\n                    200"), "{text}");
     }
 
     #[test]
@@ -387,7 +472,7 @@ mod tests {
         answered.counts.status = [(200, 8_000), (404, 991), (503, 6)].into();
         answered.counts.unsent = 1;
         whole.parts = vec![step("slow", 182_000, 900), answered, down];
-        insta::assert_snapshot!(scenarios(&whole, 2), @r"
+        insta::assert_snapshot!(scenarios(&whole, Some(2)), @r"
         by route, ms              requests      bad         p50         p99         max
         down                           500      400       0.100         n/a       0.100
         slow                           900        3     182             182     182
@@ -435,20 +520,20 @@ mod tests {
     #[test]
     fn the_scenario_with_the_longest_tail_comes_first() {
         let mut whole = part(1_020, 1_020, 0, 0);
-        assert_eq!(scenarios(&whole, 12), "");
+        assert_eq!(scenarios(&whole, Some(12)), "");
         whole.parts = vec![
             step("GET /", 1_020, 9_000),
             step("a name that is longer than there is room for", 182_000, 900),
             StepPart { bad: 0, ..step("rare", 90_000, 20) },
         ];
-        insta::assert_snapshot!(scenarios(&whole, 12), @r"
+        insta::assert_snapshot!(scenarios(&whole, Some(12)), @r"
         by route, ms              requests      bad         p50         p99         max
         a name that is longer…         900        3      182         182         182
         rare                            20        0       90.0       n/a          90.0
         GET /                        9,000        3        1.02        1.02        1.02
         ");
         whole.parts = (0..14).map(|at| step(&at.to_string(), 1_000 + at, 700)).collect();
-        assert!(scenarios(&whole, 12).ends_with("and 2 others: see --details\n"));
-        assert!(scenarios(&whole, 12).lines().all(|line| line.chars().count() <= 80));
+        assert!(scenarios(&whole, Some(12)).ends_with("and 2 others: see --details\n"));
+        assert!(scenarios(&whole, Some(12)).lines().all(|line| line.chars().count() <= 80));
     }
 }

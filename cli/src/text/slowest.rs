@@ -7,7 +7,7 @@ use engine::report::slowest::SlowRequest;
 use super::figures::count;
 use super::layout::Column::{Left, Right};
 use super::layout::Text;
-use super::parts::{NAME_MAX, name_in};
+use super::parts::Names;
 use super::scale::Scale;
 
 /// The most lines.
@@ -35,8 +35,9 @@ pub(super) fn slowest(of: &Part) -> String {
         all.iter().flat_map(|(_, slow)| slow.naive_us.into_iter().chain([slow.corrected_us]));
     let scale = Scale::of(times);
     let mut text = Text::new();
-    let first = if of.parts.is_empty() { UNNAMED } else { NAME_MAX };
-    let columns = [Left(first), Right(13), Right(9), Right(9), Right(11), Right(11)];
+    let names = Names::of_scenarios(all.iter().map(|(name, _)| *name), true);
+    let first = if of.parts.is_empty() { Left(UNNAMED) } else { names.column() };
+    let columns = [first, Right(13), Right(9), Right(9), Right(11), Right(11)];
     let title = format!("slowest, {}", scale.unit);
     text.row(&columns, &[&*title, "number", "due, s", "naive", "corrected", "status"]);
     for (name, slow) in all {
@@ -48,7 +49,7 @@ pub(super) fn slowest(of: &Part) -> String {
             (None, None) => "unknown".to_owned(),
         };
         let cells = [
-            name_in(name, NAME_MAX),
+            names.cell(name, &mut text),
             count(slow.number),
             format!("{:.3}", slow.due_s),
             slow.naive_us.map_or("n/a".to_owned(), |us| scale.number(us)),

@@ -23,8 +23,8 @@ const ROWS_MAX: usize = 12;
 pub(crate) fn summary(report: &Report, written: &[String], extent: Extent) -> String {
     let difference = explain::briefly(report);
     let rows_max = match extent {
-        Extent::Screen => ROWS_MAX,
-        Extent::Details => usize::MAX,
+        Extent::Screen => Some(ROWS_MAX),
+        Extent::Details => None,
     };
     // In a closed loop naive repeats corrected, unless requests waited for connections.
     let is_unpaced = report.config.plan.model() == Model::Closed
