@@ -194,7 +194,7 @@ impl Connections {
     #[inline]
     pub fn is_current(&self, token: Token) -> bool {
         let socket = &self[token.slot].socket;
-        socket.generation == token.generation && socket.state != State::Closed
+        socket.is_still(token.generation)
     }
 
     // Sockets.

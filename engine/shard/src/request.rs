@@ -383,9 +383,7 @@ impl Shard {
                 (_, Err(_)) => self.fail(slot, Cause::of_receive(-completion.result)),
             }
             // After the connection's last response, the slot may already have a new socket.
-            let socket = &self.connections[slot].socket;
-            let goes_on = socket.generation == generation && socket.state != State::Closed;
-            if !completion.more && goes_on {
+            if !completion.more && self.connections[slot].socket.is_still(generation) {
                 self.connections.ask_rearm(slot);
             }
         }
@@ -584,8 +582,8 @@ impl Shard {
         if matches!(socket.state, State::Fresh | State::Handshaking | State::Greeting) {
             return self.give_up(slot, cause);
         }
-        if 0 < exchanges.open() && exchanges.in_flight() == 0 {
-            self.flush_before_failing();
+        if 0 < exchanges.open() && exchanges.in_flight() == 0 && !self.flush_before_failing(slot) {
+            return;
         }
         let exchanges = &self.connections[slot].exchanges;
         if exchanges.open() == 0 {
@@ -608,8 +606,8 @@ impl Shard {
     /// The slot's connection won't answer any more: requests sent behind its last outcome fail, and
     /// it is replaced.
     fn lose(&mut self, slot: u32) {
-        if 0 < self.connections[slot].exchanges.queued() {
-            self.flush_before_failing();
+        if 0 < self.connections[slot].exchanges.queued() && !self.flush_before_failing(slot) {
+            return;
         }
         while 0 < self.connections[slot].exchanges.open() {
             let number = self.connections[slot].exchanges.oldest().number;
@@ -620,10 +618,14 @@ impl Shard {
     }
 
     /// Sends what is queued on a lost connection, and on all others. A request must fail later than
-    /// it was sent: one that fails at that very time counts as unconnected.
-    fn flush_before_failing(&mut self) {
+    /// it was sent: one that fails at that very time counts as unconnected. Returns false if the
+    /// slot has been replaced meanwhile: over HTTP/2, requests that can't begin any more leave the
+    /// connection.
+    fn flush_before_failing(&mut self, slot: u32) -> bool {
+        let generation = self.connections[slot].socket.generation;
         self.flush_queued();
         self.clock.stamp_handled();
+        self.connections[slot].socket.is_still(generation)
     }
 
     /// Times out requests and connects whose deadline has passed.

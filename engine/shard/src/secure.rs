@@ -205,9 +205,7 @@ impl Shard {
                 self.recording.tls_mut().ended_together += together;
             }
         }
-        let socket = &self.connections[slot].socket;
-        let is_gone = socket.generation != generation || socket.state == State::Closed;
-        if is_gone {
+        if !self.connections[slot].socket.is_still(generation) {
             // All its requests had been answered: its failure fails none.
             if let Some(End::Failed(cause)) = end {
                 self.recording.counts_mut().connection_errors.add(cause);

@@ -107,6 +107,12 @@ impl Socket {
         (self.state, self.connected_ns) = (State::Handshaking, connected_ns);
     }
 
+    /// True if it is still the socket of this generation, and hasn't been closed.
+    #[inline]
+    pub fn is_still(&self, generation: u32) -> bool {
+        self.generation == generation && self.state != State::Closed
+    }
+
     /// True if it is connecting, including TLS and the start of HTTP/2.
     pub fn is_coming(&self) -> bool {
         matches!(self.state, State::Connecting | State::Handshaking | State::Greeting)

@@ -399,6 +399,7 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
     use std::sync::Arc;
 
     use plan::Plan;
@@ -411,12 +412,40 @@ mod tests {
 
     /// SETTINGS without a value.
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
-    /// GOAWAY whose last stream is the first one.
-    const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
 
     #[test]
     fn requeued_counts_what_is_above_the_last_stream_and_what_has_not_left() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let (mut shard, slot, mut peer) = connected();
+        (0..3).for_each(|number| begin(&mut shard, slot, number));
+        shard.flush();
+        // One more is on its way to the kernel when the target ends the connection.
+        begin(&mut shard, slot, 3);
+        let told = |shard: &mut Shard, goaways| {
+            wait_for_goaways(shard, goaways);
+            shard.flush();
+            let counts = shard.recording.counts();
+            (counts.sent, counts.requeued, shard.connections[slot].exchanges.open())
+        };
+        peer.write_all(&goaway(1)).expect("sent");
+        assert_eq!(told(&mut shard, 1), (4, 3, 1), "the first one is served");
+        peer.write_all(&goaway(1)).expect("sent");
+        assert_eq!(told(&mut shard, 2), (4, 3, 1), "the second GOAWAY leaves out no more");
+    }
+
+    #[test]
+    fn a_connection_that_fails_after_its_goaway_is_replaced_once() {
+        let (mut shard, slot, mut peer) = connected();
+        begin(&mut shard, slot, 0);
+        peer.write_all(&goaway(0)).expect("sent");
+        wait_for_goaways(&mut shard, 1);
+        shard.fail(slot, Cause::Reset);
+        let counts = shard.recording.counts();
+        assert_eq!((counts.sent, counts.requeued, counts.failed), (1, 1, 0));
+    }
+
+    /// A shard with one connection, its slot, and the peer of it.
+    fn connected() -> (Shard, u32, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let bytes = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
         let of = Head { plan: &Plan::default(), secure: false, bytes, template: None };
         let plan = ShardPlan {
@@ -433,27 +462,25 @@ mod tests {
         peer.write_all(&SETTINGS).expect("sent");
         shard.wait_for_fresh();
         let slot = shard.connections.take_fresh().expect("it is connected");
-        let begin = |shard: &mut Shard, number| {
-            let now_ns = shard.now_ns();
-            shard.recording.intended(&shard.phases, now_ns);
-            shard.begin(slot, DueRequest { number, ..due_at(now_ns) });
-        };
-        (0..3).for_each(|number| begin(&mut shard, number));
-        shard.flush();
-        // One more is on its way to the kernel when the target ends the connection.
-        begin(&mut shard, 3);
-        let told = |shard: &mut Shard, goaways| {
-            while shard.recording.counts().goaways < goaways {
-                shard.ring.wait(1_000_000_000);
-                shard.reap();
-            }
-            shard.flush();
-            let counts = shard.recording.counts();
-            (counts.sent, counts.requeued, shard.connections[slot].exchanges.open())
-        };
-        peer.write_all(&GOAWAY).expect("sent");
-        assert_eq!(told(&mut shard, 1), (4, 3, 1), "the first one is served");
-        peer.write_all(&GOAWAY).expect("sent");
-        assert_eq!(told(&mut shard, 2), (4, 3, 1), "the second GOAWAY leaves out no more");
+        (shard, slot, peer)
+    }
+
+    /// A request that is due now joins the slot's connection.
+    fn begin(shard: &mut Shard, slot: u32, number: u64) {
+        let now_ns = shard.now_ns();
+        shard.recording.intended(&shard.phases, now_ns);
+        shard.begin(slot, DueRequest { number, ..due_at(now_ns) });
+    }
+
+    fn wait_for_goaways(shard: &mut Shard, goaways: u64) {
+        while shard.recording.counts().goaways < goaways {
+            shard.ring.wait(1_000_000_000);
+            shard.reap();
+        }
+    }
+
+    /// GOAWAY with this last stream.
+    fn goaway(last_stream: u8) -> [u8; 17] {
+        [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, last_stream, 0, 0, 0, 0]
     }
 }
