@@ -390,7 +390,8 @@ pub(crate) struct ImportArgs {
     )]
     pub(crate) log: Option<PathBuf>,
 
-    /// Read the requests that a browser saved as a HAR file, those to the first one's host
+    /// Read the requests that a browser saved as a HAR file, to whichever hosts; those beside the
+    /// first one's are listed
     #[arg(long, value_name = "FILE", value_parser = file(), conflicts_with = "curl")]
     pub(crate) har: Option<PathBuf>,
 

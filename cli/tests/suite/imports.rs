@@ -122,6 +122,15 @@ fn nginxs_log_becomes_a_plan_that_nginx_logs_alike() {
 }
 
 #[test]
+fn the_help_says_that_a_har_file_keeps_all_hosts() {
+    let output = binary().args(["import", "--help"]).output().expect("the binary runs");
+    let help = said(&output).split_whitespace().collect::<Vec<&str>>().join(" ");
+    let har = "Read the requests that a browser saved as a HAR file, to whichever hosts; those \
+        beside the first one's are listed";
+    assert!(help.contains(har), "{help}");
+}
+
+#[test]
 fn a_har_file_becomes_a_plan_that_runs() {
     let target = Target::start(&["--base-latency", "1ms"]);
     let folder = tempfile::tempdir().expect("a folder");
