@@ -15,7 +15,7 @@ const LABEL: usize = 13;
 /// A text from a log.
 pub(crate) fn log(name: &Path, of: &OfLog) -> String {
     let mut text = Text::new();
-    let format = of.lines.format.map(|format| format.to_string()).unwrap_or_default();
+    let format = of.lines.format_text();
     let requests = things(of.lines.requests, "request");
     text.field(LABEL, "log", format!("{}: {format}, {requests} in {}", name.display(), of.length));
     if 0 < of.lines.unreadable {
@@ -116,6 +116,7 @@ mod tests {
         let lines = Summary {
             format: Some(Format::Timed),
             requests: 100_000,
+            timed: 0,
             unreadable: 7,
             problems: vec!["line 3: no time in brackets".to_owned()],
         };

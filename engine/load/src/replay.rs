@@ -156,10 +156,11 @@ impl Replay {
                 return refuse(format!("can't be read ({error})"), "name a readable log");
             }
         };
-        let Some(format) = summary.format else {
+        if summary.format.is_none() {
             let (problem, cure) = summary.refusal();
             return refuse(problem, cure);
-        };
+        }
+        let format = summary.format_text();
         let Summary { requests, unreadable, problems, .. } = summary;
         let spread = plan.spread() == Spread::Even && lines.all.iter().all(|line| line.is_whole);
         if spread {

@@ -18,6 +18,8 @@ use units::{Nanos, Scalar};
 const NAMED_MAX: usize = 5;
 /// The longest line, in bytes. What is longer is read as several lines, none of them readable.
 const LINE_MAX: u64 = 1 << 20;
+/// A number from this on is a time in milliseconds: as seconds it would be in the year 5138.
+const MILLISECONDS_MIN: u64 = 100_000_000_000;
 /// The time of common and combined logs.
 const TIME: &str = "%d/%b/%Y:%H:%M:%S %z";
 /// What is encoded in a logged path besides bytes beyond ASCII: what a request line can't hold, and
@@ -79,6 +81,9 @@ pub struct Summary {
     pub format: Option<Format>,
     /// Lines that are requests.
     pub requests: u64,
+    /// Lines with a request's time at the end, in a log whose first line has none: as in that one,
+    /// what is at the end is ignored.
+    pub timed: u64,
     /// Lines that can't be read.
     pub unreadable: u64,
     /// The first few of these, each with its number and what is wrong.
@@ -91,6 +96,20 @@ pub fn has_body(method: &str) -> bool {
 }
 
 impl Summary {
+    /// How its lines are written, and that some have a time that isn't used; empty without a
+    /// readable line.
+    pub fn format_text(&self) -> String {
+        let format = self.format.map(|format| format.to_string()).unwrap_or_default();
+        match self.timed {
+            0 => format,
+            1 => format!("{format} (1 line ends in a request time, not used: the first has none)"),
+            lines => {
+                let why = "not used: the first has none";
+                format!("{format} ({lines} lines end in a request time, {why})")
+            }
+        }
+    }
+
     /// What is wrong with a log without a readable line, and the cure.
     pub fn refusal(&self) -> (String, &'static str) {
         let problem = match self.problems.as_slice() {
@@ -137,7 +156,8 @@ pub fn read(
         });
         match format {
             Ok(format) => {
-                summary.format = Some(format);
+                let first = *summary.format.get_or_insert(format);
+                summary.timed += u64::from(first != format);
                 summary.requests += 1;
             }
             Err(problem) => {
@@ -151,7 +171,7 @@ pub fn read(
     Ok(summary)
 }
 
-/// The request of a line in this format, or in any.
+/// The request of a line in this format, or in any, and the format that the line has by itself.
 fn parse(line: &str, format: Option<Format>) -> Result<(Format, Logged), &'static str> {
     match format {
         Some(Format::Json) => of_json(line).map(|request| (Format::Json, request)),
@@ -180,7 +200,7 @@ fn of_text(line: &str, timed: Option<bool>) -> Result<(Format, Logged), &'static
         (Some(true), None) => return Err("no request time at the end"),
         (_, Some(Nanos(ns))) => ns,
     };
-    let format = if timed.unwrap_or(took.is_some()) { Format::Timed } else { Format::Plain };
+    let format = if took.is_some() { Format::Timed } else { Format::Plain };
     let (method, target) = request.split_once(' ').ok_or("the request has no method and path")?;
     let target = match target.rsplit_once(' ') {
         Some((target, version)) if version.starts_with("HTTP/") => target,
@@ -214,15 +234,22 @@ enum Time {
 }
 
 impl Time {
-    /// Its text, and true if it is written without a fraction of a second.
+    /// Its text, in seconds if it is a number, and true if it has no fraction of a second.
     fn read(self) -> (String, bool) {
         match self {
-            Time::Whole(seconds) => (seconds.to_string(), true),
-            Time::Fraction(seconds) => (seconds.to_string(), false),
-            Time::Text(text) => {
-                let is_whole = !text.contains('.');
-                (text, is_whole)
+            Time::Whole(ms) if MILLISECONDS_MIN <= ms => {
+                (format!("{}.{:03}", ms / 1_000, ms % 1_000), false)
             }
+            Time::Whole(seconds) => (seconds.to_string(), true),
+            Time::Fraction(ms) if MILLISECONDS_MIN as f64 <= ms => ((ms / 1e3).to_string(), false),
+            Time::Fraction(seconds) => (seconds.to_string(), false),
+            Time::Text(text) => match text.parse() {
+                Ok(number) => Time::Whole(number).read(),
+                Err(_) => {
+                    let is_whole = !text.contains('.');
+                    (text, is_whole)
+                }
+            },
         }
     }
 }
@@ -235,14 +262,17 @@ fn of_json(line: &str) -> Result<Logged, &'static str> {
             false => "not JSON",
         })?;
     let (time, is_whole) = time.read();
-    let stamped_ns = moment(&time).ok_or("the time is neither RFC 3339 nor seconds since 1970")?;
+    let stamped_ns =
+        moment(&time).ok_or("the time is neither RFC 3339 nor seconds or ms since 1970")?;
     let took = request_time.map(|Scalar(text)| text.parse::<Nanos>()).transpose();
     let took =
         took.map_err(|_| "the request time is neither seconds nor a time with a unit, 12ms")?;
     let (own, path) = of_target(path.as_bytes())?;
     let host = own.or(host.map(|host| host.to_ascii_lowercase()).filter(|host| !host.is_empty()));
     let took_ns = took.map_or(0, |took| took.0);
-    Ok(Logged { stamped_ns, is_whole, took_ns, method: of_method(&method)?, host, path, body })
+    // A program's own name of the method, not what the server received: many have it in lower case.
+    let method = of_method(&method.to_ascii_uppercase())?;
+    Ok(Logged { stamped_ns, is_whole, took_ns, method, host, path, body })
 }
 
 /// A time in any of the notations of logs, ns since the Unix epoch.
@@ -399,6 +429,9 @@ mod tests {
             (r#""2023-11-14T22:13:20.000Z""#, false),
             (r#""2023-11-14T22:13:20Z""#, true),
             (r#""1700000000.000""#, false),
+            ("1700000000000", false),
+            (r#""1700000000000""#, false),
+            ("1700000000000.0", false),
             ("1700000000.000", false),
             ("1700000000", true),
         ] {
@@ -406,6 +439,20 @@ mod tests {
             let want = Logged { is_whole, ..logged(1_700_000_000_000_000_000, "GET", "/") };
             assert_eq!(all, [want], "{time}");
         }
+    }
+
+    #[test]
+    fn methods_of_json_lines_are_in_capitals_and_others_as_received() {
+        let (all, _) = requests(r#"{"time":1,"method":"get","path":"/"}"#);
+        assert_eq!(all[0].method, "GET");
+        let line = r#"- - - [10/Oct/2000:13:55:36 -0700] "get / HTTP/1.1" 400 1"#;
+        assert_eq!(requests(line).0[0].method, "get");
+    }
+
+    #[test]
+    fn a_number_of_milliseconds_is_a_time() {
+        let (all, _) = requests(r#"{"time":1700000000250,"method":"GET","path":"/"}"#);
+        assert_eq!((all[0].stamped_ns, all[0].is_whole), (1_700_000_000_250_000_000, false));
     }
 
     #[test]
@@ -467,8 +514,11 @@ mod tests {
             (all.len(), &summary.problems[..]),
             (2, &["line 2: no request time at the end".to_owned()][..])
         );
-        let (all, _) = requests(&format!("{start}\n{start} 0.001\n"));
+        let (all, summary) = requests(&format!("{start}\n{start} 0.001\n"));
         assert!(all.iter().all(|it| it.took_ns == 0) && all.len() == 2);
+        let want = "common or combined format (1 line ends in a request time, not used: the first \
+            has none)";
+        assert_eq!(summary.format_text(), want);
     }
 
     #[test]
