@@ -55,6 +55,14 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
             let error = PlanError::new("--arrivals", "poisson", problem, "omit it, or --replay");
             return Err(Failure::Usage(error.to_string()));
         }
+        let is_own = flags.has("method") || !flags.has("replay") && file.has("method");
+        if is_own {
+            let method = &settings.plan.method;
+            let problem = "the log of --replay has the methods";
+            let error = PlanError::new("--method", method, problem, "omit one of the two");
+            return Err(Failure::Usage(error.to_string()));
+        }
+        settings.plan.method = Plan::default().method;
         // The log has its own length, and nothing comes before its first request. Many runs take
         // only its start.
         let Plan { duration, warmup, .. } = &mut settings.plan;
@@ -94,8 +102,15 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
             plan.target = url;
         }
     }
+    let has_objective = |scenario: &Scenario| scenario.step[0].slo.is_some();
+    if let Some(command) = commands.iter().find(|it| WITHOUT_OBJECTIVES.contains(it))
+        && plan.scenario.iter().any(has_objective)
+        && !results.quiet
+    {
+        tell(&format!("slo: `{command}` doesn't judge the objectives of single requests"));
+    }
     if plan.body.is_some() && !is_given("method") {
-        results.assumed = Some(post(&mut plan));
+        results.assumed = post(&mut plan);
     }
     Ok((plan, results))
 }
@@ -115,15 +130,19 @@ fn refuse_repeated_data(words: &[OsString]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes the request a POST, of the usual type unless a header names another; returns a note on it.
-fn post(plan: &mut Plan) -> String {
-    plan.method = "POST".to_owned();
-    let mut note = "--body: the method is POST (--method)".to_owned();
+/// Makes the request a POST, unless a log has the methods, of the usual type unless a header names
+/// another; returns a note on it.
+fn post(plan: &mut Plan) -> Option<String> {
+    let mut assumed = Vec::new();
+    if plan.replay.is_none() {
+        plan.method = "POST".to_owned();
+        assumed.push("the method is POST (--method)".to_owned());
+    }
     if !plan.headers.iter().any(|line| is_named(line, "Content-Type")) {
         plan.headers.push(format!("Content-Type: {BODY_TYPE}"));
-        note.push_str(&format!(", the type {BODY_TYPE} (--header 'Content-Type: …')"));
+        assumed.push(format!("the type is {BODY_TYPE} (--header 'Content-Type: …')"));
     }
-    note
+    (!assumed.is_empty()).then(|| format!("--body: {}", assumed.join(", ")))
 }
 
 /// The flags in a plan file.
@@ -288,6 +307,30 @@ mod tests {
         let plan = plan_of(&[], Some(file)).expect("a plan");
         let error = plan.complete(&[0]).expect_err("refused").to_string();
         assert!(error.starts_with("[[scenario]] #1: a b isn't a URL and"), "{error}");
+    }
+
+    #[test]
+    fn a_log_has_the_methods() {
+        let file = "target = 'http://x/'\nmethod = 'PUT'\n";
+        let log = ["--replay", "a.log"];
+        let plan = plan_of(&log, Some(file)).expect("the flag overrides the file");
+        assert_eq!(plan.method, "GET");
+        let with_log = format!("{file}replay = 'a.log'\n");
+        let without = "target = 'http://x/'\nreplay = 'a.log'\n";
+        for (args, file) in [
+            (&["http://x/", "--replay", "a.log", "-m", "PUT"][..], None),
+            (&[], Some(with_log.as_str())),
+            (&["-m", "put"], Some(without)),
+        ] {
+            let error = plan_of(args, file).expect_err("two methods").to_string();
+            let want = "--method PUT: the log of --replay has the methods; omit one of the two";
+            assert_eq!(error, want, "{args:?}");
+        }
+        let posted = ["http://x/", "--replay", "a.log", "-b", "x"];
+        let (plan, results) = read_both(&posted, None).expect("a plan");
+        assert_eq!((plan.method.as_str(), plan.headers.len()), ("GET", 1));
+        let assumed = results.assumed.expect("a type");
+        assert!(assumed.starts_with("--body: the type is ") && !assumed.contains("POST"));
     }
 
     #[test]

@@ -80,8 +80,10 @@ fn a_target_gets_the_logs_requests_at_the_logs_times() {
     let times_ms = burst_and_lull();
     let (url, got) = server();
     let log = format!("garbage?pa55\n{}", log(&times_ms));
-    let report = replayed(folder.path(), &log, &[&url, "--speed", "10x", "--prewarm", "50"]);
+    let below = format!("{url}api/");
+    let report = replayed(folder.path(), &log, &[&below, "--speed", "10x", "--prewarm", "50"]);
     let lines = times_ms.len() as u64;
+    assert_eq!(report["config"]["target"], below);
     assert_eq!(report["replay"]["requests"], lines);
     assert_eq!(report["replay"]["unreadable"], 1);
     assert_eq!(report["counts"]["intended"], lines);
@@ -97,7 +99,7 @@ fn a_target_gets_the_logs_requests_at_the_logs_times() {
     let mut paths: Vec<String> = got.iter().map(|(_, line)| line.clone()).collect();
     let line = |number: usize| {
         let (method, url) = request(number);
-        format!("{method} {url} HTTP/1.1")
+        format!("{method} /api{url} HTTP/1.1")
     };
     let mut want: Vec<String> = (0..times_ms.len()).map(line).collect();
     paths.sort_unstable();
@@ -221,6 +223,10 @@ fn a_log_that_cannot_be_replayed_is_refused_before_anything_runs() {
         (
             &["--replay", "access.log", "--warmup", "5s"],
             "--warmup 5s: a log has no requests before its first one",
+        ),
+        (
+            &["--replay", "access.log", "-m", "POST"],
+            "--method POST: the log of --replay has the methods; omit one of the two",
         ),
         (
             &["--replay", "access.log", "--speed", "0x"],

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use plan::access_log::{self, Logged, Summary, has_body};
 use plan::body::SharedBody;
 use plan::data::{Data, DataFile, End, Pick, Table};
+use plan::endpoint::Endpoint;
 use plan::replay::{LOG, Spread};
 use plan::scenario::{SCENARIOS_MAX, Scenario, Step, weights_of};
 use plan::{DURATION_MAX, Plan, PlanError};
@@ -230,6 +231,9 @@ impl Replay {
         let mut counts = vec![0; self.routes.len()];
         let within = usize::try_from(requests).expect("they are in memory");
         self.steps[..within].iter().for_each(|step| counts[usize::from(*step)] += 1);
+        // A path of the URL comes before each of the log's.
+        let prefix = Endpoint::parse(&plan.target).map_or(String::new(), |target| target.path);
+        let url = format!("{}/{{{{{LOG}.path}}}}", prefix.trim_end_matches('/'));
         let scenario = |(route, weight): (&Route, u32)| {
             let Route { name, method, has_body: is_logged } = route.clone();
             let body = match is_logged {
@@ -237,7 +241,7 @@ impl Replay {
                 // The plan's body is for the methods that have one.
                 false => plan.body.as_ref().filter(|_| !has_body(&method)).map(|_| String::new()),
             };
-            let url = Some(format!("/{{{{{LOG}.path}}}}"));
+            let url = Some(url.clone());
             let step = Step { method: Some(method), url, body, ..Step::default() };
             Scenario { name, weight, step: [step] }
         };
@@ -432,6 +436,14 @@ mod tests {
         assert!(whole.requests().iter().all(|plan| plan.target == "http://h/{{log.path}}"));
         let again = completed(whole.clone());
         assert_eq!(again, whole, "the plan of a report is the same plan");
+        for (target, sent) in [
+            ("http://h", "http://h/{{log.path}}"),
+            ("http://h/api", "http://h/api/{{log.path}}"),
+            ("http://h/api/v2/", "http://h/api/v2/{{log.path}}"),
+        ] {
+            let below = completed(Plan { target: target.to_owned(), ..plan.clone() });
+            assert!(below.requests().iter().all(|plan| plan.target == sent), "{target}");
+        }
         let cut = completed(Plan { duration: Nanos::from_secs(1), ..plan });
         assert_eq!((cut.requests, cut.weights()), (Some(1), vec![1, 0]));
     }

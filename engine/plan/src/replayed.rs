@@ -3,6 +3,7 @@
 use units::Nanos;
 
 use super::data::End;
+use super::endpoint::{Endpoint, shown};
 use super::error::PlanError;
 use super::plan::{Arrivals, Model, Plan};
 use super::replay::{LOG, Speed, Spread};
@@ -60,6 +61,10 @@ impl Plan {
             let problem = "a log has no requests before its first one";
             let cure = "omit it; --prewarm N opens connections before the first request";
             return Err(PlanError::new("--warmup", self.warmup, problem, cure));
+        }
+        if Endpoint::parse(&self.target).is_ok_and(|target| target.path.contains('?')) {
+            let problem = "the requests of --replay have the log's queries";
+            return Err(PlanError::new("--target", shown(&self.target), problem, "omit the query"));
         }
         self.arrivals = Arrivals::Log;
         Ok(())
@@ -136,6 +141,11 @@ mod tests {
                 Plan { warmup: Nanos::from_secs(5), ..plan() },
                 "--warmup 5s: a log",
                 "before the first request",
+            ),
+            (
+                Plan { target: "http://h/a?b=pa55".to_owned(), ..plan() },
+                "--target http://h/a?…: the requests of --replay",
+                "omit the query",
             ),
             (with_data("log", "a.csv"), "--data log: the log's own fields", "give it another"),
             (with_data("a", "a.csv,stop"), "--data a: the log sets the length", "give `,fail`"),
