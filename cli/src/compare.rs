@@ -56,7 +56,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     if let Some(out) = out {
         results.add(out.finish(|writer| json::write(&comparison, writer)));
     }
-    let said = say(&text::compare::comparison(&comparison, [a, b], Extent::of(args.details)));
+    let plans = runs_a.iter().chain(&runs_b).map(|run| &run.config.plan);
+    let text = text::compare::comparison(&comparison, [a, b], plans, Extent::of(args.details));
+    let said = say(&text);
     results.failures.extend(said.err());
     Ok(results.exit_code(ExitCode::from(match () {
         () if args.change.fail_on.is_none() => 0,

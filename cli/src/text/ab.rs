@@ -10,6 +10,7 @@ use probe::step::Reason;
 use super::compare::{explanation, parts, sentence, subjects, table};
 use super::extent::Extent;
 use super::layout::{Text, sections, wrap};
+use super::parts::mixed;
 use crate::json;
 
 /// The prefix of a slice's progress line.
@@ -63,6 +64,8 @@ fn compared(of: &AbDocument, extent: Extent) -> String {
     };
     let about = subjects(&of.comparison, "slice") + &invalid(of) + &suspect(of);
     let mut notes = Text::new();
+    let mixed = of.plan.as_ref().and_then(mixed);
+    mixed.into_iter().for_each(|mixed| notes.wrapped(mixed));
     notes.wrapped(explanation(&of.comparison, "slices", extent));
     notes.add(extent.details(|| wrap(&intervals(of))));
     notes.add(fewer_pairs(of));

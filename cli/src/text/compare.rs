@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use engine::plan::Plan;
 use engine::report::verdict::Level;
 use engine::stats::pieces::RUNS_MIN;
 use probe::compare::{Change, Comparison, ErrorsChange, PercentileChange, Side};
@@ -11,18 +12,24 @@ use super::extent::Extent;
 use super::figures::{count, things};
 use super::layout::Column::{Left, Right};
 use super::layout::{Text, sections, widest, wrap};
-use super::parts::{NAME_MAX, name_in};
+use super::parts::{NAME_MAX, mixed, name_in};
 use super::scale::{Scale, at_the_point};
 
-/// The whole text; `files` are the reports of either side.
-pub(crate) fn comparison(of: &Comparison, files: [&[PathBuf]; 2], extent: Extent) -> String {
+/// The whole text; `files` are the reports of either side, `plans` those of their runs.
+pub(crate) fn comparison<'a>(
+    of: &Comparison,
+    files: [&[PathBuf]; 2],
+    plans: impl IntoIterator<Item = &'a Plan>,
+    extent: Extent,
+) -> String {
     let mut about = Text::new();
     about.add(subjects(of, "run"));
     about.add(doubted(of, files));
     if !of.plans_differ.is_empty() {
         about.item(0, format!("The plans differ: {}.", of.plans_differ.join("; ")));
     }
-    let notes = wrap(&explanation(of, "runs", extent)) + &wrap(&noise(of, extent));
+    let mixed = plans.into_iter().find_map(mixed).unwrap_or_default();
+    let notes = wrap(mixed) + &wrap(&explanation(of, "runs", extent)) + &wrap(&noise(of, extent));
     sections([wrap(&headline(of)), about.done(), table(of, extent), parts(of, extent), notes])
 }
 
@@ -543,7 +550,22 @@ mod tests {
             let files = (1..=3).map(|at| PathBuf::from(format!("{name}{at}.json")));
             files.collect::<Vec<PathBuf>>()
         });
-        comparison(of, [&a, &b], Extent::Details)
+        comparison(of, [&a, &b], [], Extent::Details)
+    }
+
+    #[test]
+    fn runs_whose_rate_changes_come_with_the_word_that_percentiles_mix_rates() {
+        let stage = ["100:1s", "100..500:1s"].map(|stage| stage.parse().expect("a stage"));
+        let plan =
+            Plan { target: "http://h/".to_owned(), stage: stage.to_vec(), ..Plan::default() };
+        let staged = plan.complete(&[0]).expect("it runs");
+        let with = |plans: &[&Plan]| {
+            comparison(&made_up(), [&[], &[]], plans.iter().copied(), Extent::Screen)
+        };
+        let mixed = "\n\nPercentiles of a ramp mix its rates, and those of the whole run all of \
+            them.\nAll intervals";
+        assert!(with(&[&Plan::default(), &staged]).contains(mixed));
+        assert!(!with(&[&Plan::default()]).contains(" mix "));
     }
 
     #[test]
@@ -590,7 +612,7 @@ mod tests {
 
     #[test]
     fn changes_come_first() {
-        insta::assert_snapshot!(comparison(&made_up(), [&[], &[]], Extent::Screen), @r"
+        insta::assert_snapshot!(comparison(&made_up(), [&[], &[]], [], Extent::Screen), @r"
         REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run per
         side, the normal difference between runs is unknown, and may explain it all.
 
@@ -675,7 +697,7 @@ mod tests {
         REGRESSION: B is slower at p99.9 (+9.6 %), and worse for home, stage 2 and a
         scenario with a name…, stage 1. Undecided: p99.95, 1 of 4 parts.
         ");
-        let text = comparison(&of, [&[], &[]], Extent::Screen);
+        let text = comparison(&of, [&[], &[]], [], Extent::Screen);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let many = with_parts(&[("home", Some(2), Change::Worse); 14]);
         assert!(parts(&many, Extent::Screen).ends_with("and 2 others: see `parts` of --out\n"));

@@ -241,22 +241,26 @@ pub(super) fn stages(part: &Part, plan: &Plan, window_s: f64, rows_max: Option<u
         text.row(&columns, &[&[label, asked, sent, answered, bad][..], &times].concat());
     }
     text.add(others(all, rows_max));
-    if plan.load_changes() {
-        let has_ramp = of_stages.iter().any(|(stage, _)| stage.is_ramp());
-        text.wrapped(match (has_ramp, has_users) {
-            _ if plan.replay.is_some() => "Percentiles of the whole run mix the log's rates.",
-            (true, true) => {
-                "Percentiles of a ramp mix its numbers of users, and those of the whole run all of \
-                 them."
-            }
-            (true, false) => {
-                "Percentiles of a ramp mix its rates, and those of the whole run all of them."
-            }
-            (false, true) => "Percentiles of the whole run mix the numbers of users of its stages.",
-            (false, false) => "Percentiles of the whole run mix the rates of its stages.",
-        });
-    }
+    mixed(plan).into_iter().for_each(|mixed| text.wrapped(mixed));
     text.done()
+}
+
+/// What the percentiles of a run of this plan mix, if its load changes.
+pub(super) fn mixed(plan: &Plan) -> Option<&'static str> {
+    // A ramp that is the only stage is the whole run.
+    let has_ramp = 1 < plan.stage.len() && plan.stage.iter().any(|stage| stage.from != stage.to);
+    plan.load_changes().then(|| match (has_ramp, plan.stages_of_users().is_some()) {
+        _ if plan.replay.is_some() => "Percentiles of the whole run mix the log's rates.",
+        (true, true) => {
+            "Percentiles of a ramp mix its numbers of users, and those of the whole run all of \
+             them."
+        }
+        (true, false) => {
+            "Percentiles of a ramp mix its rates, and those of the whole run all of them."
+        }
+        (false, true) => "Percentiles of the whole run mix the numbers of users of its stages.",
+        (false, false) => "Percentiles of the whole run mix the rates of its stages.",
+    })
 }
 
 /// The line on parts that aren't shown without details.
