@@ -26,8 +26,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
         side.iter().map(|path| read(path)).collect::<Result<Vec<Report>, Failure>>()
     };
     let (runs_a, runs_b) = (read(a)?, read(b)?);
-    require_distinct_runs(a, &runs_a)?;
-    require_distinct_runs(b, &runs_b)?;
+    require_distinct_runs([a, b], [&runs_a, &runs_b])?;
     let allowed = Allowed { invalid: args.allow_invalid, plans: args.allow_different_plans };
     let comparison = match probe::compare::compare(&runs_a, &runs_b, args.change.margin, allowed) {
         Ok(mut comparison) => {
@@ -92,19 +91,28 @@ fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf]), Failure> {
     }
 }
 
-/// Fails if a side has a run twice: the two would agree with each other.
-fn require_distinct_runs(files: &[PathBuf], runs: &[Report]) -> Result<(), Failure> {
+/// Fails if a run is given twice: on one side it would agree with itself, and on both it would be
+/// compared with itself.
+fn require_distinct_runs(files: [&[PathBuf]; 2], runs: [&[Report]; 2]) -> Result<(), Failure> {
     let is_same = |one: &Report, other: &Report| {
-        0 < one.whole.corrected.count && one.corrected_digest == other.corrected_digest
+        let count = one.whole.corrected.count;
+        0 < count
+            && one.started_at == other.started_at
+            && one.corrected_digest == other.corrected_digest
     };
-    for (at, run) in runs.iter().enumerate() {
-        if let Some(first) = runs[..at].iter().position(|other| is_same(other, run)) {
-            return Err(Failure::Usage(format!(
-                "REPORT {} and {}: the same run twice on one side; name it once",
-                files[first].display(),
-                files[at].display()
-            )));
-        }
+    let given: Vec<(&PathBuf, &Report)> =
+        files.into_iter().flatten().zip(runs.into_iter().flatten()).collect();
+    for (at, (file, run)) in given.iter().enumerate() {
+        let Some(first) = given[..at].iter().position(|(_, other)| is_same(run, other)) else {
+            continue;
+        };
+        let is_across = first < files[0].len() && files[0].len() <= at;
+        let problem = match is_across {
+            true => "the same run on both sides; name reports of two runs",
+            false => "the same run twice on one side; name it once",
+        };
+        let (first, file) = (given[first].0.display(), file.display());
+        return Err(Failure::Usage(format!("REPORT {first} and {file}: {problem}")));
     }
     Ok(())
 }
