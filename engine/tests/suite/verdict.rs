@@ -1,6 +1,7 @@
 //! The verdict as a function of the report: each reason appears if its figure exceeds its bound,
 //! and only then.
 
+use engine::load::replay::ReplayedLog;
 use engine::plan::{Arrivals, Plan, StampSource, Switch};
 use engine::record::counts::Counts;
 use engine::record::outcome::{Cause, Outcome};
@@ -1123,6 +1124,45 @@ fn too_few_samples_are_cured_by_what_the_plan_can_change() {
     assert_eq!(cure(clean(), false), "use a longer --duration or a higher --rate");
     assert_eq!(cure(clean(), true), "let the run finish");
     assert_eq!(cure(closed(None), false), "use a longer --duration or more --conns");
+    let of = |change: &dyn Fn(&mut Report)| {
+        let mut report = clean();
+        change(&mut report);
+        cure(report, false)
+    };
+    let intended = clean().whole.counts.intended;
+    let counted = |requests: u64| {
+        move |report: &mut Report| {
+            report.config.plan.requests = Some(requests);
+        }
+    };
+    assert_eq!(of(&counted(intended)), "give more --requests");
+    let ends_first = of(&counted(intended + 1));
+    assert_eq!(ends_first, "use a longer --duration or a higher --rate");
+    let staged = |report: &mut Report| {
+        report.config.plan.rate = None;
+        report.config.plan.stage = vec!["500:1s".parse().expect("a stage")];
+    };
+    assert_eq!(of(&staged), "use longer stages, or higher rates");
+    let replayed = |requests: u64| {
+        move |report: &mut Report| {
+            let plan = &mut report.config.plan;
+            (plan.rate, plan.replay) = (None, Some("access.log".into()));
+            plan.requests = Some(intended);
+            report.replay = Some(ReplayedLog {
+                format: String::new(),
+                requests,
+                unreadable: 0,
+                problems: Vec::new(),
+                spread: false,
+                routes: 1,
+                hosts: 1,
+                sha256: String::new(),
+            });
+        }
+    };
+    assert_eq!(of(&replayed(intended)), "use a longer log");
+    let part = "use a longer --duration, to send more of the log";
+    assert_eq!(of(&replayed(intended + 1)), part);
 }
 
 #[test]

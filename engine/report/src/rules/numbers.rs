@@ -1,6 +1,7 @@
 //! Rules about the numbers: whether they add up, are enough, and represent the whole run.
 
 use plan::Model;
+use plan::data::End;
 use record::samples::{FileErrorKind, SampleFolder};
 use stats::distribution::omitted;
 use stats::interval::needed;
@@ -135,15 +136,36 @@ pub(super) fn too_few_samples(report: &Report) -> Option<Found> {
                 (samples < needed(0.5))
                     .then_some("no percentile is known: only the counts are of use"),
             )
-            .cure(match report.config.plan.model() {
-                _ if report.interrupted => Some("let the run finish"),
-                Model::Open => None,
-                Model::Closed if report.config.plan.stages_of_users().is_some() => {
-                    Some("use longer stages, or more users")
-                }
-                Model::Closed => Some("use a longer --duration or more --conns"),
-            })
+            .cure(more_samples(report))
     })
+}
+
+/// What gives a run of this plan more samples, if that isn't a longer duration or a higher rate.
+fn more_samples(report: &Report) -> Option<&'static str> {
+    let plan = &report.config.plan;
+    let intended = report.whole.counts.intended;
+    let is_counted = plan.requests.is_some_and(|requests| requests <= intended);
+    match plan.model() {
+        _ if report.interrupted => Some("let the run finish"),
+        // `requests` are then those that the window has of it.
+        _ if plan.replay.is_some() => Some(match &report.replay {
+            Some(log) if intended < log.requests => {
+                "use a longer --duration, to send more of the log"
+            }
+            _ => "use a longer log",
+        }),
+        // Rows of data that end the run are its `requests`.
+        _ if is_counted && plan.data.values().any(|data| data.end == End::Stop) => {
+            Some("give more --requests, or more rows of --data")
+        }
+        _ if is_counted => Some("give more --requests"),
+        Model::Open if !plan.stage.is_empty() => Some("use longer stages, or higher rates"),
+        Model::Open => None,
+        Model::Closed if plan.stages_of_users().is_some() => {
+            Some("use longer stages, or more users")
+        }
+        Model::Closed => Some("use a longer --duration or more --conns"),
+    }
 }
 
 pub(super) fn raw_samples_lost(report: &Report) -> Option<Found> {
