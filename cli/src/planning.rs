@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use engine::plan::data::{DataFile, End};
+use engine::plan::scenario::Scenario;
 use engine::plan::{Arrivals, DURATION_MAX, Plan, PlanError};
 use engine::sys::units::Nanos;
 use toml::Spanned;
@@ -14,6 +15,8 @@ use toml::de::DeTable;
 use crate::args::{self, Flag, Given, ResultArgs, RunArgs, Settings, is_named};
 use crate::failure::{Failure, tell};
 
+/// The commands that refuse --slo.
+const WITHOUT_OBJECTIVES: [&str; 2] = ["ab", "ceiling"];
 /// The type of a posted body if no header names one, as in curl and wget.
 const BODY_TYPE: &str = "application/x-www-form-urlencoded";
 

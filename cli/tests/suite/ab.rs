@@ -92,13 +92,16 @@ fn a_slower_target_is_found_and_the_same_one_is_the_same() {
 fn a_slower_target_is_slower_on_each_route() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    fs::write(folder.join("targets.txt"), "/a\n/b\n").expect("written");
+    let requests = "{\"url\":\"/a\",\"slo\":\"p99<1ns\"}\n{\"url\":\"/b\"}\n";
+    fs::write(folder.join("targets.txt"), requests).expect("written");
     let [fast, slow] = ["2ms", "30ms"].map(|time| Target::start(&["--base-latency", time]));
     let routes = ["--allow-invalid", "--fail-on", "regression", "--targets", "targets.txt"];
     let output = ab(folder, &[&[&*fast.url, &slow.url], &routes[..]].concat());
     let message = said(&output);
     assert_eq!(output.status.code(), Some(4), "{message}");
     assert!(message.contains("worse for GET /a and GET /b."), "{message}");
+    let note = "\nslo: `ab` doesn't judge the objectives of single requests\n";
+    assert!(message.contains(note), "{message}");
     assert!(message.contains("\nby route\nGET /a  slower at p50 (+"), "{message}");
     let found = document(&folder.join("ab.json"));
     for part in found["parts"].as_array().expect("a list") {
