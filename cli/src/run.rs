@@ -66,6 +66,8 @@ pub(crate) fn write(
     let mut results = Results::default();
     sinks.finish(&EndedRun { finished: &finished, began, gate }, &mut results);
     let report = finished.report;
+    // The run itself wrote them.
+    results.written.extend(report.samples.iter().filter_map(|samples| samples.file.clone()));
     let text = summary(&report, &results.written, Extent::of(wanted.details));
     let said = say(&coloured(&text, shown_as(report.verdict.level, report.slo.as_ref())));
     results.failures.extend(said.err());
