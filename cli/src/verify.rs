@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use engine::report::{AgentPart, Report};
-use engine::verify::{Finding, UNCHECKED, merge_proof, missing_log, report_alone, with_samples};
+use engine::verify::{
+    Finding, UNCHECKED, UNCHECKED_ALONE, merge_proof, missing_log, report_alone, with_samples,
+};
 use probe::ab::{AbDocument, Turn};
 use probe::compare::Comparison;
 use probe::verify_comparison;
@@ -20,6 +22,7 @@ use crate::json::Document;
 use crate::output::say;
 use crate::report::read;
 use crate::text::extent::Extent;
+use crate::text::verify::Unchecked;
 use crate::{json, samples, text};
 
 /// What the checks of a document of many runs show, and what a difference shows.
@@ -65,7 +68,8 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     }
     let mut proof = None;
     let of_many = |findings, shown: [&str; 2], unchecked: &str| {
-        (findings, shown.map(str::to_owned), unchecked.to_owned())
+        let unchecked = Unchecked { brief: "", whole: unchecked.to_owned() };
+        (findings, shown.map(str::to_owned), unchecked)
     };
     let (findings, checked, unchecked) = match document {
         Document::Sweep(sweep) => {
@@ -97,11 +101,8 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
                 proof = merge_proof(&report, &files).ok().flatten();
             }
             let log = missing_log(&report);
-            let unchecked = log.map_or_else(
-                || UNCHECKED.to_owned(),
-                |log| format!("what was read of {}, and the schedule; {UNCHECKED}", log.display()),
-            );
-            (findings, of_report(log, !args.raw.is_empty()), unchecked)
+            let has_samples = !args.raw.is_empty();
+            (findings, of_report(log, has_samples), unchecked(log, has_samples))
         }
     };
     let differs = findings.iter().any(|finding| !finding.ok);
@@ -171,6 +172,19 @@ fn of_report(missing_log: Option<&Path>, has_samples: bool) -> [String; 2] {
     ["follow", "don't all follow"].map(|verb| {
         format!("{subject} {verb} from the report's own histograms and plan{samples}{log}")
     })
+}
+
+/// What the checks of a report leave out.
+fn unchecked(missing_log: Option<&Path>, has_samples: bool) -> Unchecked {
+    let log =
+        missing_log.map(|log| format!("what was read of {}, and the schedule", log.display()));
+    let alone = (!has_samples).then(|| UNCHECKED_ALONE.to_owned());
+    let parts: Vec<String> = log.into_iter().chain(alone).chain([UNCHECKED.to_owned()]).collect();
+    let brief = match has_samples {
+        true => "label, tags, start, address, machine",
+        false => "URLs, label, tags, start, address, machine",
+    };
+    Unchecked { brief, whole: parts.join("; ") }
 }
 
 /// The files of samples, one for each agent in their order: from a folder by the names in the

@@ -11,12 +11,20 @@ use super::layout::{Text, sections, widest};
 /// Characters shown of a correct value; more would add nothing.
 const SHOWN_MAX: usize = 40;
 
+/// What wasn't checked of a document, for lack of data.
+pub(crate) struct Unchecked {
+    /// In a line; empty if only the details have it.
+    pub(crate) brief: &'static str,
+    /// All of it.
+    pub(crate) whole: String,
+}
+
 /// The differences (all findings with details), then a summary with what the checks show if all of
-/// them pass, or else the second of these texts; with details also what was `unchecked`.
+/// them pass, or else the second of these texts; then what was `unchecked`.
 pub(crate) fn findings(
     findings: &[Finding],
     [holds, differs]: &[String; 2],
-    unchecked: &str,
+    unchecked: &Unchecked,
     extent: Extent,
 ) -> String {
     let shown = match extent {
@@ -30,11 +38,13 @@ pub(crate) fn findings(
         1 => format!("{checks}, 1 DIFFERS: {differs}"),
         number => format!("{checks}, {number} DIFFER: {differs}"),
     });
-    sum.add(extent.details(|| {
-        let mut text = Text::new();
-        text.wrapped(format!("not checked, for lack of data: {unchecked}"));
-        text.done()
-    }));
+    match extent {
+        Extent::Screen if unchecked.brief.is_empty() => {}
+        Extent::Screen => sum.line(format!("not checked: {} (--details: all)", unchecked.brief)),
+        Extent::Details => {
+            sum.wrapped(format!("not checked, for lack of data: {}", unchecked.whole));
+        }
+    }
     sections([shown, sum.done()])
 }
 
@@ -132,27 +142,31 @@ mod tests {
             finding("histogram", &long, &long),
         ];
         let checked = ["what holds", "what doesn't"].map(str::to_owned);
-        let shown = |all: &[Finding]| findings(all, &checked, UNCHECKED, Extent::Screen);
+        let unchecked = Unchecked { brief: "label and start", whole: UNCHECKED.to_owned() };
+        let shown = |all: &[Finding]| findings(all, &checked, &unchecked, Extent::Screen);
         insta::assert_snapshot!(shown(&all), @r"
         DIFFERS  corrected.p99  1000.25, expected 41000.5
 
         3 checks, 1 DIFFERS: what doesn't
+        not checked: label and start (--details: all)
         ");
-        insta::assert_snapshot!(findings(&all, &checked, UNCHECKED, Extent::Details), @r"
+        insta::assert_snapshot!(findings(&all, &checked, &unchecked, Extent::Details), @r"
         ok       schema         2
         DIFFERS  corrected.p99  1000.25, expected 41000.5
         ok       histogram      012345678901234567890123456789012345678…
 
         3 checks, 1 DIFFERS: what doesn't
-        not checked, for lack of data: the environment and the address; the figures of
-        the generator and the machine; connections, users, connect times and the errors
-        of idle connections; which arrivals waited, and for which requests; the load
-        before the window; how many requests were in flight; agents' names, clocks and
-        findings; and when one was lost, and what it had reported
+        not checked, for lack of data: label, tags, when the run began, and the samples'
+        file; the environment and the address; the figures of the generator and the
+        machine; connections, users, connect times, bodies that weren't sent whole, and
+        the errors of idle connections; which arrivals waited, and for which requests;
+        the load before the window; how many requests were in flight; agents' names,
+        clocks and findings; and when one was lost, and what it had reported
         ");
-        let sum = "1 check, no difference: what holds\n";
+        let unchecked = "not checked: label and start (--details: all)\n";
+        let sum = format!("1 check, no difference: what holds\n{unchecked}");
         assert_eq!(shown(&all[..1]), sum);
-        let sum = "\n2 checks, 2 DIFFER: what doesn't\n";
-        assert!(shown(&[all[1].clone(), all[1].clone()]).ends_with(sum));
+        let sum = format!("\n2 checks, 2 DIFFER: what doesn't\n{unchecked}");
+        assert!(shown(&[all[1].clone(), all[1].clone()]).ends_with(&sum));
     }
 }

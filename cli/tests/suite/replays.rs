@@ -181,6 +181,14 @@ fn a_changed_log_is_found_and_a_missing_one_leaves_its_schedule_unchecked() {
     let times_ms: Vec<u64> = (0..200).map(|at| at * 5).collect();
     replayed(folder.path(), &log(&times_ms), &[&target.url]);
     let path = folder.path().join("access.log");
+    let report = fs::read_to_string(folder.path().join("report.json")).expect("a report");
+    let moved = report.replacen("\"/{{log.path}}\"", "\"/v2/{{log.path}}\"", 1);
+    assert_ne!(moved, report);
+    fs::write(folder.path().join("report.json"), moved).expect("written");
+    let (code, message) = verify(folder.path());
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.starts_with("DIFFERS  replay: requests of the routes"), "{message}");
+    fs::write(folder.path().join("report.json"), report).expect("written");
     let text = fs::read_to_string(&path).expect("a log");
     fs::write(&path, text.replace("/item/7?", "/item/8?")).expect("written");
     let (code, message) = verify(folder.path());

@@ -10,7 +10,7 @@ use engine::record::stamps::Stamps;
 use engine::report::slowest::SlowRequest;
 use engine::report::{DistributionPart, Report, merge};
 use engine::stats::distribution::Distribution;
-use engine::verify::{Finding, report_alone, with_samples};
+use engine::verify::{Finding, UNCHECKED, UNCHECKED_ALONE, report_alone, with_samples};
 use serde_json::Value;
 
 use crate::made_up;
@@ -75,21 +75,32 @@ fn changed(document: &Value, path: &str, value: &Value) -> Option<Report> {
     serde_json::from_value(changed).ok()
 }
 
-/// Values that nothing in a report or in its samples contradicts.
-const UNCHECKED: [&str; 13] = [
-    "/config/raw",
-    "/config/target_address",
-    "/counts/connects",
-    "/counts/incomplete_uploads",
-    "/counts/users",
-    "/counts/warmup/",
-    "/counts/waited",
-    "/environment/",
-    "/generator/machine/",
-    "/generator/shards/",
-    "/samples/file",
-    "/series/intervals/",
-    "/started_at",
+/// Values that nothing in a report or in its samples contradicts, and the words by which `verify`
+/// says so.
+const UNCHECKED_PATHS: [(&str, &str); 15] = [
+    ("/config/raw", "the samples' file"),
+    ("/config/target_address", "the address"),
+    ("/counts/connects", "connections"),
+    ("/counts/incomplete_uploads", "bodies that weren't sent whole"),
+    ("/counts/users", "users"),
+    ("/counts/warmup/", "the load before the window"),
+    ("/counts/waited", "which arrivals waited"),
+    ("/environment/", "the environment"),
+    ("/generator/machine/", "the machine"),
+    ("/generator/shards/", "the figures of the generator"),
+    ("/label", "label"),
+    ("/samples/file", "the samples' file"),
+    ("/series/intervals/", "how many requests were in flight"),
+    ("/started_at", "when the run began"),
+    ("/tags/", "tags"),
+];
+/// The same for values that only samples contradict.
+const UNCHECKED_ALONE_PATHS: [(&str, &str); 5] = [
+    ("/config/", "the plan's target, URLs"),
+    ("/arrivals/", "how the sends were distributed"),
+    ("/client_share/", "the latency that the generator added"),
+    ("/series/", "of one interval"),
+    ("/slowest/", "the naive latency of a slow request, and how it ended"),
 ];
 
 #[test]
@@ -105,7 +116,9 @@ fn a_changed_value_of_a_report_of_two_routes_is_found() {
 /// Changes each value of this plan's report, at least this many, and checks that each change is
 /// found.
 fn every_change_is_found(plan: Plan, least: usize) {
-    let run = SampledRun::new(plan);
+    let mut run = SampledRun::new(plan);
+    run.report.label = Some("nightly".to_owned());
+    run.report.tags = [("build".to_owned(), "7".to_owned())].into();
     let document = serde_json::to_value(&run.report).expect("a document");
     let mut reports = 0;
     let mut unseen = Vec::new();
@@ -124,17 +137,23 @@ fn every_change_is_found(plan: Plan, least: usize) {
         }
         // Changes that only the samples show: the plan's texts, the dispersion of the sends, the
         // latency added to each request, and how the slowest ended.
-        let shown = ["/config/", "/arrivals/", "/client_share/"];
-        let is_late = path.starts_with("/series/") && path.contains("/receive_lateness_");
-        let is_slow = path.contains("/slowest/");
-        assert!(is_late || is_slow || shown.iter().any(|known| path.starts_with(known)), "{path}");
+        let of_interval = !path.starts_with("/series/") || path.contains("/receive_lateness_");
+        let mut known = UNCHECKED_ALONE_PATHS.iter();
+        let known = known.find(|(known, _)| match *known {
+            "/slowest/" => path.contains(known),
+            known => path.starts_with(known),
+        });
+        let (_, words) = known.filter(|_| of_interval).unwrap_or_else(|| panic!("{path}"));
+        assert!(UNCHECKED_ALONE.contains(words), "{path}: {words}");
     }
     assert!(least <= reports, "all values: {reports}");
     for path in &unseen {
-        assert!(UNCHECKED.iter().any(|known| path.starts_with(known)), "{path} was not found");
+        let known = UNCHECKED_PATHS.iter().any(|(known, _)| path.starts_with(known));
+        assert!(known, "{path} was not found");
     }
-    for known in UNCHECKED {
+    for (known, words) in UNCHECKED_PATHS {
         assert!(unseen.iter().any(|path| path.starts_with(known)), "{known} is found now");
+        assert!(UNCHECKED.contains(words), "{known}: {words}");
     }
 }
 

@@ -16,10 +16,8 @@
 //! something else, [`report_in_brief`] makes the same checks, but doesn't redraw a schedule of over
 //! a million arrivals, which would take seconds.
 //!
-//! [`UNCHECKED`] lists what neither a report nor its samples can show. Without samples, these
-//! aren't checked either: the number of each outcome in one interval, beyond the sums; which
-//! requests were sent, or answered, before the end of the window; how the sends were distributed;
-//! and by how much an agent's intervals are wider than the ranks of its latencies make them.
+//! [`UNCHECKED`] lists what neither a report nor its samples can show, [`UNCHECKED_ALONE`] what only
+//! samples can.
 
 mod agents;
 mod compare;
@@ -51,7 +49,17 @@ pub use replay::with_samples;
 
 /// What samples can't show: it rests on the generator alone, and only sums and agreement with the
 /// rest are checked.
-pub const UNCHECKED: &str = "the environment and the address; the figures of the generator and the \
-    machine; connections, users, connect times and the errors of idle connections; which arrivals \
-    waited, and for which requests; the load before the window; how many requests were in flight; \
-    agents' names, clocks and findings; and when one was lost, and what it had reported";
+pub const UNCHECKED: &str = "label, tags, when the run began, and the samples' file; the \
+    environment and the address; the figures of the generator and the machine; connections, users, \
+    connect times, bodies that weren't sent whole, and the errors of idle connections; which \
+    arrivals waited, and for which requests; the load before the window; how many requests were in \
+    flight; agents' names, clocks and findings; and when one was lost, and what it had reported";
+
+/// What isn't checked either without samples: those have the plan's digest and each request's
+/// stamps.
+pub const UNCHECKED_ALONE: &str = "the plan's target, URLs and all else of it that no figure \
+    follows from; the naive latency of a slow request, and how it ended, beyond what its part has; \
+    the outcomes of one interval, beyond the sums; what was sent and answered before the end of \
+    the window; how the sends were distributed; the latency that the generator added to each \
+    request; and by how much an agent's intervals are wider than the ranks of its latencies make \
+    them";

@@ -13,8 +13,10 @@ use load::mix::Mix;
 use load::replay::Replay;
 use load::schedule::{Arrival, Digest, Schedule};
 use load::share::Share;
+use plan::Plan;
 use plan::body::SharedBody;
 use plan::replay::Spread;
+use plan::scenario::Scenario;
 use plan::thresholds::Thresholds;
 use report::Report;
 use report::merge::offer;
@@ -152,9 +154,28 @@ pub(super) fn log(report: &Report) -> Vec<Finding> {
         ];
     }
     match Replay::read(plan, &SharedBody::default()) {
-        Ok(now) => compare("replay.", &now.map(|now| now.log), &report.replay),
+        Ok(now) => {
+            let routes = now.iter().map(|now| {
+                let mut again = plan.clone();
+                now.complete(&mut again);
+                Finding::equal("replay: requests of the routes", requests(&again), requests(plan))
+            });
+            let routes: Vec<Finding> = routes.collect();
+            let mut findings = compare("replay.", &now.map(|now| now.log), &report.replay);
+            findings.extend(routes);
+            findings
+        }
         Err(error) => vec![Finding::new("replay", "the log that was replayed", error, false)],
     }
+}
+
+/// Method and URL of each scenario.
+fn requests(plan: &Plan) -> String {
+    let request = |Scenario { step: [step], .. }: &Scenario| {
+        let (method, url) = (step.method.as_deref(), step.url.as_deref());
+        format!("{} {}", method.unwrap_or_default(), url.unwrap_or_default())
+    };
+    plan.scenario.iter().map(request).collect::<Vec<String>>().join(", ")
 }
 
 /// All arrivals of these schedules, in order of their due times.
