@@ -7,11 +7,13 @@ pub(crate) mod curl;
 pub(crate) mod har;
 pub(crate) mod log;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use engine::plan::redact;
 use engine::plan::scenario::Scenario;
 use engine::plan::stage::Stage;
 use serde::Serialize;
@@ -66,28 +68,31 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
         .collect();
     files.push(("--out", args.out.clone()));
     require_distinct(&files)?;
-    let (plan, found) = match (log, har, curl) {
+    let (plan, found, has_secrets) = match (log, har, curl) {
         (Some(log), ..) => {
             let refuse = |problem| refused("LOG", log, problem);
             let of = log::read(&mut open("LOG", log)?, args.fold(), args.routes).map_err(refuse)?;
             let found = text::import::log(log, &of);
-            (of.plan, found)
+            (of.plan, found, false)
         }
         (_, Some(har), _) => {
             let of =
                 har::read(open("--har", har)?).map_err(|problem| refused("--har", har, problem))?;
             let found = text::import::har(har, &of);
-            (of.plan, found)
+            (of.plan, found, !of.secrets.is_empty())
         }
         (.., Some(line)) => {
             let of =
                 curl::read(line).map_err(|problem| Failure::Usage(format!("--curl: {problem}")))?;
             let found = text::import::curl(&of);
-            (of.plan, found)
+            (of.plan, found, !of.secrets.is_empty())
         }
         (None, None, None) => unreachable!("one of them is required"),
     };
     let file = OutputFile::open("--out", &args.out, &StopRequest::default())?;
+    if has_secrets {
+        file.keep_private()?;
+    }
     let toml = toml::to_string(&plan).expect("a plan can be written as TOML");
     let written = file.finish(|writer| writer.write_all(toml.as_bytes()))?;
     say(&match args.out == Path::new(STDOUT) {
@@ -95,6 +100,13 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
         false => text::import::written(&found, &written, plan.target.is_none()),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The names of the headers of these lines that may hold a secret, each once, in order.
+fn secrets<'a>(lines: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    let names = lines.into_iter().filter_map(|line| line.split_once(':')).map(|(name, _)| name);
+    let names: BTreeSet<&str> = names.filter(|name| !redact::is_shown(name)).collect();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 fn open(flag: &str, path: &Path) -> Result<BufReader<File>, Failure> {

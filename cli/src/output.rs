@@ -5,11 +5,11 @@
 //! that isn't a regular file by its own name, such as a pipe or `/dev/stdout`, is written directly.
 
 use std::fmt::Display;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::mem;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -110,6 +110,16 @@ impl OutputFile {
             })?)
         };
         Ok(OutputFile { flag: flag.to_owned(), shown: path.to_owned(), destination })
+    }
+
+    /// Lets only its user read the file; what is written directly, as to a pipe, stays as it is.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub(crate) fn keep_private(&self) -> Result<(), Failure> {
+        let Destination::Whole(file) = &self.destination else { return Ok(()) };
+        let private = file.file().set_permissions(Permissions::from_mode(0o600));
+        private.map_err(|error| not_written(&self.flag, &self.shown, &error.to_string()))
     }
 
     /// Fills the file with `write`, makes it durable and gives it its name; returns the path as

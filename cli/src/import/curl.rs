@@ -26,6 +26,8 @@ pub(crate) struct OfCurl {
     pub(crate) plan: PlanFile,
     /// What differs from curl.
     pub(crate) notes: Vec<&'static str>,
+    /// The plan's headers that may hold a secret, and the name and password, by name.
+    pub(crate) secrets: Vec<String>,
 }
 
 /// A curl line.
@@ -247,7 +249,9 @@ fn of_flags(curl: Curl, parts: &[(&str, String)]) -> Result<OfCurl, String> {
         insecure: curl.insecure,
         ..PlanFile::default()
     };
-    Ok(OfCurl { plan, notes })
+    let mut secrets = super::secrets(&plan.headers);
+    secrets.extend(plan.user.is_some().then(|| "-u".to_owned()));
+    Ok(OfCurl { plan, notes, secrets })
 }
 
 #[cfg(test)]

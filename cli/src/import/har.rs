@@ -7,7 +7,6 @@ use std::io::Read;
 
 use engine::plan::endpoint::Endpoint;
 use engine::plan::literal;
-use engine::plan::redact;
 use engine::plan::scenario::{SCENARIOS_MAX, Scenario, Step};
 use serde::Deserialize;
 
@@ -126,10 +125,7 @@ pub(crate) fn read(har: impl Read) -> Result<OfHar, String> {
     }
     all.plan.headers = take_shared(&mut scenarios);
     let lines = scenarios.iter().flat_map(|it| &it.step[0].headers).chain(&all.plan.headers);
-    let names = lines.filter_map(|line| line.split_once(':')).map(|(name, _)| name.to_owned());
-    all.secrets = names.filter(|name| !redact::is_shown(name)).collect();
-    all.secrets.sort_unstable();
-    all.secrets.dedup();
+    all.secrets = super::secrets(lines);
     all.plan.scenario = scenarios;
     Ok(all)
 }

@@ -16,8 +16,13 @@ use engine::sys::units::{Nanos, SECOND_NS};
 
 use super::PlanFile;
 
-/// Seconds of the shortest stage.
+/// Seconds of the stages of a long log.
 const MINUTE_S: u64 = 60;
+/// Those of a shorter one, which would have few stages of a minute; the first that gives no more
+/// than [`STAGES_MAX`] is taken.
+const SHORTER_S: [u64; 3] = [1, 5, 15];
+/// The most stages shorter than a minute.
+const STAGES_MAX: u64 = 60;
 
 /// The plan of a log, and what it has and lacks.
 #[derive(Debug)]
@@ -154,8 +159,8 @@ fn scenarios(routes: Vec<(Key, Route)>) -> Vec<Scenario> {
     routes.into_iter().zip(weights_of(&counts)).map(scenario).collect()
 }
 
-/// The rates of these seconds as stages of whole minutes, as short as the results of so many routes
-/// allow; also the length of a stage, and of all.
+/// The rates of these seconds as stages of whole minutes, or of a part of one for a short log, as
+/// short as the results of so many routes allow; also the length of a stage, and of all.
 fn stages(
     seconds: &BTreeMap<u64, u64>,
     routes: usize,
@@ -170,7 +175,9 @@ fn stages(
         ));
     }
     let stages_max = (PARTS_MAX / routes) as u64;
-    let stage_s = whole_s.div_ceil(MINUTE_S).div_ceil(stages_max) * MINUTE_S;
+    let fits = |length_s: &u64| whole_s.div_ceil(*length_s) <= stages_max.min(STAGES_MAX);
+    let minutes = whole_s.div_ceil(MINUTE_S).div_ceil(stages_max);
+    let stage_s = SHORTER_S.into_iter().find(fits).unwrap_or(minutes * MINUTE_S);
     let stage = |from: u64| {
         let length_s = stage_s.min(last + 1 - from);
         let requests: u64 = seconds.range(from..from + length_s).map(|(_, count)| count).sum();
@@ -232,17 +239,35 @@ mod tests {
 
     #[test]
     fn rates_are_those_of_each_minute_from_the_first_request_on() {
-        let counts = [(7, 60), (66, 60), (67, 30), (200, 1), (206, 1)];
+        let counts = [(7, 60), (66, 60), (67, 30), (1_207, 1), (1_226, 1)];
         let log: String =
             counts.iter().map(|(second, times)| line(*second, "GET /").repeat(*times)).collect();
         let all = of(&log, true, 1_000);
         let rates: Vec<String> = all.plan.stage.iter().map(ToString::to_string).collect();
-        assert_eq!(rates, ["2:1m", "0.5:1m", "0:1m", "0.1:20s"]);
-        assert_eq!((all.stage, all.length), (Nanos::from_secs(60), Nanos::from_secs(200)));
+        assert_eq!(rates[..3], ["2:1m", "0.5:1m", "0:1m"]);
+        assert_eq!((rates.len(), rates[20].as_str()), (21, "0.1:20s"));
+        assert_eq!((all.stage, all.length), (Nanos::from_secs(60), Nanos::from_secs(1_220)));
         // With 400 routes a run has results for two stages.
         let routes: String = (0..400).map(|at| line(at, &format!("GET /r{at}"))).collect();
         let many = of(&routes, true, 1_000);
         assert_eq!((many.plan.stage.len(), many.stage), (2, Nanos::from_secs(240)));
+    }
+
+    #[test]
+    fn a_short_log_has_short_stages() {
+        for (seconds, stages, length_s) in
+            [(1, 1, 1), (60, 60, 1), (61, 13, 5), (300, 60, 5), (301, 21, 15), (901, 16, 60)]
+        {
+            let log = line(0, "GET /") + &line(seconds - 1, "GET /");
+            let all = of(&log, true, 1_000);
+            let found = (all.plan.stage.len(), all.stage);
+            assert_eq!(found, (stages, Nanos::from_secs(length_s)), "{seconds} s");
+        }
+        // A burst isn't spread over a minute.
+        let log = line(0, "GET /").repeat(50) + &line(2, "GET /");
+        let rates: Vec<String> =
+            of(&log, true, 9).plan.stage.iter().map(ToString::to_string).collect();
+        assert_eq!(rates, ["50:1s", "0:1s", "1:1s"]);
     }
 
     #[test]

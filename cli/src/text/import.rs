@@ -29,7 +29,10 @@ pub(crate) fn log(name: &Path, of: &OfLog) -> String {
     text.field(
         LABEL,
         "plan",
-        format!("{routes} of {of_requests}, {stages} of at most {}", of.stage),
+        format!(
+            "{routes} of {of_requests}, {stages} of at most {}, over which bursts are spread",
+            of.stage
+        ),
     );
     let (hosts, requests) = of.other_hosts;
     if 0 < hosts {
@@ -78,17 +81,23 @@ pub(crate) fn har(name: &Path, of: &OfHar) -> String {
     for (reason, number) in &of.left_out {
         text.field(LABEL, "left out", format!("{}: {reason}", things(*number, "request")));
     }
-    if !of.secrets.is_empty() {
-        let names = of.secrets.join(", ");
+    secrets(&mut text, &of.secrets);
+    text.done()
+}
+
+/// That the plan has the values of what may be secrets.
+fn secrets(text: &mut Text, names: &[String]) {
+    if !names.is_empty() {
+        let names = names.join(", ");
         text.field(LABEL, "secrets", format!("the plan has the values of {names}"));
     }
-    text.done()
 }
 
 /// A text from a curl line.
 pub(crate) fn curl(of: &OfCurl) -> String {
     let mut text = Text::new();
     of.notes.iter().for_each(|note| text.field(LABEL, "note", note));
+    secrets(&mut text, &of.secrets);
     text.done()
 }
 
@@ -136,7 +145,8 @@ mod tests {
         log          access.log: common or combined format with request times, 100,000
                      requests in 1h
         unreadable   7 lines (line 3: no time in brackets)
-        plan         0 routes of 98,000 requests, 1 stage of at most 2m
+        plan         0 routes of 98,000 requests, 1 stage of at most 2m, over which
+                     bursts are spread
         left out     10 requests of 1 other host: the plan has those of a.test
         left out     1,990 requests of 31 rarer routes; the rates include them
         without body 1,234 POST, 5 PUT: the log has no bodies; give their steps one

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Output;
 
@@ -160,7 +161,19 @@ fn a_curl_line_becomes_a_plan_that_runs() {
     let output = import(folder.path(), &["--curl", &line]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(!String::from_utf8_lossy(&output.stderr).contains("pa55"), "{}", said(&output));
+    let secrets = "secrets      the plan has the values of A, -u\n";
+    assert!(String::from_utf8_lossy(&output.stderr).contains(secrets), "{}", said(&output));
     fs::write(folder.path().join("plan.toml"), &output.stdout).expect("written");
+    // Only its user may read a plan with secrets, whoever could read the file before.
+    for (line, mode) in [(line.as_str(), 0o600), ("curl localhost", 0o644)] {
+        fs::write(folder.path().join("other.toml"), "").expect("written");
+        let permissions = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(folder.path().join("other.toml"), permissions).expect("ours");
+        let output = import(folder.path(), &["--curl", line, "-o", "other.toml"]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let written = fs::metadata(folder.path().join("other.toml")).expect("written");
+        assert_eq!(written.permissions().mode() & 0o777, mode, "{line}");
+    }
     let run = ["run", "--plan", "plan.toml", "-n", "50", "-q", "-o", "-", "--allow-invalid"];
     let output = binary().args(run).current_dir(folder.path()).output().expect("the binary runs");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
