@@ -543,7 +543,7 @@ fn replayed(log: &ReplayedLog, plan: &Plan) -> String {
         text.push_str(&format!(", {} unreadable ({problems})", things(log.unreadable, "line")));
     }
     if log.spread {
-        text.push_str("; it has only whole seconds, over which they were spread");
+        text.push_str("; it has only whole seconds, over which its requests were spread");
     }
     text + &all_to_one(log, plan)
 }
@@ -644,8 +644,8 @@ mod tests {
         assert_eq!(
             replayed(&log, &plan),
             "JSON lines, 1 request to 1 route, 7 lines unreadable (line 3: not JSON; line 5: not \
-             JSON); it has only whole seconds, over which they were spread; requests to its 3 \
-             hosts were all sent to h"
+             JSON); it has only whole seconds, over which its requests were spread; requests \
+             to its 3 hosts were all sent to h"
         );
     }
 
