@@ -168,7 +168,7 @@ impl Replay {
             spread_seconds(&mut lines.all, plan.seed);
         }
         let log = ReplayedLog {
-            format: format.to_string(),
+            format,
             requests,
             unreadable,
             problems,
