@@ -129,7 +129,7 @@ comparisons:
 ceilings:
 	TEST_CEILINGS=100 cargo test --release --locked -p probe --lib simulated -- --nocapture
 
-# The benchmarks as Markdown, in about twelve minutes.
+# The benchmarks as Markdown, in about seventeen minutes.
 bench: build
 	cargo build --release --locked -p perf
 	target/release/truetail-bench
@@ -139,7 +139,7 @@ bench: build
 bench-tools:
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-		wrk nghttp2-client hey apache2-utils nginx-light valgrind >/dev/null
+		wrk nghttp2-client nghttp2-server hey apache2-utils nginx-light valgrind >/dev/null
 	$(if $(filter 1,$(OHA)),cargo install --locked oha)
 
 # A flamegraph of a request's CPU time: a closed loop against the null target on another core.

@@ -25,7 +25,8 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
     let mut rows = Vec::new();
     for &size in sizes {
         let url = nginx.url(size);
-        let load = Load { url: &url, conns: CONNS, seconds, depth: 1, wrk_script: None };
+        let load =
+            Load { url: &url, conns: CONNS, seconds, depth: 1, http2: false, wrk_script: None };
         let target = Target::Url(&url);
         let all = Contest { bench, peers: &peers, target, load, rounds }.hold()?;
         print_problems(&format!("{size} bytes"), &all);

@@ -36,7 +36,14 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
     let mut beyond = Vec::new();
     for level in levels {
         let Some(conns) = allowed(level.conns) else { continue };
-        let load = Load { url: "", conns, seconds: level.seconds, depth: 1, wrk_script: None };
+        let load = Load {
+            url: "",
+            conns,
+            seconds: level.seconds,
+            depth: 1,
+            http2: false,
+            wrk_script: None,
+        };
         let target = Target::Null { conns, tls: false };
         let all = Contest { bench, peers, target, load, rounds: level.rounds }.hold()?;
         print_problems(&format!("{conns} connections"), &all);

@@ -28,6 +28,8 @@ pub(crate) enum Target<'a> {
 pub(crate) struct Figures {
     pub(crate) requests_per_second: f64,
     pub(crate) cpu_us_per_request: f64,
+    /// The part of it in user space.
+    pub(crate) user_us_per_request: f64,
     /// The null target's CPU time per request.
     pub(crate) target_us_per_request: Option<f64>,
     /// Seconds that the program ran beyond its window.
@@ -128,6 +130,7 @@ impl Contest<'_> {
         Figures {
             requests_per_second: *requests_per_second,
             cpu_us_per_request: finished.cpu_us / requests,
+            user_us_per_request: finished.user_us / requests,
             target_us_per_request: None,
             beyond_s: finished.wall.as_secs_f64() - self.load.seconds as f64,
         }
@@ -137,7 +140,9 @@ impl Contest<'_> {
 fn run_truetail(bench: &Bench, load: &Load) -> Result<Answered> {
     let depth = load.depth.to_string();
     let mut more = Vec::new();
-    if 1 < load.depth {
+    if load.http2 {
+        more.extend(["--http", "2", "--streams", &depth]);
+    } else if 1 < load.depth {
         more.extend(["--pipeline", &depth]);
     }
     if load.url.starts_with("https:") {

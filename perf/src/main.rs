@@ -9,6 +9,7 @@ mod closed;
 mod contest;
 mod hot;
 mod instructions;
+mod http2;
 mod micro;
 mod open;
 mod pacing;
@@ -70,6 +71,8 @@ enum Part {
     Bodies,
     /// Closed loops over TLS compared with wrk, and handshakes per second
     Tls,
+    /// Closed loops over HTTP/2, compared with h2load
+    Http2,
     /// The open loop at shares of the closed loop's ceiling
     Open,
     /// Pacer lateness and its CPU cost, for each way of waiting
@@ -147,6 +150,7 @@ fn main() -> Result<()> {
             Part::Tls => tls::print(&bench, &peers, quick)?,
             Part::Open => open::print(&bench, quick)?,
             Part::Pacing => pacing::print(&bench, quick)?,
+            Part::Http2 => http2::print(&bench, &peers, quick)?,
             Part::Pairs => pairs::print(&bench, quick)?,
             Part::Routes => routes::print(&bench, quick)?,
             Part::Micro => micro::print(quick),

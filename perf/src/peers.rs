@@ -16,6 +16,8 @@ pub(crate) struct Load<'a> {
     pub(crate) seconds: u64,
     /// Requests in flight on each connection.
     pub(crate) depth: usize,
+    /// True over HTTP/2, where each of these is a stream.
+    pub(crate) http2: bool,
     /// The script that makes wrk pipeline, for a depth above 1.
     pub(crate) wrk_script: Option<&'a Path>,
 }
@@ -54,7 +56,7 @@ pub(crate) const PEERS: [Peer; 5] = [
     Peer {
         name: "wrk",
         command: |load| {
-            let Load { url, conns, seconds, depth, wrk_script } = load;
+            let Load { url, conns, seconds, depth, wrk_script, .. } = load;
             let script = wrk_script.map_or(String::new(), |path| format!("-s {}", path.display()));
             format!("wrk -t1 -c{conns} -d{seconds}s {script} {url} -- {depth}")
         },
@@ -65,8 +67,9 @@ pub(crate) const PEERS: [Peer; 5] = [
     },
     Peer {
         name: "h2load",
-        command: |Load { url, conns, seconds, depth, .. }| {
-            format!("h2load --h1 -t1 -c{conns} -m{depth} -D{seconds} {url}")
+        command: |Load { url, conns, seconds, depth, http2, .. }| {
+            let version = if *http2 { "" } else { "--h1" };
+            format!("h2load {version} -t1 -c{conns} -m{depth} -D{seconds} {url}")
         },
         requests: Figure { line: " succeeded,", word: 7 },
         rate: Figure { line: "finished in ", word: 3 },

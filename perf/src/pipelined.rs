@@ -19,8 +19,8 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
     let peers: Vec<&Peer> = peers.iter().copied().filter(|peer| peer.pipelines).collect();
     let mut script = tempfile::NamedTempFile::new()?;
     script.write_all(include_bytes!("pipeline.lua"))?;
-    let load =
-        Load { url: "", conns: CONNS, seconds, depth: DEPTH, wrk_script: Some(script.path()) };
+    let wrk_script = Some(script.path());
+    let load = Load { url: "", conns: CONNS, seconds, depth: DEPTH, http2: false, wrk_script };
     let target = Target::Null { conns: CONNS, tls: false };
     let all = Contest { bench, peers: &peers, target, load, rounds }.hold()?;
     print_problems(&format!("{DEPTH} requests deep"), &all);

@@ -23,6 +23,8 @@ pub(crate) struct Finished {
     pub(crate) stdout: String,
     /// User and system time of all its threads, µs.
     pub(crate) cpu_us: f64,
+    /// User time alone, µs.
+    pub(crate) user_us: f64,
     /// The most memory that it held, MiB.
     pub(crate) memory_mib: f64,
     /// From start to end.
@@ -34,6 +36,8 @@ pub(crate) struct Ended {
     succeeded: bool,
     /// User and system time of all its threads, µs.
     pub(crate) cpu_us: f64,
+    /// User time alone, µs.
+    user_us: f64,
     /// The most memory that it held, MiB.
     memory_mib: f64,
 }
@@ -92,7 +96,7 @@ pub(crate) fn run_pinned(
             .spawn()
             .with_context(|| format!("can't start `taskset` for {}", command[0]))?,
     );
-    let Ended { succeeded, cpu_us, memory_mib } = child
+    let Ended { succeeded, cpu_us, user_us, memory_mib } = child
         .reap(length + SLACK)
         .with_context(|| format!("{} is still running {SLACK:?} after its duration", command[0]))?;
     let wall = started.elapsed();
@@ -107,7 +111,7 @@ pub(crate) fn run_pinned(
     if stderr == Stderr::Terminal {
         ensure!(!errors.is_empty(), "{} drew nothing on its terminal", command[0]);
     }
-    Ok(Finished { stdout: whole(&mut stdout_file)?, cpu_us, memory_mib, wall })
+    Ok(Finished { stdout: whole(&mut stdout_file)?, cpu_us, user_us, memory_mib, wall })
 }
 
 fn whole(file: &mut File) -> io::Result<String> {
@@ -216,6 +220,7 @@ impl Running {
         Ok(Some(Ended {
             succeeded: status == 0,
             cpu_us: us(usage.ru_utime) + us(usage.ru_stime),
+            user_us: us(usage.ru_utime),
             memory_mib: usage.ru_maxrss as f64 / 1_024.0,
         }))
     }

@@ -1,4 +1,4 @@
-//! The servers under load: the null target, and nginx with files of given sizes.
+//! The servers under load: the null target, nginx with files of given sizes, and nghttpd.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -83,6 +83,43 @@ impl NullTarget {
     }
 }
 
+/// nghttpd as one worker, with a file.
+pub(crate) struct Nghttpd {
+    _running: Running,
+    _folder: TempDir,
+    /// The URL of its file.
+    pub(crate) url: String,
+}
+
+impl Nghttpd {
+    /// Starts it on the target's core and waits until it listens.
+    pub(crate) fn start(bench: &Bench, size: usize) -> Result<Nghttpd> {
+        let folder = tempfile::tempdir()?;
+        fs::write(folder.path().join("file"), vec![b'x'; size])?;
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let (at, shown) = (folder.path().display().to_string(), port.to_string());
+        let command = ["nghttpd", "--no-tls", "--workers=1", "-a", "127.0.0.1", "-d", &at, &shown];
+        let command = command.map(str::to_owned);
+        let mut pinned = pinned(bench.target_core, &command);
+        let running = Running::start(pinned.stdin(Stdio::null()).stdout(Stdio::null()))?;
+        await_listener(port, "nghttpd")?;
+        let url = format!("http://127.0.0.1:{port}/file");
+        Ok(Nghttpd { _running: running, _folder: folder, url })
+    }
+}
+
+/// Waits until something listens on this port.
+fn await_listener(port: u16, server: &str) -> Result<()> {
+    let began = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        if PATIENCE < began.elapsed() {
+            bail!("{server} doesn't listen");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
 /// nginx as one process, with a file of each size.
 pub(crate) struct Nginx {
     _running: Running,
@@ -129,15 +166,8 @@ impl Nginx {
         let command = ["nginx", "-e", &errors, "-c", &file.display().to_string()];
         let command = command.map(str::to_owned);
         let running = Running::start(pinned(bench.target_core, &command).stdin(Stdio::null()))?;
-        let nginx = Nginx { _running: running, _folder: folder, scheme, port };
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if PATIENCE < began.elapsed() {
-                bail!("nginx doesn't listen; see {errors}");
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(nginx)
+        await_listener(port, "nginx").with_context(|| format!("see {errors}"))?;
+        Ok(Nginx { _running: running, _folder: folder, scheme, port })
     }
 
     /// The URL of its file of this size.

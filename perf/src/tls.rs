@@ -32,7 +32,7 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
         rows.push([vec![what], cpu, rate].concat());
     };
     for &conns in conns {
-        let load = Load { url: "", conns, seconds, depth: 1, wrk_script: None };
+        let load = Load { url: "", conns, seconds, depth: 1, http2: false, wrk_script: None };
         let target = Target::Null { conns, tls: true };
         let all = Contest { bench, peers: &wrk, target, load, rounds }.hold()?;
         add(format!("null target, {conns}"), &all);
@@ -40,7 +40,14 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
     if is_installed("nginx") {
         let nginx = Nginx::start(bench, &[BODY], true)?;
         let url = nginx.url(BODY);
-        let load = Load { url: &url, conns: BODY_CONNS, seconds, depth: 1, wrk_script: None };
+        let load = Load {
+            url: &url,
+            conns: BODY_CONNS,
+            seconds,
+            depth: 1,
+            http2: false,
+            wrk_script: None,
+        };
         let target = Target::Url(&url);
         let all = Contest { bench, peers: &wrk, target, load, rounds }.hold()?;
         add(format!("nginx, 64 KiB, {BODY_CONNS}"), &all);

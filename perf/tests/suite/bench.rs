@@ -63,6 +63,7 @@ fn runs_give_tables() {
         path,
         "closed",
         "pipelined",
+        "http2",
         "bodies",
         "tls",
         "open",
@@ -73,6 +74,7 @@ fn runs_give_tables() {
     for (heading, row, columns) in [
         ("## Closed loop", "16", &[1][..]),
         ("Requests per second, in the same way:", "16", &[1]),
+        ("## HTTP/2", "16 × 10", &[1]),
         ("## TLS", "null target, 16", &[1]),
         ("Handshakes, one for each request:", "`--tls-session resume`", &[1, 2, 3, 4]),
         ("## Open loop at shares of the closed loop's ceiling", "0.50", &[1, 2, 3, 4]),
@@ -95,6 +97,13 @@ fn runs_give_tables() {
         let peers = cells(&output, "## Pipelined", "");
         let wrk = peers.iter().position(|name| *name == "wrk").expect("a column of wrk");
         numbers(&output, "## Pipelined", "requests/s", &[wrk]);
+    }
+    if is_installed("h2load") {
+        numbers(&output, "## HTTP/2", "16 × 10", &[2, 3, 4, 5, 6, 7]);
+    }
+    if is_installed("nghttpd") {
+        let heading = "The same on nghttpd with one worker, a file of 27 bytes:";
+        numbers(&output, heading, "16 × 10", &[1]);
     }
     if is_installed("nginx") {
         numbers(&output, "## Response bodies", "1,048,576", &[1]);
