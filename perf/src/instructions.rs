@@ -4,25 +4,29 @@
 //! itself under callgrind, which counts only while a given function runs.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use engine::plan::{Model, Plan};
+use engine::plan::{Http, Model, Plan};
 use engine::run::{Run, prepare};
 use engine::sys::units::Nanos;
 
-use crate::hot::{self, RESPONSE};
+use crate::answering;
+use crate::hot;
 
 /// The flag to call the functions.
 const FUNCTIONS: &str = "--call-functions";
 /// The flag to run the closed loop, with its URL.
 const REQUESTS: &str = "--request";
+/// The flag to run it over HTTP/2, with the streams of its connection.
+const STREAMS: &str = "--streams";
 
 /// Calls of each hot function.
 const CALLS: u64 = 20_000;
+
+/// Streams of the closed loop over HTTP/2.
+const STREAMS_TOGETHER: usize = 10;
 
 /// The closed loop's window.
 const WINDOW: Nanos = Nanos::from_secs(1);
@@ -43,12 +47,17 @@ pub(crate) struct Counted {
 pub(crate) fn count(quick: bool) -> Result<Vec<Counted>> {
     let mut counted = count_functions()?;
     let runs = if quick { 1 } else { RUNS };
-    let mut least = f64::INFINITY;
-    for _ in 0..runs {
-        least = least.min(count_requests()?);
+    for (loop_of, streams) in [
+        ("one connection".to_owned(), None),
+        (format!("{STREAMS_TOGETHER} streams of a connection over HTTP/2"), Some(STREAMS_TOGETHER)),
+    ] {
+        let mut least = f64::INFINITY;
+        for _ in 0..runs {
+            least = least.min(count_requests(streams)?);
+        }
+        let name = format!("a request of a closed loop, {loop_of}");
+        counted.push(Counted { name, instructions: least });
     }
-    let name = "a request of a closed loop, one connection".to_owned();
-    counted.push(Counted { name, instructions: least });
     Ok(counted)
 }
 
@@ -67,29 +76,16 @@ fn count_functions() -> Result<Vec<Counted>> {
 
 /// The server is in this process: valgrind runs one thread at a time, and doesn't know that a
 /// turn's system call waits for another.
-fn count_requests() -> Result<f64> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let url = format!("http://{}/", listener.local_addr()?);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            std::thread::spawn(move || serve(stream));
-        }
-    });
+fn count_requests(streams: Option<usize>) -> Result<f64> {
+    let url = answering::start(streams)?;
+    let mut arguments = vec![REQUESTS.to_owned(), url];
+    arguments.extend(streams.into_iter().flat_map(|it| [STREAMS.to_owned(), it.to_string()]));
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let folder = tempfile::tempdir()?;
     let options = ["--toggle-collect=*Shard>::turn"];
-    let printed = run_counted(&options, &[REQUESTS, &url], folder.path())?;
+    let printed = run_counted(&options, &arguments, folder.path())?;
     let requests: f64 = printed.trim().parse().context("can't parse the number of requests")?;
     Ok(total(&folder.path().join("counts"))? / requests)
-}
-
-/// Answers each request of a connection, which come one by one.
-fn serve(mut stream: TcpStream) {
-    let mut request = [0; 4_096];
-    while let Ok(1..) = stream.read(&mut request) {
-        if stream.write_all(RESPONSE).is_err() {
-            return;
-        }
-    }
 }
 
 /// Runs this program under callgrind with these options and arguments. Returns its output.
@@ -125,11 +121,13 @@ pub(crate) fn call_functions() {
 }
 
 /// Runs the closed loop, in the process under callgrind, and prints the number of responses.
-pub(crate) fn request(target: String) -> Result<()> {
+pub(crate) fn request(target: String, streams: Option<usize>) -> Result<()> {
     let plan = Plan {
         target,
         model: Some(Model::Closed),
         conns: Some(1),
+        http: if streams.is_some() { Http::V2 } else { Http::V1 },
+        streams,
         duration: WINDOW,
         warmup: Nanos(0),
         ..Plan::default()

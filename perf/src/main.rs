@@ -3,13 +3,14 @@
 //! Wall time and CPU time on a shared machine are evidence, not a gate: compare figures of one run
 //! only. Instruction counts do gate.
 
+mod answering;
 mod bench;
 mod bodies;
 mod closed;
 mod contest;
 mod hot;
-mod instructions;
 mod http2;
+mod instructions;
 mod micro;
 mod open;
 mod pacing;
@@ -55,6 +56,9 @@ struct Arguments {
     /// In a process under callgrind: run a closed loop with one connection
     #[arg(long, value_name = "URL", hide = true)]
     request: Option<String>,
+    /// Over HTTP/2, with this many streams
+    #[arg(long, value_name = "N", requires = "request", hide = true)]
+    streams: Option<usize>,
     /// What to measure
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
@@ -67,12 +71,12 @@ enum Part {
     Closed,
     /// The same with 16 requests in flight on each connection
     Pipelined,
+    /// Closed loops over HTTP/2, compared with h2load
+    Http2,
     /// Response bodies of 128 B to 1 MiB from nginx, compared with wrk
     Bodies,
     /// Closed loops over TLS compared with wrk, and handshakes per second
     Tls,
-    /// Closed loops over HTTP/2, compared with h2load
-    Http2,
     /// The open loop at shares of the closed loop's ceiling
     Open,
     /// Pacer lateness and its CPU cost, for each way of waiting
@@ -123,7 +127,7 @@ fn main() -> Result<()> {
         return Ok(());
     }
     if let Some(url) = arguments.request {
-        return instructions::request(url);
+        return instructions::request(url, arguments.streams);
     }
     if arguments.update_limits {
         return ratchet::update(&arguments.limits, arguments.quick);
@@ -146,11 +150,11 @@ fn main() -> Result<()> {
         match part {
             Part::Closed => closed::print(&bench, &peers, quick)?,
             Part::Pipelined => pipelined::print(&bench, &peers, quick)?,
+            Part::Http2 => http2::print(&bench, &peers, quick)?,
             Part::Bodies => bodies::print(&bench, &peers, quick)?,
             Part::Tls => tls::print(&bench, &peers, quick)?,
             Part::Open => open::print(&bench, quick)?,
             Part::Pacing => pacing::print(&bench, quick)?,
-            Part::Http2 => http2::print(&bench, &peers, quick)?,
             Part::Pairs => pairs::print(&bench, quick)?,
             Part::Routes => routes::print(&bench, quick)?,
             Part::Micro => micro::print(quick),

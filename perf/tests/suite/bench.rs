@@ -123,7 +123,7 @@ fn instructions_are_held_by_their_limits() {
     text(&output);
     let written = std::fs::read_to_string(&file).expect("the limits");
     let (head, counts) = written.split_once("[instructions]\n").expect("a table");
-    for name in ["ResponseParser::feed_with", "a request of a closed loop"] {
+    for name in ["ResponseParser::feed_with", "a request of a closed loop, one", "over HTTP/2"] {
         assert!(counts.contains(name), "{written}");
     }
 
