@@ -78,6 +78,9 @@ pub(crate) struct Queue {
     pub(crate) stall: Option<(u64, u64)>,
     /// Share of the answers whose status is an error.
     pub(crate) bad_status: f64,
+    /// When a burst of errors starts and ends, ns since the start of the warm-up: the status of each
+    /// answer to a request that comes in it is one.
+    pub(crate) bad_burst_ns: Option<(u64, u64)>,
     /// Share of the requests that fail at once.
     pub(crate) refused: f64,
     /// When it disappears, ns since the start of the warm-up: later requests fail.
@@ -106,6 +109,7 @@ impl Queue {
             conns: 100_000,
             stall: None,
             bad_status: 0.0,
+            bad_burst_ns: None,
             refused: 0.0,
             gone_ns: None,
             silent_ns: None,
@@ -180,7 +184,10 @@ impl Queue {
             capped += u64::from(noticed_ns < conn_free_ns);
             lateness.record(noticed_ns - arrival_ns);
             sent += u64::from(sent_ns < end_ns);
-            let is_bad = u64::from(chance(self.bad_status) || done_ns == NEVER_NS);
+            let in_burst = self
+                .bad_burst_ns
+                .is_some_and(|(start_ns, end_ns)| (start_ns..end_ns).contains(&arrival_ns));
+            let is_bad = u64::from(chance(self.bad_status) || in_burst || done_ns == NEVER_NS);
             errors += is_bad;
             bad[place(arrival_ns)].0 += is_bad;
             bad[place(arrival_ns)].1 += 1;

@@ -13,7 +13,8 @@
 //!
 //! Errors, including unexpected statuses, are counted by intervals of the run and judged by their
 //! spread, like percentiles: a target that fails for one second in ten gave three runs of 6 s
-//! disjoint "95 %" intervals while its errors counted as independent.
+//! disjoint "95 %" intervals while its errors counted as independent. Where the spread is unknown, a
+//! rate with errors doesn't pass, and fails only if they go on all the time.
 
 use engine::report::slo::Judgement;
 use serde::{Deserialize, Serialize};
@@ -289,6 +290,8 @@ impl End {
 
 #[cfg(test)]
 mod tests {
+    use engine::sys::units::SECOND_NS;
+
     use super::*;
     use crate::queues::{Queue, asked};
     use crate::step::Latency;
@@ -328,6 +331,23 @@ mod tests {
         let mut step = generator().run(&asked("5k", 5));
         step.figures.steal = Some(0.1);
         assert_eq!(by_load(&step), Outcome::Passed);
+    }
+
+    #[test]
+    fn a_burst_of_errors_decides_nothing_in_a_window_too_short_for_its_spread() {
+        // From 1 s to 1.1 s after the start of the window: 3 % of it, perhaps of no other. Then one
+        // of 1.5 s, too long to show in 20 s how often such bursts come.
+        for (seconds, burst_ns) in [(3, SECOND_NS / 10), (20, 3 * SECOND_NS / 2)] {
+            let start_ns = 3 * SECOND_NS;
+            let bad_burst_ns = Some((start_ns, start_ns + burst_ns));
+            let step = Queue { bad_burst_ns, ..generator() }.run(&asked("1k", seconds));
+            assert!(ERRORS_MAX < step.error_share(), "{}", step.error_share());
+            assert_eq!((broke(&step), by_load(&step)), (vec![], Outcome::Undecided), "{seconds}");
+            // Without it the rate holds, and if as many fail all the time, it doesn't.
+            assert_eq!(by_load(&generator().run(&asked("1k", seconds))), Outcome::Passed);
+            let step = Queue { bad_status: 0.03, ..generator() }.run(&asked("1k", seconds));
+            assert_eq!(by_load(&step), Outcome::Failed, "{seconds} {:?}", step.errors_interval);
+        }
     }
 
     #[test]

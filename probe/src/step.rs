@@ -39,7 +39,8 @@ pub struct Step {
     pub requests: u64,
     /// The requests without a good answer.
     pub errors: u64,
-    /// The 95 % interval of their share, by their spread over the window; `None` without requests.
+    /// The 95 % interval of their share, by their spread over the window: without an upper end if
+    /// that is unknown. `None` without requests.
     pub errors_interval: Option<[f64; 2]>,
     /// Whether the answers kept up with the arrivals.
     pub backlog: Backlog,
@@ -183,16 +184,41 @@ fn silent_from_s(series: &SeriesPart) -> Option<f64> {
     (least <= sent).then_some(from as f64 * interval_s)
 }
 
-/// The 95 % interval of the share of these errors. In a window too short to show their spread they
-/// count as independent.
+/// The parts of a window that all have to show errors, for a lower end without an interval.
+const QUARTERS: usize = 4;
+
+/// The 95 % interval of the share of these errors, by their spread over the window; `None` without
+/// requests.
+///
+/// Where the spread is unknown, since the window is too short or the errors come in bursts too long
+/// for it, they may come as rarely as one window in many: then there is no upper end, and the lower
+/// end is that of the quarter with the smallest. A target that fails all the time has one, and a
+/// burst has none. Without an error there is no burst, and the spread is known.
 pub(crate) fn errors_interval(
     errors: u64,
     requests: u64,
     pieces: &Pieces<(u64, u64)>,
 ) -> Option<[f64; 2]> {
-    let independent = || count_interval(errors, 0.05).map(|end| (end / requests as f64).min(1.0));
-    (0 < requests)
-        .then(|| share_interval(errors, requests, pieces).unwrap_or_else(|_| independent()))
+    if requests == 0 {
+        return None;
+    }
+    let independent = |errors: u64, requests: u64| {
+        count_interval(errors, 0.05).map(|end| (end / requests.max(1) as f64).min(1.0))
+    };
+    let without_spread = || match errors {
+        0 => independent(0, requests),
+        _ => {
+            let all: Vec<(u64, u64)> = pieces.iter().copied().collect();
+            let low = |quarter: usize| {
+                let edge = |quarter: usize| quarter * all.len() / QUARTERS;
+                let part = &all[edge(quarter)..edge(quarter + 1)];
+                let sum = |of: fn(&(u64, u64)) -> u64| part.iter().map(of).sum();
+                independent(sum(|piece| piece.0), sum(|piece| piece.1))[0]
+            };
+            [(0..QUARTERS).map(low).fold(1.0, f64::min), 1.0]
+        }
+    };
+    Some(share_interval(errors, requests, pieces).unwrap_or_else(|_| without_spread()))
 }
 
 /// Each rate with its steps, ascending; those of one rate in the order in which they were made.
@@ -331,6 +357,27 @@ mod tests {
         assert_eq!(silent_from(&[(90, 50, 5), (90, 0, 5)]), None);
         assert_eq!(silent_from(&[(90, 90, 0), (90, 90, 0)]), None);
         assert_eq!(silent_from(&[]), None);
+    }
+
+    #[test]
+    fn errors_whose_spread_is_unknown_have_a_lower_end_only_if_they_go_on_all_the_time() {
+        let interval = |pieces: Vec<(u64, u64)>| {
+            let (errors, requests) =
+                pieces.iter().fold((0, 0), |sum, piece| (sum.0 + piece.0, sum.1 + piece.1));
+            errors_interval(errors, requests, &Pieces::new(pieces, 0.125)).expect("requests")
+        };
+        // 3 s are too short for a spread; in 20 s, 1.5 s of errors are too long a burst.
+        for (pieces, burst) in [(24, 2), (160, 12)] {
+            let [of_burst, of_all, of_none] =
+                [[20, 0], [20, 20], [0, 0]].map(|[in_burst, others]| {
+                    let bad = |at| if (1..=burst).contains(&at) { in_burst } else { others };
+                    interval((0..pieces).map(|at| (bad(at), 100)).collect())
+                });
+            assert_eq!(of_burst, [0.0, 1.0], "{pieces}");
+            assert!(0.15 < of_all[0] && of_all[0] < 0.2 && 0.2 < of_all[1], "{of_all:?}");
+            assert!(of_none[0] == 0.0 && of_none[1] < 0.002, "{of_none:?}");
+        }
+        assert_eq!(errors_interval(0, 0, &Pieces::none()), None);
     }
 
     #[test]
