@@ -14,7 +14,10 @@ use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 use thiserror::Error;
 
-use crate::preface::{ALPN_HTTP1, ALPN_HTTP2};
+/// The protocol of HTTP/2 in TLS handshakes.
+pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
+/// The protocol of HTTP/1.1 in TLS handshakes.
+const ALPN_HTTP1: &[u8] = b"http/1.1";
 
 /// Why a server has no certificate.
 #[derive(Debug, Error)]

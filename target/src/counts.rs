@@ -6,8 +6,8 @@ use std::ops::AddAssign;
 
 use crate::arrivals::ArrivalRing;
 use crate::handshakes::Handshakes;
+use crate::outcomes::Outcomes;
 use crate::service::Due;
-use crate::tally::Tally;
 
 /// The most stalls and pauses whose start and end are kept; older ones are only counted.
 pub(crate) const EDGES_MAX: usize = 4_096;
@@ -17,7 +17,7 @@ pub(crate) const EDGES_MAX: usize = 4_096;
 pub(crate) struct Counts {
     /// Requests, except those for the ledger: those of the paths without a route, then those of
     /// each route.
-    pub(crate) tallies: Vec<Tally>,
+    pub(crate) outcomes: Vec<Outcomes>,
     /// Arrivals per ms.
     pub(crate) arrivals: ArrivalRing,
     /// Start and end of the last pauses, ns.
@@ -52,7 +52,7 @@ impl Counts {
     /// allocated here.
     pub(crate) fn new(routes: usize, started_ns: u64) -> Counts {
         Counts {
-            tallies: (0..=routes).map(|_| Tally::new()).collect(),
+            outcomes: (0..=routes).map(|_| Outcomes::new()).collect(),
             arrivals: ArrivalRing::new(started_ns),
             pauses: VecDeque::with_capacity(EDGES_MAX),
             pause_count: 0,
@@ -71,7 +71,7 @@ impl Counts {
 
     /// Counts a request of this route read in full, whose first bytes arrived at `arrived_ns`.
     pub(crate) fn receive(&mut self, route: usize, arrived_ns: u64, due: Due) {
-        self.tallies[route].receive();
+        self.outcomes[route].receive();
         self.cold += u64::from(due.cold);
         self.arrivals.count(arrived_ns);
         if let Some(edges) = due.pause {
@@ -84,9 +84,9 @@ impl Counts {
     }
 
     /// The sum over all routes.
-    pub(crate) fn whole(&self) -> Tally {
-        let mut whole = self.tallies[0].clone();
-        for route in &self.tallies[1..] {
+    pub(crate) fn whole(&self) -> Outcomes {
+        let mut whole = self.outcomes[0].clone();
+        for route in &self.outcomes[1..] {
             whole += route;
         }
         whole
@@ -97,7 +97,7 @@ impl AddAssign<&Counts> for Counts {
     /// Adds another executor's counts, which contain neither pauses nor cold requests: these need a
     /// single executor.
     fn add_assign(&mut self, other: &Counts) {
-        for (own, others) in self.tallies.iter_mut().zip(&other.tallies) {
+        for (own, others) in self.outcomes.iter_mut().zip(&other.outcomes) {
             *own += others;
         }
         self.arrivals.add(&other.arrivals);

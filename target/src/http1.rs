@@ -254,10 +254,10 @@ impl Connection {
                 {
                     written = Written::PeerGone;
                 }
-                let tally = &mut executor.counts.borrow_mut().tallies[route];
+                let of_route = &mut executor.counts.borrow_mut().outcomes[route];
                 match written {
-                    Written::Whole => tally.answer(handed_ns - parsed_ns),
-                    Written::PeerGone => tally.close_unanswered(),
+                    Written::Whole => of_route.answer(handed_ns - parsed_ns),
+                    Written::PeerGone => of_route.close_unanswered(),
                     Written::Stop => {}
                 }
                 written
@@ -299,10 +299,10 @@ impl Connection {
 
     /// Counts the requests whose peer is gone.
     fn count_unanswered(&mut self) {
-        let tallies = &mut self.executor.counts.borrow_mut().tallies;
+        let outcomes = &mut self.executor.counts.borrow_mut().outcomes;
         for waiting in &self.waiting {
             if let Answer::Sample { route, .. } = waiting.answer {
-                tallies[route].close_unanswered();
+                outcomes[route].close_unanswered();
             }
         }
     }

@@ -286,10 +286,10 @@ impl Connection {
 
     /// Counts the requests whose response has left.
     fn count_left(&mut self) {
-        let tallies = &mut self.executor.counts.borrow_mut().tallies;
+        let outcomes = &mut self.executor.counts.borrow_mut().outcomes;
         for stream in self.wire.take_ended() {
             if let Some(Leaving { route, held_ns, .. }) = self.leaving.remove(&stream) {
-                tallies[route].answer(held_ns);
+                outcomes[route].answer(held_ns);
             }
         }
     }
@@ -297,11 +297,11 @@ impl Connection {
     /// Gives `h2` as much of the bodies as their windows have room for, and counts the requests
     /// whose stream was reset before all of the response had left.
     fn send_bodies(&mut self, context: &mut Context<'_>) {
-        let tallies = &mut self.executor.counts.borrow_mut().tallies;
+        let outcomes = &mut self.executor.counts.borrow_mut().outcomes;
         self.leaving.retain(|_, leaving| {
             let is_open = leaving.send(context);
             if !is_open {
-                tallies[leaving.route].close_unanswered();
+                outcomes[leaving.route].close_unanswered();
             }
             is_open
         });
@@ -316,7 +316,7 @@ impl Connection {
 
     /// Counts a request whose stream or connection is gone.
     fn count_gone(&self, route: usize) {
-        self.executor.counts.borrow_mut().tallies[route].close_unanswered();
+        self.executor.counts.borrow_mut().outcomes[route].close_unanswered();
     }
 }
 

@@ -15,8 +15,8 @@ use thiserror::Error;
 use crate::TargetConfig;
 use crate::counts::{Counts, EDGES_MAX};
 use crate::handshakes::Handshakes;
+use crate::outcomes::Outcomes;
 use crate::service::StallGrid;
-use crate::tally::Tally;
 
 /// The version of the document's schema.
 pub const LEDGER_SCHEMA: u32 = 7;
@@ -198,7 +198,7 @@ impl Ledger {
         taken_ns: u64,
         mut counts: Counts,
     ) -> Ledger {
-        counts.tallies.iter().for_each(Tally::assert_closes);
+        counts.outcomes.iter().for_each(Outcomes::assert_closes);
         let whole = counts.whole();
         counts.arrivals.advance(taken_ns / 1_000_000);
         let (first_ms, arrivals) = counts.arrivals.span();
@@ -239,7 +239,7 @@ impl Ledger {
                 handshakes: config.tls.then_some(counts.handshakes),
             },
             held: Held::new(&whole),
-            routes: RouteCounts::all(config, &counts.tallies),
+            routes: RouteCounts::all(config, &counts.outcomes),
             stalls: stalls_kept.collect(),
             stall_count,
             pauses,
@@ -258,19 +258,19 @@ impl Ledger {
 
 impl RouteCounts {
     /// The counts of each route and of the other paths; none without routes.
-    fn all(config: &TargetConfig, tallies: &[Tally]) -> Vec<RouteCounts> {
+    fn all(config: &TargetConfig, outcomes: &[Outcomes]) -> Vec<RouteCounts> {
         if config.routes.is_empty() {
             return Vec::new();
         }
         let paths = config.routes.iter().map(|route| Some(route.path.clone()));
-        let tallies = tallies[1..].iter().chain(&tallies[..1]);
-        let counts = paths.chain([None]).zip(tallies).map(|(path, tally)| RouteCounts {
+        let outcomes = outcomes[1..].iter().chain(&outcomes[..1]);
+        let counts = paths.chain([None]).zip(outcomes).map(|(path, of_route)| RouteCounts {
             path,
-            received: tally.received,
-            answered: tally.answered,
-            closed_by_peer_unanswered: tally.closed_by_peer_unanswered,
-            in_flight: tally.in_flight,
-            held: Held::new(tally),
+            received: of_route.received,
+            answered: of_route.answered,
+            closed_by_peer_unanswered: of_route.closed_by_peer_unanswered,
+            in_flight: of_route.in_flight,
+            held: Held::new(of_route),
         });
         counts.collect()
     }
@@ -283,24 +283,24 @@ impl From<(u64, u64)> for Span {
 }
 
 impl Held {
-    fn new(tally: &Tally) -> Held {
+    fn new(of_route: &Outcomes) -> Held {
         let us = |value_ns: u64| value_ns as f64 / 1_000.0;
-        let count = tally.answered;
+        let count = of_route.answered;
         let some = |value: f64| (0 < count).then_some(value);
-        let quantile = |parts: u64, of: u64| some(us(tally.quantile_ns(parts, of)));
+        let quantile = |parts: u64, of: u64| some(us(of_route.quantile_ns(parts, of)));
         Held {
             unit: "us".to_owned(),
             count,
-            min: some(us(tally.held_min_ns)),
-            mean: some(tally.held_sum_ns as f64 / count as f64 / 1_000.0),
+            min: some(us(of_route.held_min_ns)),
+            mean: some(of_route.held_sum_ns as f64 / count as f64 / 1_000.0),
             p50: quantile(50, 100),
             p90: quantile(90, 100),
             p99: quantile(99, 100),
             p999: quantile(999, 1_000),
             p9999: quantile(9_999, 10_000),
-            max: some(us(tally.held_max_ns)),
-            overflow: tally.held_overflow,
-            histogram: encode(&tally.held),
+            max: some(us(of_route.held_max_ns)),
+            overflow: of_route.held_overflow,
+            histogram: encode(&of_route.held),
         }
     }
 

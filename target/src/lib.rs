@@ -55,7 +55,7 @@ mod control;
 mod counts;
 mod handshakes;
 mod ledger;
-mod tally;
+mod outcomes;
 mod watchdog;
 
 pub use certificate::{Certificate, CertificateError};

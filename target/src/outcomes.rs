@@ -8,7 +8,7 @@ use crate::config::{HOLD_MAX, ns};
 
 /// The counts of one route in one executor, or their sum over several.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
+pub(crate) struct Outcomes {
     /// Requests read in full.
     pub(crate) received: u64,
     /// Of these, those whose complete response was written to the socket.
@@ -29,10 +29,10 @@ pub(crate) struct Tally {
     pub(crate) held_max_ns: u64,
 }
 
-impl Tally {
+impl Outcomes {
     /// Zero counts. All memory is allocated here.
-    pub(crate) fn new() -> Tally {
-        Tally {
+    pub(crate) fn new() -> Outcomes {
+        Outcomes {
             received: 0,
             answered: 0,
             closed_by_peer_unanswered: 0,
@@ -101,8 +101,8 @@ impl Tally {
     }
 }
 
-impl AddAssign<&Tally> for Tally {
-    fn add_assign(&mut self, other: &Tally) {
+impl AddAssign<&Outcomes> for Outcomes {
+    fn add_assign(&mut self, other: &Outcomes) {
         self.received += other.received;
         self.answered += other.answered;
         self.closed_by_peer_unanswered += other.closed_by_peer_unanswered;

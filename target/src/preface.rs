@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use futures_io::AsyncRead as _;
 
+use crate::certificate::ALPN_HTTP2;
 use crate::executor_state::ExecutorState;
 use crate::input::Input;
 use crate::stream::Stream;
@@ -12,11 +13,6 @@ use crate::system;
 
 /// The first bytes of every HTTP/2 connection, and of no HTTP/1.1 request (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// The protocol of HTTP/2 in TLS handshakes.
-pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
-/// The protocol of HTTP/1.1 in TLS handshakes.
-pub(crate) const ALPN_HTTP1: &[u8] = b"http/1.1";
 
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
