@@ -84,6 +84,8 @@ pub struct Channel {
     /// Decrypted bytes that haven't been read yet.
     unread: Vec<u8>,
     outgoing: Vec<u8>,
+    /// The peer's opening, until it is asked for.
+    opening: Option<Vec<u8>>,
     error: Option<ChannelError>,
 }
 
@@ -109,14 +111,15 @@ impl Channel {
             reader: FrameReader::default(),
             unread: Vec::new(),
             outgoing: Vec::new(),
+            opening: None,
             error: None,
         }
     }
 
-    /// True if the peer's opening has arrived; with a key, the peer has that key or replays a
-    /// recording.
-    pub(crate) fn has_opened(&self) -> bool {
-        !matches!(self.stage, Stage::Opening(_))
+    /// The peer's proper opening, once: its part of the handshake, which only a peer with the key
+    /// can make, but anyone can record; empty without a key.
+    pub(crate) fn take_opening(&mut self) -> Option<Vec<u8>> {
+        self.opening.take()
     }
 
     /// True if the peer is authenticated and the session hasn't ended.
@@ -258,11 +261,13 @@ impl Channel {
                 if self.side == Side::Agent {
                     self.push_handshake(&Message::Accept(None));
                 }
+                self.opening = Some(Vec::new());
                 self.open(None);
                 return Ok(());
             }
         };
         handshake.read(part.as_slice()).map_err(|NotAuthentic| ChannelError::WrongKey)?;
+        self.opening = Some(part.as_slice().to_vec());
         match self.side {
             Side::Agent => {
                 self.push_handshake(&Message::Accept(Some(handshake.write().into())));

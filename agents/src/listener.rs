@@ -4,7 +4,8 @@
 //! number is bounded. Beyond that, a new one displaces one from the machine with the most
 //! connections here, so a crowd displaces itself and no controller elsewhere. Of that machine's,
 //! one that hasn't opened with a proper frame goes first, then the oldest: a peer with the key
-//! needs two round trips, and one without may wait for ever. None of them delays an open session.
+//! needs two round trips, and one without may wait for ever. The opening of an earlier connection
+//! is a recording, and no proper one. None of them delays an open session.
 //!
 //! An agent's address is tried before glommio listens on it, since glommio's listeners share
 //! theirs: a second agent would get half of the first one's connections.
@@ -33,6 +34,8 @@ use crate::session::{Session, SessionError};
 pub const STRANGERS_MAX: usize = 64;
 /// The most sessions that are open.
 pub const SESSIONS_MAX: usize = 16;
+/// The most openings that are known again; only a peer with the key adds one.
+const OPENINGS_MAX: usize = 4_096;
 /// How long to wait before the next accept when no descriptors are left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(10);
 /// How long a listening agent may take to accept.
@@ -114,9 +117,8 @@ impl Listener {
             let (sessions, displaced) = (sessions.clone(), displaced.clone());
             glommio::spawn_local(async move {
                 let mut session = Session::accepted(stream, key);
-                let here = Rc::clone(&stay.stranger);
-                let authenticated =
-                    stay.unless_displaced(session.authenticate(&here.has_opened)).await;
+                let opened = |opening| stay.opened(opening);
+                let authenticated = stay.unless_displaced(session.authenticate(&opened)).await;
                 drop(stay);
                 let admitted = match authenticated {
                     Some(Ok(())) => admit(&mut session, &sessions).await,
@@ -185,15 +187,20 @@ fn machine(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// The connections that aren't authenticated, in the order in which they came.
+/// The connections that aren't authenticated.
 #[derive(Clone, Default)]
-struct Strangers(Rc<RefCell<VecDeque<Rc<Unauthenticated>>>>);
+struct Strangers {
+    /// In the order in which they came.
+    here: Rc<RefCell<VecDeque<Rc<Unauthenticated>>>>,
+    /// The last openings, those of all other connections included.
+    openings: Rc<RefCell<VecDeque<Vec<u8>>>>,
+}
 
 #[derive(Default)]
 struct Unauthenticated {
     /// The machine that it came from; `None` if it was gone at once.
     machine: Option<IpAddr>,
-    /// True once it has opened with a proper frame.
+    /// True once it has opened with a proper frame that isn't a recording.
     has_opened: Cell<bool>,
     /// Set once its place went to another, and the task to wake then.
     is_displaced: Cell<bool>,
@@ -209,7 +216,7 @@ struct Stay {
 impl Strangers {
     /// Admits another; if all places are taken, it displaces one.
     fn come(&self, machine: Option<IpAddr>) -> Stay {
-        let mut here = self.0.borrow_mut();
+        let mut here = self.here.borrow_mut();
         let stranger = Rc::new(Unauthenticated { machine, ..Unauthenticated::default() });
         here.push_back(stranger.clone());
         if STRANGERS_MAX < here.len() {
@@ -228,6 +235,19 @@ impl Strangers {
 }
 
 impl Stay {
+    /// Takes note of its proper opening; without a key, all are the same.
+    fn opened(&self, opening: Vec<u8>) {
+        let mut known = self.strangers.openings.borrow_mut();
+        let is_recording = known.contains(&opening);
+        self.stranger.has_opened.set(!is_recording);
+        if !is_recording && !opening.is_empty() {
+            if known.len() == OPENINGS_MAX {
+                known.pop_front();
+            }
+            known.push_back(opening);
+        }
+    }
+
     /// The value of a future, or `None` if the place goes to another first.
     async fn unless_displaced<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
@@ -244,7 +264,7 @@ impl Stay {
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        self.strangers.0.borrow_mut().retain(|other| !Rc::ptr_eq(other, &self.stranger));
+        self.strangers.here.borrow_mut().retain(|other| !Rc::ptr_eq(other, &self.stranger));
     }
 }
 
@@ -309,7 +329,7 @@ mod tests {
             assert!(!controller.stranger.is_displaced.get());
             let here = crowd.iter().filter(|stay| !stay.stranger.is_displaced.get());
             assert_eq!(here.count(), STRANGERS_MAX - 1);
-            assert_eq!(strangers.0.borrow().len(), STRANGERS_MAX);
+            assert_eq!(strangers.here.borrow().len(), STRANGERS_MAX);
         }
     }
 
@@ -325,5 +345,31 @@ mod tests {
         more.iter().for_each(|stay| stay.stranger.has_opened.set(true));
         let last = come(0);
         assert!(gone(&first[0]) && !more.iter().any(gone) && !gone(&last));
+    }
+
+    #[test]
+    fn recorded_openings_from_many_machines_displace_no_controller() {
+        let strangers = Strangers::default();
+        // A controller's, long ago.
+        strangers.come(from("10.0.0.9")).opened(vec![1; 48]);
+        let controller = strangers.come(from("10.0.0.9"));
+        controller.opened(vec![2; 48]);
+        let crowd: Vec<Stay> = (0..3 * STRANGERS_MAX)
+            .map(|number| {
+                let stay = strangers.come(from(&format!("10.0.{}.1", 1 + number)));
+                stay.opened(vec![1; 48]);
+                stay
+            })
+            .collect();
+        assert!(!controller.stranger.is_displaced.get());
+        // Without a key, an opening is empty, and none is a recording.
+        crowd.iter().for_each(|stay| stay.opened(Vec::new()));
+        assert!(crowd.iter().all(|stay| stay.stranger.has_opened.get()));
+        // The oldest are forgotten.
+        let stay = strangers.come(from("10.0.0.9"));
+        (0..OPENINGS_MAX).for_each(|number| stay.opened(number.to_le_bytes().to_vec()));
+        assert_eq!(strangers.openings.borrow().len(), OPENINGS_MAX);
+        stay.opened(vec![1; 48]);
+        assert!(stay.stranger.has_opened.get());
     }
 }

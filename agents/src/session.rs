@@ -4,7 +4,6 @@
 //! the kernel when [`Session::send`] returns; a peer has at most 3 s without progress for that. So
 //! a flood, or a peer that reads nothing, costs no more than one frame.
 
-use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -97,7 +96,7 @@ impl Session {
             .await
             .map_err(|error| SessionError::Connection(error.into()))?;
         let mut session = Session::new(stream, Channel::controller(key.as_ref()));
-        session.authenticate(&Cell::default()).await?;
+        session.authenticate(&|_| ()).await?;
         Ok(session)
     }
 
@@ -121,16 +120,15 @@ impl Session {
         }
     }
 
-    /// Authenticates the peer, before anything else is done. `has_opened` is set once it has opened
-    /// with a proper frame.
+    /// Authenticates the peer, before anything else is done. `opened` is told its proper opening.
     ///
     /// # Errors
     /// The peer can't be authenticated. It has been sent the reason, where that helps.
     pub(crate) async fn authenticate(
         &mut self,
-        has_opened: &Cell<bool>,
+        opened: &dyn Fn(Vec<u8>),
     ) -> Result<(), SessionError> {
-        match within(AUTHENTICATION_MAX, self.open(has_opened)).await {
+        match within(AUTHENTICATION_MAX, self.open(opened)).await {
             Some(Ok(())) => Ok(()),
             Some(Err(error)) => {
                 let is_foreign = matches!(
@@ -150,10 +148,10 @@ impl Session {
         }
     }
 
-    async fn open(&mut self, has_opened: &Cell<bool>) -> Result<(), SessionError> {
+    async fn open(&mut self, opened: &dyn Fn(Vec<u8>)) -> Result<(), SessionError> {
         loop {
             self.early = self.take().await?;
-            has_opened.set(self.channel.has_opened());
+            self.channel.take_opening().into_iter().for_each(opened);
             if self.channel.is_open() {
                 return Ok(());
             }
