@@ -1,8 +1,10 @@
 //! The time limit of a series, and whether another run fits.
 //!
 //! Each step reports its total time, so the decision rests on the steps alone, like all others, and
-//! `verify` repeats it. A step that doesn't fit into the remaining time isn't made. A ceiling
-//! reserves a part of the time for its trials.
+//! `verify` repeats it. A step that doesn't fit into the remaining time isn't made. One whose last
+//! responses are slower than those of the steps before may still exceed it: a step that ended when
+//! the time is up would be one of another length. A ceiling reserves a part of the time for its
+//! trials.
 
 use engine::record::outcome::Cause;
 use engine::sys::units::{Nanos, SECOND_NS};

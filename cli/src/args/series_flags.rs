@@ -29,7 +29,8 @@ pub(crate) struct SeriesArgs {
         default_value = "4m",
         help_heading = STEPS,
         long_help = "Longest time for all steps together, with setup, warm-ups, last responses and \
-            pauses"
+            pauses; only the last responses of a step, if they are slower than those before, may \
+            exceed it"
     )]
     pub(crate) within: Nanos,
 
