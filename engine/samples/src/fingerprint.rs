@@ -134,6 +134,7 @@ mod tests {
             headers: vec!["Accept: */*".to_owned(), "Authorization: abc".to_owned()],
             body: Some("abc".to_owned()),
             scenario: Vec::new(),
+            has_tables: false,
             order: Order::Weighted,
             data: BTreeMap::new(),
             trace: None,
