@@ -43,14 +43,24 @@ const WINDOWS_PER_RECURRENCE: f64 = 3.0;
 /// The assumption behind a met objective that its interval doesn't show; `None` if it concerns only
 /// this run.
 pub(crate) fn assumption(objective: &JudgedObjective, window_s: f64) -> Option<String> {
-    let is_met = objective.judgement == Judgement::Met;
-    (is_met && !is_of_this_run(objective)).then(|| {
-        let [window, rarest] = [window_s, window_s / WINDOWS_PER_RECURRENCE].map(|s| time(s * 1e6));
+    rests_on_the_window(objective).then(|| {
+        let [window, rarest] = [time(window_s * 1e6), rarest(window_s)];
         format!(
             "the window of {window} is typical: events less often than every {rarest}, such as \
              stalls of the target, may be missing from it; a longer --duration catches rarer ones"
         )
     })
+}
+
+/// True if an objective is met for as long as the window is typical: if it concerns more than this
+/// run.
+fn rests_on_the_window(objective: &JudgedObjective) -> bool {
+    objective.judgement == Judgement::Met && !is_of_this_run(objective)
+}
+
+/// The interval of the rarest events that a window of this length rarely misses.
+fn rarest(window_s: f64) -> String {
+    time(window_s / WINDOWS_PER_RECURRENCE * 1e6)
 }
 
 /// Why the interval of a mean is unreliable.
@@ -61,14 +71,20 @@ pub(super) fn may_lie_above(objective: &JudgedObjective) -> Option<&'static str>
     objective.may_lie_above.then_some(MEAN_OF_FEW)
 }
 
-/// The objectives, a line each.
-pub(crate) fn briefly(slo: &Slo) -> String {
+/// The objectives, a line each, and one for what those that are met assume.
+pub(crate) fn briefly(slo: &Slo, window_s: f64) -> String {
     let mut text = Text::new();
     for (row, objective) in rows(slo).iter().zip(&slo.objectives) {
         text.line(format!("  {row}"));
         if let Some(doubt) = may_lie_above(objective) {
             text.item(4, doubt);
         }
+    }
+    if slo.objectives.iter().any(rests_on_the_window) {
+        let rarest = rarest(window_s);
+        text.line(format!(
+            "  met if the window is typical: events rarer than every {rarest} may be missing"
+        ));
     }
     text.done()
 }

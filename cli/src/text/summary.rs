@@ -56,7 +56,8 @@ fn head(report: &Report) -> String {
         slo::headline(&alone, slo),
         format!("{alone}{open}"),
     ]);
-    verdict::brief(of, &headline) + &slo.map_or_else(String::new, slo::briefly)
+    let objectives = slo.map(|slo| slo::briefly(slo, report.config.window_s()));
+    verdict::brief(of, &headline) + &objectives.unwrap_or_default()
 }
 
 /// Rates of requests, and of bytes where there is room for them.
@@ -379,13 +380,14 @@ mod tests {
         valid.traffic.received_bytes = 48_600_000;
         valid.traffic.received_bytes_per_s = 1_620_000.0;
         valid.traffic.sent_bytes_per_s = 250_000.0;
-        valid.slo = Some(Slo::new(vec![objective("p99", Judgement::Met)]));
-        let text = screen(&valid);
         let fits = |text: &str, most: usize| {
             assert!(text.lines().count() <= most, "{} lines: {text}", text.lines().count());
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         };
-        fits(&text, 24);
+        fits(&screen(&valid), 23);
+        // A line for each objective, and one for what those that are met assume.
+        valid.slo = Some(Slo::new(vec![objective("p99", Judgement::Met)]));
+        fits(&screen(&valid), 25);
         let codes = engine::report::RULES.iter().map(|rule| rule.code);
         let all: Vec<Reason> = codes.map(|code| reason(code, Level::Invalid)).collect();
         for reasons in all.chunks(1).chain(all.chunks(3)).chain([&all[..]]) {
@@ -427,6 +429,27 @@ mod tests {
         let many = ["p50", "p75", "p90", "p95", "p99"].map(|of| objective(of, Judgement::Missed));
         report.slo = Some(Slo::new(many.to_vec()));
         assert_eq!(screen(&report).lines().next(), Some("valid; objectives MISSED"));
+    }
+
+    #[test]
+    fn the_screen_states_once_what_met_assumes() {
+        let mut report = report(true, part(250, 260, 1, 2));
+        let assumed =
+            "\n  met if the window is typical: events rarer than every 10.0 s may be missing\n";
+        let max = JudgedObjective { metric: "max".to_owned(), ..objective("p99", Judgement::Met) };
+        for (objectives, times) in [
+            (vec![objective("p50", Judgement::Met), objective("p99", Judgement::Met)], 1),
+            (vec![objective("p50", Judgement::Missed), objective("p99", Judgement::Met)], 1),
+            (vec![objective("p99", Judgement::Missed)], 0),
+            (vec![objective("p99", Judgement::Undecided)], 0),
+            // The run's own figure assumes nothing.
+            (vec![max], 0),
+        ] {
+            report.slo = Some(Slo::new(objectives));
+            let text = screen(&report);
+            assert_eq!(text.matches(assumed).count(), times, "{text}");
+            assert_eq!(text.matches("typical").count(), times, "{text}");
+        }
     }
 
     #[test]
