@@ -231,9 +231,9 @@ mod tests {
         p99.99        n/a      n/a         n/a                        n/a  n/a
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]             same
 
-        All intervals together hold 99 times in 100. Shows: the smallest slowdown that
-        slices such as these reveal in four comparisons of five. Changes below 1.0 %
-        don't count (--margin).
+        All intervals together hold 99 times in 100, if pairs don't depend on each
+        other. Shows: the smallest slowdown that slices such as these reveal in four
+        comparisons of five. Changes below 1.0 % don't count (--margin).
         Both slices of a pair have the same arrivals. Intervals are from the ratios
         within pairs; for errors, from the differences.
 
@@ -288,9 +288,9 @@ mod tests {
         p99.99           n/a      n/a      n/a                        n/a  n/a
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]             undecided
 
-        All intervals together hold 99 times in 100. Shows: the smallest slowdown that
-        slices such as these reveal in four comparisons of five. Changes below 1.0 %
-        don't count (--margin).
+        All intervals together hold 99 times in 100, if pairs don't depend on each
+        other. Shows: the smallest slowdown that slices such as these reveal in four
+        comparisons of five. Changes below 1.0 % don't count (--margin).
         Both slices of a pair have the same arrivals. Intervals are from the ratios
         within pairs; for errors, from the differences.
         ");
@@ -321,9 +321,9 @@ mod tests {
         p99.99        n/a      n/a         n/a                        n/a  n/a
         errors        0.00 %   0.00 %    +0.00  [-0.02, +0.02]             undecided
 
-        All intervals together hold 99 times in 100. Shows: the smallest slowdown that
-        slices such as these reveal in four comparisons of five. Changes below 1.0 %
-        don't count (--margin).
+        All intervals together hold 99 times in 100, if pairs don't depend on each
+        other. Shows: the smallest slowdown that slices such as these reveal in four
+        comparisons of five. Changes below 1.0 % don't count (--margin).
         Intervals are from the ratios within pairs; for errors, from the differences.
         ");
         let none = "interrupted by a signal: no pair was complete.\n";

@@ -444,11 +444,28 @@ pub(super) fn explanation(of: &Comparison, runs: &str, extent: Extent) -> String
              five."
         )
     });
+    let assumed = extent.details(|| format!(", if {}", assumed(of)));
     format!(
-        "All intervals together hold {} times in 100.{shows} Changes below {} don't count (--margin).",
+        "All intervals together hold {} times in 100{assumed}.{shows} Changes below {} don't count \
+         (--margin).",
         (of.confidence * 100.0).round(),
         share(of.margin)
     )
+}
+
+/// What the intervals assume. Of a cause that comes less often in a window,
+/// `calibration/coverage.md` shows how often they are wrong.
+fn assumed(of: &Comparison) -> &'static str {
+    match () {
+        () if is_paired(of) => "pairs don't depend on each other",
+        () if RUNS_MIN <= of.a.runs.min(of.b.runs) => "runs don't depend on each other",
+        () => "what slows requests comes ten times or more in each window",
+    }
+}
+
+/// True of a comparison by pairs of slices.
+fn is_paired(of: &Comparison) -> bool {
+    of.percentiles.iter().any(|one| one.pairs.is_some())
 }
 
 /// The known difference between runs of one target; the headline notes that one run per side can't
@@ -643,9 +660,10 @@ mod tests {
         p99.99          5.30     5.90    1.113                        n/a  n/a
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]             same
 
-        All intervals together hold 99 times in 100. Shows: the smallest slowdown that
-        runs such as these reveal in four comparisons of five. Changes below 1.0 % don't
-        count (--margin).
+        All intervals together hold 99 times in 100, if what slows requests comes ten
+        times or more in each window. Shows: the smallest slowdown that runs such as
+        these reveal in four comparisons of five. Changes below 1.0 % don't count
+        (--margin).
         No interval includes the normal difference between runs: give several per side,
         made in turn (--with).
         ");
