@@ -14,17 +14,16 @@
 //! gate (`--fail-on regression`) on one run per side must be confirmed (`--accept-one-run`).
 //!
 //! No raw samples are needed: reports have a histogram for each eighth of a second or longer
-//! interval. They have none of these for the parts, each a step in a stage. With [`RUNS_MIN`] runs
-//! a side, the runs are the pieces of a part; with fewer, its percentiles have intervals only if
-//! the latencies of each run don't depend on each other, as in the report itself. Its errors then
-//! count as no less bunched than those of the whole, which include them.
+//! interval, of the whole and of each part, a step in a stage. Those of a part are coarse, so with
+//! [`RUNS_MIN`] runs a side its whole distributions are compared, each run as one piece.
 
 use std::path::PathBuf;
 
 use engine::plan::Plan;
 use engine::record::counts::Counts;
-use engine::report::Report;
+use engine::report::slo::over_time::{Piece, of_parts};
 use engine::report::verdict::Level;
+use engine::report::{HistogramError, Report, StepPart};
 use engine::stats::comparison::{Part, Sample, quantile_ratio, share_difference};
 use engine::stats::distribution::Distribution;
 use engine::stats::interval::needed;
@@ -172,19 +171,27 @@ impl Incomparable {
     }
 }
 
-/// The runs of a side, read.
-struct Runs {
+/// The runs of a side, read. The parts are read one after the other, since there may be a thousand
+/// of them, each with all its pieces.
+struct Runs<T> {
     side: Side,
     whole: Figures,
-    parts: Vec<(PartName, Figures)>,
+    parts: Vec<(PartName, T)>,
+}
+
+/// A part in one run of a side.
+struct PartOfRun<'a> {
+    run: usize,
+    part: &'a StepPart,
+    window_s: f64,
 }
 
 /// The latencies and errors of one side's runs: of the whole, or of a part.
 struct Figures {
     latencies: Distribution,
     each: Vec<Distribution>,
-    /// The latencies by pieces of the runs; `None` if they don't depend on each other.
-    pieces: Option<Pieces<Histogram<u64>>>,
+    /// The latencies by pieces of the runs.
+    pieces: Pieces<Histogram<u64>>,
     /// The requests without a good answer, and all.
     bad: (u64, u64),
     bad_pieces: Pieces<(u64, u64)>,
@@ -216,21 +223,25 @@ pub fn compare(
     if !plans_differ.is_empty() && !allowed.plans {
         return Err(Incomparable::Plans(plans_differ));
     }
-    Ok(Comparison { plans_differ, ..of_sides(a, b, margin) })
+    Ok(Comparison { plans_differ, ..of_sides(a, b, margin, of_part)? })
 }
 
-fn of_sides(mut a: Runs, mut b: Runs, margin: f64) -> Comparison {
+fn of_sides<T>(
+    mut a: Runs<T>,
+    mut b: Runs<T>,
+    margin: f64,
+    read: impl Fn(T) -> Result<Figures, Incomparable>,
+) -> Result<Comparison, Incomparable> {
     let Matched { both, unmatched } = matched(a.parts, b.parts);
     [a.side.unmatched, b.side.unmatched] = unmatched;
-    let (of_whole, of_part) = errors_of_each(both.len());
+    let (of_whole, of_each) = errors_of_each(both.len());
     let whole = changes(&a.whole, &b.whole, margin, of_whole);
     let parts = both.into_iter().map(|(name, [a, b])| {
-        let mut found = changes(&a, &b, margin, of_part);
-        // A longer window doesn't help a part, which isn't kept by pieces of it.
-        found.percentiles.iter_mut().for_each(|one| one.needed_s = None);
-        PartChange::new(name, [a.bad.1, b.bad.1], found)
+        let (a, b) = (read(a)?, read(b)?);
+        Ok(PartChange::new(name, [a.bad.1, b.bad.1], changes(&a, &b, margin, of_each)))
     });
-    Comparison::new(margin, a.side, b.side, whole, parts.collect())
+    let parts = parts.collect::<Result<Vec<PartChange>, Incomparable>>()?;
+    Ok(Comparison::new(margin, a.side, b.side, whole, parts))
 }
 
 /// The changes between two sides, each of whose intervals is wrong with this probability.
@@ -381,10 +392,13 @@ fn differing(one: &Plan, two: &Plan) -> Vec<Finding> {
     findings
 }
 
-fn read(reports: &[Report], before: usize, allowed: Allowed) -> Result<Runs, Incomparable> {
+fn read(
+    reports: &[Report],
+    before: usize,
+    allowed: Allowed,
+) -> Result<Runs<Vec<PartOfRun<'_>>>, Incomparable> {
     let mut side = Side { runs: reports.len(), ..Side::default() };
-    let (mut pieces, mut bad_pieces) = (Pieces::none(), Pieces::none());
-    let (mut whole, mut parts) = (Recorded::default(), Vec::<(PartName, Recorded)>::new());
+    let (mut whole, mut parts) = (Figures::none(), Vec::<(PartName, Vec<PartOfRun>)>::new());
     for (at, report) in reports.iter().enumerate() {
         let run = before + at;
         let cut_short = report.interrupted || report.partial;
@@ -414,77 +428,107 @@ fn read(reports: &[Report], before: usize, allowed: Allowed) -> Result<Runs, Inc
         side.unsent += counts.unsent_here();
         side.failed_here += counts.failed_here();
         let window_s = report.config.window_s();
-        pieces.add(of_run.pieces);
-        bad_pieces.add(report.series.of_target_pieces(window_s, counts));
-        whole.add(of_run.whole, counts, window_s);
+        whole.add(Recorded {
+            latencies: of_run.whole,
+            bad: counts.of_target(),
+            pieces: of_run.pieces,
+            bad_pieces: report.series.of_target_pieces(window_s, counts),
+        });
         for (name, part) in PartName::each(report) {
-            let histogram = part.corrected.decode_histogram();
-            let histogram = histogram.map_err(|problem| Incomparable::Unsound {
-                run,
-                what: format!("part {name}: corrected"),
-                expected: "readable".to_owned(),
-                found: problem.to_string(),
-            })?;
-            let latencies = part.corrected.of_histogram(histogram);
             let at = parts.iter().position(|(other, _)| *other == name).unwrap_or(parts.len());
             if at == parts.len() {
-                parts.push((name, Recorded::default()));
+                parts.push((name, Vec::new()));
             }
-            parts[at].1.add(latencies, &part.counts.as_whole(), window_s);
+            parts[at].1.push(PartOfRun { run, part, window_s });
         }
     }
-    let dependent = |report: &Report| report.whole.corrected.percentiles.dependent;
-    let is_independent = reports.iter().all(|report| dependent(report) == Some(false));
-    let of_part = |recorded: Recorded| match () {
-        () if RUNS_MIN <= recorded.each.len() => recorded.by_run(),
-        () if is_independent => recorded.figures(None, bad_pieces.clone()),
-        () => recorded.figures(Some(Pieces::none()), bad_pieces.clone()),
-    };
-    let parts = parts.into_iter().map(|(name, recorded)| (name, of_part(recorded))).collect();
-    let whole = whole.figures(Some(pieces), bad_pieces);
     Ok(Runs { side, whole, parts })
 }
 
-/// The latencies and errors of each run of a side.
-#[derive(Default)]
+/// The figures of a part in these runs.
+fn of_part(runs: Vec<PartOfRun<'_>>) -> Result<Figures, Incomparable> {
+    let mut figures = Figures::none();
+    for PartOfRun { run, part, window_s } in runs {
+        let recorded = Recorded::of_part(part, window_s);
+        figures.add(recorded.map_err(|problem| Incomparable::Unsound {
+            run,
+            what: format!("part {}: corrected", part.name),
+            expected: "readable".to_owned(),
+            found: problem.to_string(),
+        })?);
+    }
+    Ok(figures.by_run())
+}
+
+/// The latencies and errors of one run: of the whole, or of a part.
 struct Recorded {
-    each: Vec<Distribution>,
-    bad: Vec<(u64, u64)>,
-    windows_s: Vec<f64>,
+    latencies: Distribution,
+    bad: (u64, u64),
+    pieces: Pieces<Histogram<u64>>,
+    bad_pieces: Pieces<(u64, u64)>,
 }
 
 impl Recorded {
-    fn add(&mut self, latencies: Distribution, counts: &Counts, window_s: f64) {
-        self.each.push(latencies);
-        self.bad.push(counts.of_target());
-        self.windows_s.push(window_s);
-    }
-
-    /// The figures with each run as one piece.
-    fn by_run(self) -> Figures {
-        let (mut pieces, mut bad_pieces) = (Pieces::none(), Pieces::none());
-        for ((run, bad), window_s) in self.each.iter().zip(&self.bad).zip(&self.windows_s) {
-            pieces.add(Pieces::new(vec![run.clamped()], *window_s));
-            bad_pieces.add(Pieces::new(vec![*bad], *window_s));
-        }
-        self.figures(Some(pieces), bad_pieces)
-    }
-
-    fn figures(
-        self,
-        pieces: Option<Pieces<Histogram<u64>>>,
-        bad_pieces: Pieces<(u64, u64)>,
-    ) -> Figures {
-        let mut latencies = Distribution::new();
-        self.each.iter().for_each(|run| latencies.merge(run));
-        let bad = self.bad.iter().fold((0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
-        Figures { latencies, each: self.each, pieces, bad, bad_pieces }
+    fn of_part(part: &StepPart, window_s: f64) -> Result<Recorded, HistogramError> {
+        let counts = part.counts.as_whole();
+        let pieces = of_parts(&[part], window_s)?;
+        Ok(Recorded {
+            latencies: part.corrected.of_histogram(part.corrected.decode_histogram()?),
+            bad: counts.of_target(),
+            bad_pieces: of_target(&pieces, &counts),
+            pieces: pieces.map(|piece| piece.latency.clone()),
+        })
     }
 }
 
+/// The requests without a good answer, and all requests, of each piece of a part, as far as they
+/// reflect on the target. A piece doesn't keep the reasons for which requests had no answer: it is
+/// assumed to have the same part of each as the whole part, whose counts these are.
+fn of_target(pieces: &Pieces<Piece>, counts: &Counts) -> Pieces<(u64, u64)> {
+    let unanswered = counts.intended.saturating_sub(counts.answered);
+    let own = counts.unsent_here().saturating_add(counts.failed_here());
+    let share = own as f64 / unanswered.max(1) as f64;
+    pieces.map(|piece| {
+        let unanswered = piece.intended.saturating_sub(piece.answered);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part")]
+        let own = (unanswered as f64 * share).round() as u64;
+        (piece.bad().saturating_sub(own), piece.intended.saturating_sub(own))
+    })
+}
+
 impl Figures {
+    /// Those of no run.
+    fn none() -> Figures {
+        Figures {
+            latencies: Distribution::new(),
+            each: Vec::new(),
+            pieces: Pieces::none(),
+            bad: (0, 0),
+            bad_pieces: Pieces::none(),
+        }
+    }
+
+    fn add(&mut self, run: Recorded) {
+        self.latencies.merge(&run.latencies);
+        self.each.push(run.latencies);
+        self.bad = (self.bad.0 + run.bad.0, self.bad.1 + run.bad.1);
+        self.pieces.add(run.pieces);
+        self.bad_pieces.add(run.bad_pieces);
+    }
+
+    /// Those of a part, with the latencies of each run as one piece if there are enough runs.
+    fn by_run(self) -> Figures {
+        if self.each.len() < RUNS_MIN {
+            return self;
+        }
+        let each_s = self.pieces.seconds() / self.each.len() as f64;
+        let mut pieces = Pieces::none();
+        self.each.iter().for_each(|run| pieces.add(Pieces::new(vec![run.clamped()], each_s)));
+        Figures { pieces, ..self }
+    }
+
     fn sample(&self) -> Sample<'_> {
-        Sample { whole: &self.latencies, pieces: self.pieces.as_ref() }
+        Sample { whole: &self.latencies, pieces: &self.pieces }
     }
 
     fn bad(&self) -> Part<'_> {
@@ -532,6 +576,7 @@ mod tests {
     use engine::record::counts::IntervalCounts;
     use engine::record::outcome::Cause;
     use engine::report::{IntervalPart, Microseconds, SeriesPart};
+    use engine::stats::distribution::{PIECE_DIGITS, interval_histogram};
 
     use super::*;
 
@@ -567,8 +612,7 @@ mod tests {
                 run.record(slowest_ns);
                 run
             };
-            let each = vec![run(1_000_000), run(50_000_000)];
-            Recorded { each, ..Recorded::default() }.by_run()
+            Figures { each: vec![run(1_000_000), run(50_000_000)], ..Figures::none() }
         };
         let least = needed(0.99);
         assert_eq!(runs_of(least - 1).noise(0.99), None);
@@ -620,6 +664,34 @@ mod tests {
         assert_eq!(of_target, [(5, 100), (0, 40), (10, 70)]);
         let all: Vec<_> = series.bad_pieces(1.0).iter().copied().collect();
         assert_eq!(all, [(5, 100), (60, 100), (40, 100)]);
+    }
+
+    #[test]
+    fn the_errors_of_a_part_are_the_targets_in_each_piece() {
+        let piece = |answered, unexpected_status| {
+            let latency = interval_histogram(PIECE_DIGITS);
+            Piece { latency, intended: 100, answered, unexpected_status }
+        };
+        let pieces = Pieces::new(vec![piece(100, 5), piece(40, 0), piece(60, 0)], 1.0);
+        // Nine of ten without an answer are the generator's.
+        let counts = Counts {
+            intended: 300,
+            sent: 240,
+            unsent: 60,
+            answered: 200,
+            unexpected_status: 5,
+            failed: 40,
+            errors: [(Cause::NoLocalPort, 30), (Cause::Reset, 10)].into(),
+            ..Counts::default()
+        };
+        assert_eq!(counts.of_target(), (15, 210));
+        let found: Vec<(u64, u64)> = of_target(&pieces, &counts).iter().copied().collect();
+        assert_eq!(found, [(5, 100), (6, 46), (4, 64)]);
+    }
+
+    /// The comparison of two sides whose parts are read.
+    fn of_figures(a: Runs<Figures>, b: Runs<Figures>, margin: f64) -> Comparison {
+        of_sides(a, b, margin, Ok).expect("all are read")
     }
 
     fn changes_of(latencies: &[Change], errors: Option<Change>) -> Changes {
@@ -674,65 +746,76 @@ mod tests {
 
     const ROUTES: usize = 20;
     const REQUESTS: u64 = 500;
+    const PIECES: u64 = 40;
 
     /// A number from 0 to 1 for each seed.
     fn unit(seed: u64) -> f64 {
         mix(seed) as f64 / u64::MAX as f64
     }
 
-    /// A side of this many runs with 20 routes of 5 to 6 ms, one response in fifty bad. Its runs
-    /// differ by up to the share `apart`, and the first route takes `slower` times as long.
-    fn side(seed: u64, runs: u64, apart: f64, slower: f64) -> Runs {
-        let mut whole = Recorded::default();
-        let mut parts: Vec<Recorded> = (0..ROUTES).map(|_| Recorded::default()).collect();
+    /// A side of this many runs of 10 s with 20 routes of 5 to 6 ms, one response in fifty bad. Its
+    /// runs differ by up to the share `apart`, and the first route takes `slower` times as long.
+    fn side(seed: u64, runs: u64, apart: f64, slower: f64) -> Runs<Figures> {
+        side_with(seed, runs, apart, |route, _| if route == 0 { slower } else { 1.0 })
+    }
+
+    /// The same, with a factor for each route in each piece of a run.
+    fn side_with(
+        seed: u64,
+        runs: u64,
+        apart: f64,
+        factor: impl Fn(usize, u64) -> f64,
+    ) -> Runs<Figures> {
+        let mut whole = Figures::none();
+        let mut parts: Vec<Figures> = (0..ROUTES).map(|_| Figures::none()).collect();
         for run in 0..runs {
             let own = mix(mix(seed) ^ run);
-            let mut all = Distribution::new();
-            let mut all_bad = 0;
             for (route, part) in parts.iter_mut().enumerate() {
-                let mut latencies = Distribution::new();
-                let mut bad = 0;
-                for at in 0..REQUESTS {
+                let of_route = run_of(|at, piece| {
                     let request = own ^ mix(((route as u64) << 32) | at);
-                    let factor = if route == 0 { slower } else { 1.0 } * (1.0 + apart * unit(own));
+                    let factor = factor(route, piece) * (1.0 + apart * unit(own));
                     #[expect(
                         clippy::cast_possible_truncation,
                         clippy::cast_sign_loss,
                         reason = "ns"
                     )]
-                    latencies.record((5e6 * factor * (1.0 + 0.2 * unit(request))) as u64);
-                    bad += u64::from(unit(request ^ 0xbad) < 0.02);
-                }
-                all.merge(&latencies);
-                all_bad += bad;
-                part.add(latencies, &counts(REQUESTS, bad), 10.0);
+                    let ns = (5e6 * factor * (1.0 + 0.2 * unit(request))) as u64;
+                    (ns, unit(request ^ 0xbad) < 0.02)
+                });
+                part.add(of_route);
             }
-            whole.add(all, &counts(REQUESTS * ROUTES as u64, all_bad), 10.0);
+            // Of all requests, those of one route that doesn't differ.
+            whole.add(run_of(|at, _| (5_000_000 + mix(at) % 1_000_000, at % 50 == 0)));
         }
-        // The pieces of the whole, in which errors are spread evenly.
-        let (bad, all) = whole.bad.iter().fold((0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
-        let mut even = Pieces::none();
-        (0..runs).for_each(|_| {
-            even.add(Pieces::new(vec![(bad / (40 * runs), all / (40 * runs)); 40], 0.25));
-        });
         let parts = parts.into_iter().enumerate().map(|(route, part)| {
-            let figures = match RUNS_MIN <= part.each.len() {
-                true => part.by_run(),
-                false => part.figures(None, even.clone()),
-            };
-            (PartName { name: Some(route.to_string()), stage: None }, figures)
+            (PartName { name: Some(route.to_string()), stage: None }, part.by_run())
         });
         let parts = parts.collect();
-        Runs { side: Side::default(), whole: whole.by_run(), parts }
+        Runs { side: Side::default(), whole, parts }
     }
 
-    fn counts(requests: u64, bad: u64) -> Counts {
-        Counts {
-            intended: requests,
-            sent: requests,
-            answered: requests,
-            unexpected_status: bad,
-            ..Counts::default()
+    /// A run of one route: the latency of each request, ns, by its number and its piece, and
+    /// whether its response is bad.
+    fn run_of(request: impl Fn(u64, u64) -> (u64, bool)) -> Recorded {
+        let mut latencies = Distribution::new();
+        let mut pieces: Vec<Histogram<u64>> =
+            (0..PIECES).map(|_| interval_histogram(PIECE_DIGITS)).collect();
+        let mut bad_pieces = vec![(0, 0); pieces.len()];
+        for at in 0..REQUESTS {
+            let piece = at * PIECES / REQUESTS;
+            let (ns, is_bad) = request(at, piece);
+            latencies.record(ns);
+            let piece = usize::try_from(piece).expect("few");
+            pieces[piece].record(ns).expect("in range");
+            bad_pieces[piece].0 += u64::from(is_bad);
+            bad_pieces[piece].1 += 1;
+        }
+        let bad = bad_pieces.iter().map(|piece| piece.0).sum();
+        Recorded {
+            latencies,
+            bad: (bad, REQUESTS),
+            pieces: Pieces::new(pieces, 0.25),
+            bad_pieces: Pieces::new(bad_pieces, 0.25),
         }
     }
 
@@ -740,14 +823,14 @@ mod tests {
     fn false_alarms(comparisons: u64, runs: u64, apart: f64) -> usize {
         let called = (0..comparisons).filter(|pair| {
             let [a, b] = [0, 1].map(|of| side(1_000 + 2 * pair + of, runs, apart, 1.0));
-            let found = of_sides(a, b, 0.0);
+            let found = of_figures(a, b, 0.0);
             let is_called =
                 |part: &PartChange| matches!(part.change, Change::Worse | Change::Better);
             assert_eq!(found.parts.len(), ROUTES);
-            // Those of five runs may need more runs at so small an error.
+            // Some need more runs, or a longer one, at so small an error.
             let known = found.parts.iter().filter(|part| part.percentiles[0].interval != [None; 2]);
             let known = known.count();
-            assert!(if runs == 1 { known == ROUTES } else { ROUTES / 2 < known }, "{known}");
+            assert!(ROUTES / 2 < known, "{known}");
             found.parts.iter().any(is_called)
         });
         called.count()
@@ -767,7 +850,7 @@ mod tests {
     fn one_slower_route_of_twenty_is_a_regression_of_that_route() {
         for (runs, slower) in [(1, 1.1), (5, 1.5)] {
             let [a, b] = [(1, 1.0), (2, slower)].map(|(seed, by)| side(seed, runs, 0.02, by));
-            let found = of_sides(a, b, MARGIN);
+            let found = of_figures(a, b, MARGIN);
             let worse = found.parts.iter().filter(|part| part.change == Change::Worse);
             let names: Vec<String> = worse.map(|part| part.part.to_string()).collect();
             assert_eq!((found.change, names), (Change::Worse, vec!["0".to_owned()]), "{runs}");
@@ -780,8 +863,14 @@ mod tests {
         let (_, error) = errors_of_each(1_000);
         for runs in [1, 5] {
             let [a, b] = [1, 2].map(|seed| side(seed, runs, 0.02, 1.0));
-            let found = changes(&a.parts[1].1, &b.parts[1].1, 0.0, error);
-            let [low, high] = found.errors.expect("requests").interval;
+            let parts = a.parts.iter().zip(&b.parts);
+            let mut all = parts.map(|((_, a), (_, b))| changes(a, b, 0.0, error));
+            // By chance, a run may seem too short.
+            let is_known = |found: &Changes| {
+                found.errors.is_some() && found.percentiles[0].interval != [None; 2]
+            };
+            let found = all.find(is_known).expect("some are long enough");
+            let [low, high] = found.errors.expect("known").interval;
             assert!(low < 0.0 && 0.0 < high && high - low < 1.9, "{runs}: {low} to {high}");
             let [low, high] = found.percentiles[0].interval;
             assert!(low.is_none_or(|low| low < 1.0) && high.is_none_or(|high| 1.0 < high));
@@ -794,29 +883,26 @@ mod tests {
         let mut b = side(2, 1, 0.0, 1.0);
         b.parts.truncate(1);
         b.parts[0].0.stage = Some("1".to_owned());
-        let found = of_sides(side(1, 1, 0.0, 1.0), b, MARGIN);
+        let found = of_figures(side(1, 1, 0.0, 1.0), b, MARGIN);
         assert!(found.parts.is_empty());
         assert_eq!((found.a.unmatched.len(), found.b.unmatched.len()), (ROUTES, 1));
         assert_eq!(found.b.unmatched[0].to_string(), "0, stage 1");
     }
 
     #[test]
-    fn few_runs_whose_latencies_depend_on_each_other_call_no_part() {
-        let sides = [(1, 1.0), (2, 2.0)].map(|(seed, slower)| {
-            let mut side = side(seed, 4, 0.0, slower);
-            for (_, part) in &mut side.parts {
-                part.pieces = Some(Pieces::none());
-            }
-            side
+    fn a_stall_of_one_route_is_no_regression_of_few_runs() {
+        // 1 s of the run's 10 s, in which that route takes 40 times as long: by ranks alone, its
+        // p95 would be slower beyond all doubt. One stall shows nothing about the next run.
+        let stalled = side_with(2, 1, 0.0, |route, piece| match (route, piece) {
+            (0, 12..16) => 40.0,
+            _ => 1.0,
         });
-        let [a, b] = sides;
-        let found = of_sides(a, b, MARGIN);
-        let first = &found.parts[0].percentiles[0];
-        assert!(first.ratio.is_some_and(|ratio| 1.9 < ratio), "{first:?}");
-        assert_eq!((first.interval, first.change), ([None; 2], Change::Unknown));
-        assert_eq!(first.needed_s, None);
-        assert!(found.parts[0].percentiles.iter().all(|one| one.change == Change::Unknown));
-        let changes = found.parts.iter().map(|part| part.change);
-        assert!(changes.into_iter().all(|change| change != Change::Worse));
+        let found = of_figures(side(1, 1, 0.0, 1.0), stalled, MARGIN);
+        let p95 = found.parts[0].percentiles.iter().find(|one| one.percentile == "p95");
+        let p95 = p95.expect("a percentile");
+        assert!(p95.ratio.is_some_and(|ratio| 10.0 < ratio), "{p95:?}");
+        assert!(p95.interval[0].is_none_or(|low| low < 1.0), "{p95:?}");
+        assert_ne!(found.parts[0].change, Change::Worse, "{:?}", found.parts[0]);
+        assert!(10.0 < found.parts[0].percentiles.iter().find_map(|one| one.needed_s).expect("s"));
     }
 }

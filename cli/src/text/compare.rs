@@ -137,10 +137,15 @@ fn none(of: &Comparison, does: &str) -> String {
 
 /// That no part can be judged, and what it takes.
 fn none_judged(of: &Comparison) -> String {
-    let is_paired = of.percentiles.iter().any(|one| one.pairs.is_some());
-    let takes = match of.a.runs.min(of.b.runs) < RUNS_MIN && !is_paired {
-        true => format!("; it takes {RUNS_MIN} runs per side"),
-        false => String::new(),
+    let needed_s =
+        of.parts.iter().flat_map(|part| &part.percentiles).filter_map(|one| one.needed_s);
+    let takes = match (of.a.runs.min(of.b.runs) < RUNS_MIN, needed_s.reduce(f64::min)) {
+        _ if is_paired(of) => String::new(),
+        (false, _) => "; it takes more runs per side".to_owned(),
+        (true, Some(needed_s)) => {
+            format!("; it takes windows of {}, or {RUNS_MIN} runs per side", seconds(needed_s))
+        }
+        (true, None) => format!("; it takes more requests, or {RUNS_MIN} runs per side"),
     };
     format!("{}: their percentiles have no interval{takes}", none(of, "can be judged"))
 }
@@ -749,8 +754,10 @@ mod tests {
         by route and stage
         home, stage busy  not judged: p99 2.10 to 40.9 ms (+1847.6 %)
         no route can be judged in any stage: their percentiles have no interval; it
-        takes 5 runs per side
+        takes more requests, or 5 runs per side
         ");
+        of.parts[0].percentiles[0].needed_s = Some(24.0);
+        assert!(none_judged(&of).ends_with("; it takes windows of 24 s, or 5 runs per side"));
         assert!(sentence(&of).ends_with(" Not judged: 1 of 1 parts."), "{}", sentence(&of));
         of.parts[0].percentiles.clear();
         assert!(parts(&of, Extent::Details).contains("not judged: too few requests"));

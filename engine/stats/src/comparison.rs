@@ -18,7 +18,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::interval::{Missing, ends_at, ends_by_ranks_at};
+use super::interval::{Missing, ends_at};
 use super::pieces::Pieces;
 use super::ratio::share_interval_at;
 use super::statistics::normal_point;
@@ -32,8 +32,8 @@ pub(super) const POWER: f64 = 0.8;
 pub struct Sample<'a> {
     /// All values.
     pub whole: &'a Distribution,
-    /// The same by pieces of the runs; `None` for independent values.
-    pub pieces: Option<&'a Pieces<Histogram<u64>>>,
+    /// The same by pieces of the runs.
+    pub pieces: &'a Pieces<Histogram<u64>>,
 }
 
 /// The ratio of two sides' values, the second over the first.
@@ -93,10 +93,7 @@ impl Logarithm {
 
 fn logarithms(side: Sample<'_>, q: f64, error: f64) -> Option<Logarithm> {
     let value_ns = side.whole.quantile_ns(q).filter(|value_ns| 0 < *value_ns)?;
-    let ends = match side.pieces {
-        Some(pieces) => ends_at(side.whole, pieces, q, error / 2.0),
-        None => ends_by_ranks_at(side.whole, q, error / 2.0),
-    };
+    let ends = ends_at(side.whole, side.pieces, q, error / 2.0);
     let log = |ns: u64| (ns.max(1) as f64).ln();
     Some(Logarithm {
         value_ns,
@@ -164,7 +161,7 @@ mod tests {
 
     impl Run {
         fn sample(&self) -> Sample<'_> {
-            Sample { whole: &self.0, pieces: Some(&self.1) }
+            Sample { whole: &self.0, pieces: &self.1 }
         }
     }
 
@@ -283,20 +280,6 @@ mod tests {
         let close = |found: Option<f64>, known: f64| (found.expect("an end") - known).abs() < 1e-12;
         assert!(close(found.interval[0], b / a * (-down).exp()), "{found:?}");
         assert!(close(found.interval[1], b / a * up.exp()), "{found:?}");
-    }
-
-    #[test]
-    fn independent_values_have_an_interval_of_ranks_without_pieces() {
-        let independent = |seed| run(seed, 40, 0.0, 1.0);
-        let calls = (0..200_u64).filter(|pair| {
-            let (a, b) = (independent(2 * pair), independent(2 * pair + 1));
-            let [a, b] = [&a, &b].map(|run| Sample { pieces: None, ..run.sample() });
-            let [low, high] = quantile_ratio(a, b, 0.9, 0.05).expect("values").interval;
-            low.is_some_and(|low| 1.0 < low) || high.is_some_and(|high| high < 1.0)
-        });
-        // 10 on average; more than 20 would be beyond chance (one time in 700).
-        let calls = calls.count();
-        assert!((1..=20).contains(&calls), "{calls} of 200");
     }
 
     #[test]

@@ -177,11 +177,6 @@ pub(super) fn ends_at(
     ends_with(pooled, pieces, p, tail, normal_point(tail))
 }
 
-/// The same for independent samples, from ranks alone.
-pub(super) fn ends_by_ranks_at(pooled: &Distribution, p: f64, tail: f64) -> Ends {
-    by_width(pooled, p, normal_point(tail), |width| Missing::Samples(needed_with(p, width)))
-}
-
 /// The same as `ends_at`; `independent` is the normal distribution's point for the tail.
 fn ends_with(
     pooled: &Distribution,
