@@ -28,8 +28,8 @@ pub(crate) fn comparison<'a>(
     if !of.plans_differ.is_empty() {
         about.item(0, format!("The plans differ: {}.", of.plans_differ.join("; ")));
     }
-    let mixed = plans.into_iter().find_map(mixed).unwrap_or_default();
-    let notes = wrap(mixed) + &wrap(&explanation(of, "runs", extent)) + &wrap(&noise(of, extent));
+    let mixed = plans.into_iter().find_map(mixed).map(wrap).unwrap_or_default();
+    let notes = mixed + &wrap(&explanation(of, "runs", extent)) + &wrap(&noise(of, extent));
     sections([wrap(&headline(of)), about.done(), table(of, extent), parts(of, extent), notes])
 }
 

@@ -156,7 +156,7 @@ mod tests {
         of.lines.unreadable = 0;
         (of.left_out, of.other_hosts) = ((0, 0), (0, 0));
         of.without_body.clear();
-        assert_eq!(log(path, &of).lines().count(), 3);
+        assert_eq!(log(path, &of).lines().count(), 4);
     }
 
     #[test]
