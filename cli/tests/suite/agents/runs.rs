@@ -198,7 +198,7 @@ fn two_agents_send_over_http_2_what_the_ledger_has() {
         assert_eq!([&ledger["received"], &ledger["answered"]], [answered, answered], "{load:?}");
         let parts = document["per_agent"].as_array().expect("a list");
         assert!(parts.iter().all(|part| part["counts"]["answered"] != 0), "{load:?}");
-        assert_eq!(document["config"]["plan"]["http"], "2", "{load:?}");
+        assert_eq!(document["config"]["http"], "2", "{load:?}");
         if load.contains(&"off") {
             // Each agent has tried the target once.
             assert_eq!(ledger["connections"]["http2"].as_u64(), Some(answered + 2), "{load:?}");
