@@ -62,7 +62,7 @@ fn noted(numbers: impl Iterator<Item = usize>) -> Vec<String> {
 
 fn run(folder: &Path, args: &[&str]) -> Output {
     let plan = ["--replay", "access.log", "--allow-invalid", "-q"];
-    let header = ["--header", "X-Id: {{seq}}", "--body", "of the plan", "-m", "GET"];
+    let header = ["--header", "X-Id: {{seq}}", "--body", "of the plan"];
     let mut command = binary();
     command.args(args).args(plan).args(header).current_dir(folder);
     command.output().expect("the binary runs")
