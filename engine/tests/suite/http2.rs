@@ -531,7 +531,7 @@ fn many_routes_of_two_hosts_are_answered_by_their_hosts() {
     for plan in [
         open(plan.clone(), "1k"),
         Plan { period, ..plan.clone() },
-        Plan { keepalive: Switch::Off, ..open(plan.clone(), "200") },
+        Plan { keepalive: Switch::Off, streams: None, ..open(plan.clone(), "200") },
         plan,
     ] {
         let report = run_plan(plan).report;
