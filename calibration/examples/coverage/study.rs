@@ -152,7 +152,7 @@ fn is_met(run: &Run, q: f64, bound_us: f64) -> bool {
 /// True if a comparison of two runs calls a percentile of the second higher or lower.
 fn is_called(a: &Run, b: &Run) -> bool {
     let error = (1.0 - CONFIDENCE) / (PERCENTILES.len() + 1) as f64;
-    let [a, b] = [a, b].map(|run| Sample { whole: &run.whole, pieces: Some(&run.latencies) });
+    let [a, b] = [a, b].map(|run| Sample { whole: &run.whole, pieces: &run.latencies });
     PERCENTILES.iter().any(|quantile| {
         let found = quantile_ratio(a, b, quantile.q, error);
         let change = called(found.map_or([None; 2], |found| found.interval), 1.0 + MARGIN);

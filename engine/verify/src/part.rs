@@ -200,6 +200,7 @@ fn compared(what: &str, expected: Option<f64>, found: Option<f64>) -> Finding {
 fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
     let Counts { intended, sent, answered, failed, .. } = *counts;
     let shared = |most| if plan.depth() == 1 { 0 } else { most };
+    let of_streams = if plan.http.is_1() { 0 } else { u64::MAX };
     let warmup = &counts.warmup;
     let [(setup_sent, setup_ended), (warmup_sent, warmup_ended)] = counts.before_the_window();
     let success = plan.expected_of(0);
@@ -222,7 +223,8 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
             counts.capped,
         ),
         // Only another stream can carry a request again, and that as often as streams end.
-        Finding::at_most("requeued", if plan.http.is_1() { 0 } else { u64::MAX }, counts.requeued),
+        Finding::at_most("requeued", of_streams, counts.requeued),
+        Finding::at_most("goaways", of_streams, counts.goaways),
         Finding::at_most("connects_in_window", counts.connects, counts.connects_in_window),
         Finding::at_most("pool_grew", counts.connects_in_window, counts.pool_grew),
         Finding::at_most("users_blocked", counts.users, counts.users_blocked),
