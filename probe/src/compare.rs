@@ -865,9 +865,9 @@ mod tests {
             let [a, b] = [1, 2].map(|seed| side(seed, runs, 0.02, 1.0));
             let parts = a.parts.iter().zip(&b.parts);
             let mut all = parts.map(|((_, a), (_, b))| changes(a, b, 0.0, error));
-            // By chance, a run may seem too short.
+            // By chance, a run may seem too short. Five runs are too few for a thousand percentiles.
             let is_known = |found: &Changes| {
-                found.errors.is_some() && found.percentiles[0].interval != [None; 2]
+                found.errors.is_some() && (1 < runs || found.percentiles[0].interval != [None; 2])
             };
             let found = all.find(is_known).expect("some are long enough");
             let [low, high] = found.errors.expect("known").interval;

@@ -202,8 +202,6 @@ impl Plan {
                 "omit it to use the measured default",
             ));
         }
-        // Only its errors needed it; a plan that is read from a document is the same.
-        self.has_tables = false;
         Ok(self)
     }
 

@@ -95,7 +95,7 @@ pub struct Plan {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scenario: Vec<Scenario>,
     /// True if they are tables of a plan file, which errors about them then name instead of
-    /// `--targets`, until the plan is complete. No document has it.
+    /// `--targets`. No document has it.
     #[serde(skip)]
     pub has_tables: bool,
     /// How the scenarios follow each other.

@@ -74,6 +74,8 @@ impl Redacted {
         };
         Redacted(Plan {
             target: redacted_url(&plan.target),
+            // As it is once it was read from a document.
+            has_tables: false,
             headers: headers(&plan.headers),
             body: plan.body.as_deref().map(|text| redacted_body(text, body)),
             scenario: plan.scenario.iter().zip(of_steps).map(scenario).collect(),

@@ -517,7 +517,10 @@ fn many_routes_of_two_hosts_are_answered_by_their_hosts() {
         name: String::new(),
         weight: 1 + number % 3,
         step: [Step {
-            url: Some(format!("http://{}/r{number}", if number % 2 == 0 { one } else { two })),
+            url: Some(format!(
+                "http://{}/r{number}",
+                if number.is_multiple_of(2) { one } else { two }
+            )),
             ..Step::default()
         }],
     };
