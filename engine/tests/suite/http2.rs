@@ -14,8 +14,7 @@ use engine::sys::units::Nanos;
 use engine::verify::report_alone;
 
 use crate::http2_server::{
-    GOAWAY, INITIAL_WINDOW, MAX_STREAMS, Peer, SETTINGS, WINDOW_UPDATE, Wire, always_ok, frame,
-    plan2, serve, serve_over,
+    INITIAL_WINDOW, MAX_STREAMS, Peer, WINDOW_UPDATE, Wire, always_ok, plan2, serve, serve_over,
 };
 use crate::support::{self, open, run as run_plan};
 use crate::tls_server::{self, Authority, BOTH};
@@ -459,45 +458,6 @@ fn a_connection_that_ends_is_replaced_at_once_even_at_the_cap() {
     let counts = counts(open(Plan { conns: Some(1), ..plan2(address) }, "200"));
     assert_eq!((counts.answered, counts.failed), (counts.intended, 0), "{counts:?}");
     assert_eq!((in_time.load(Ordering::Relaxed), counts.connects), (1, 2), "{counts:?}");
-}
-
-#[test]
-fn a_request_that_was_refused_and_then_finds_no_connection_fails_as_goaway_and_was_sent() {
-    for rate in [None, Some("50")] {
-        let (accepted, refused) = (AtomicU64::new(0), number());
-        let seen = refused.clone();
-        let address = serve_over(
-            &[],
-            move |mut stream| {
-                // After the run's own connection and the first of the load, each ends at once.
-                if 2 <= accepted.fetch_add(1, Ordering::Relaxed) {
-                    let begins = [frame(SETTINGS, 0, 0, &[]), frame(GOAWAY, 0, 0, &[0; 8])];
-                    stream.write_all(&begins.concat()).ok()?;
-                }
-                Some(Box::new(stream))
-            },
-            move |peer, frame| {
-                if !frame.ends() {
-                    return true;
-                }
-                seen.fetch_add(1, Ordering::Relaxed);
-                peer.reset(frame.stream, 7) && peer.go_away(frame.stream)
-            },
-        );
-        let plan = Plan { conns: Some(1), streams: Some(1), ..plan2(address) };
-        let plan = rate.map_or(plan.clone(), |rate| open(plan, rate));
-        let report = run_plan(plan).report;
-        let counts = &report.whole.counts;
-        let refused = refused.load(Ordering::Relaxed);
-        let causes: Vec<String> = counts.errors.by_name().into_keys().collect();
-        assert_eq!((refused, causes), (1, vec!["goaway".to_owned()]), "{counts:?}");
-        assert_eq!(counts.requeued, refused, "{counts:?}");
-        // The others never had a connection.
-        assert_eq!(counts.sent - counts.unconnected, refused, "{counts:?}");
-        assert!(5 < counts.unconnected, "{counts:?}");
-        let findings = report_alone(&report);
-        assert!(findings.iter().all(|finding| finding.ok), "{findings:?}");
-    }
 }
 
 #[test]
