@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// Authenticates the peer, before anything else is done. `opened` is told its proper opening.
+    /// Authenticates the peer, before anything else is done. `opened` gets its proper opening.
     ///
     /// # Errors
     /// The peer can't be authenticated. It has been sent the reason, where that helps.

@@ -15,8 +15,6 @@ use toml::de::DeTable;
 use crate::args::{self, Flag, Given, ResultArgs, RunArgs, Settings, is_named};
 use crate::failure::{Failure, tell};
 
-/// The commands that refuse --slo.
-const WITHOUT_OBJECTIVES: [&str; 2] = ["ab", "ceiling"];
 /// The type of a posted body if no header names one, as in curl and wget.
 const BODY_TYPE: &str = "application/x-www-form-urlencoded";
 
@@ -106,7 +104,8 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
         }
     }
     let has_objective = |scenario: &Scenario| scenario.step[0].slo.is_some();
-    if let Some(command) = commands.iter().find(|it| WITHOUT_OBJECTIVES.contains(it))
+    let slo = args::flag_of("slo").expect("it is in the table");
+    if let Some(command) = commands.iter().find(|command| slo.refusal(command, &[]).is_some())
         && plan.scenario.iter().any(has_objective)
         && !results.quiet
     {

@@ -42,15 +42,17 @@ pub struct Ledger {
     /// Requests whose complete response was written to the socket.
     pub answered: u64,
     /// Requests that couldn't be answered because the peer had closed the connection, or reset the
-    /// HTTP/2 stream. If it did so while its request was held, only sending the response shows that; if its reset arrives after
-    /// the `send` has returned, as between machines, that one request counts as answered.
+    /// HTTP/2 stream. If it did so while its request was held, only sending the response shows
+    /// that; if its reset arrives after the `send` has returned, as between machines, that one
+    /// request counts as answered.
     pub closed_by_peer_unanswered: u64,
     /// Requests that were held when this ledger was taken.
     pub in_flight: u64,
     /// Requests that broke HTTP/1.1, answered with 400 or 431 and a close, and connections that
     /// broke HTTP/2.
     pub rejected: u64,
-    /// HTTP/2 streams that were refused because [`crate::Http2::refuse`] says so. They count nowhere else.
+    /// HTTP/2 streams that were refused because [`crate::Http2::refuse`] says so. They count nowhere
+    /// else.
     pub refused: u64,
     /// Requests for `/__ledger`.
     pub ledger_requests: u64,

@@ -399,7 +399,7 @@ impl Flag {
     }
 
     /// The refusal of these values by this command, if any.
-    pub(super) fn refusal(&self, command: &str, words: &[OsString]) -> Option<Failure> {
+    pub(crate) fn refusal(&self, command: &str, words: &[OsString]) -> Option<Failure> {
         let shown = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(",");
         let refused = self.elsewhere(command).find_map(|elsewhere| match *elsewhere {
             Elsewhere::Refused { value, problem, cure } => {

@@ -164,7 +164,7 @@ fn a_curl_line_becomes_a_plan_that_runs() {
     let secrets = "secrets      the plan has the values of A, -u\n";
     assert!(String::from_utf8_lossy(&output.stderr).contains(secrets), "{}", said(&output));
     fs::write(folder.path().join("plan.toml"), &output.stdout).expect("written");
-    // Only its user may read a plan with secrets, whoever could read the file before.
+    // Only its user may read a plan with secrets, even if others could read the file before.
     for (line, mode) in [(line.as_str(), 0o600), ("curl localhost", 0o644)] {
         fs::write(folder.path().join("other.toml"), "").expect("written");
         let permissions = fs::Permissions::from_mode(0o644);

@@ -420,16 +420,16 @@ mod tests {
         shard.flush();
         // One more is on its way to the kernel when the target ends the connection.
         begin(&mut shard, slot, 3);
-        let told = |shard: &mut Shard, goaways| {
+        let after = |shard: &mut Shard, goaways| {
             wait_for_goaways(shard, goaways);
             shard.flush();
             let counts = shard.recording.counts();
             (counts.sent, counts.requeued, shard.connections[slot].exchanges.open())
         };
         peer.write_all(&goaway(1)).expect("sent");
-        assert_eq!(told(&mut shard, 1), (4, 3, 1), "the first one is served");
+        assert_eq!(after(&mut shard, 1), (4, 3, 1), "the first one is served");
         peer.write_all(&goaway(1)).expect("sent");
-        assert_eq!(told(&mut shard, 2), (4, 3, 1), "the second GOAWAY leaves out no more");
+        assert_eq!(after(&mut shard, 2), (4, 3, 1), "the second GOAWAY leaves out no more");
     }
 
     #[test]
