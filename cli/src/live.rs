@@ -10,10 +10,9 @@ mod history;
 mod screen;
 
 use std::io::{self, BufWriter, IsTerminal as _, Stderr, stderr, stdin};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use std::{panic, thread};
+use std::thread;
 
 use console::Term;
 use engine::plan::Plan;
@@ -62,7 +61,7 @@ pub(crate) fn require_terminal() -> Result<(), Failure> {
 }
 
 /// Restores the terminal, if the view has it.
-fn leave_screen() {
+pub(crate) fn leave_screen() {
     if ON_SCREEN.swap(false, Ordering::AcqRel) {
         // If that fails, no one can see it.
         let _ = disable_raw_mode();
@@ -102,14 +101,6 @@ impl Live {
     /// # Errors
     /// The terminal refuses.
     pub(crate) fn open(shards: &[usize]) -> io::Result<Live> {
-        static LEAVE_ON_PANIC: Once = Once::new();
-        LEAVE_ON_PANIC.call_once(|| {
-            let usual = panic::take_hook();
-            panic::set_hook(Box::new(move |panicked| {
-                leave_screen();
-                usual(panicked);
-            }));
-        });
         let size = size();
         enable_raw_mode()?;
         ON_SCREEN.store(true, Ordering::Release);

@@ -94,6 +94,7 @@ use console::Term;
 use failure::{EXIT_USAGE, Failure};
 
 fn main() -> ExitCode {
+    failure::end_on_panic();
     if let Some((_, columns)) = Term::stdout().size_checked() {
         text::layout::fit(columns.into());
     }

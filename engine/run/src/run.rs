@@ -244,7 +244,8 @@ impl Run {
 
     /// Ends the run by itself at this time, ns of CLOCK_MONOTONIC, unless it is extended before.
     /// Shards check the clock before each call that sends, so a process that was suspended in the
-    /// meantime doesn't catch up on what was due.
+    /// meantime doesn't catch up on what was due. Suspended between the check and the call, which
+    /// is a matter of microseconds, it makes this one call.
     pub fn hold_until(&self, lease_ns: u64) {
         self.signals.lease_ns.store(lease_ns, Ordering::Relaxed);
     }
