@@ -293,7 +293,15 @@ impl<'a> Lab<'a> {
                     self.expressions.learn("runs", &name, &())
                 }
                 Some(Err(_)) => self.expressions.learn("runs", &name, &()),
-                Some(Ok(network)) => self.make(&name, &run, Some(network))?,
+                Some(Ok(network)) => {
+                    match run.lose_every.map_or(Ok(()), |nth| network.lose_every(nth)) {
+                        Ok(()) => self.make(&name, &run, Some(network))?,
+                        Err(why) => {
+                            self.expressions.learn("machines", "without_loss", &why);
+                            self.expressions.learn("runs", &name, &());
+                        }
+                    }
+                }
                 None => self.make(&name, &run, None)?,
             }
         }
@@ -307,6 +315,7 @@ impl<'a> Lab<'a> {
     ) -> Result<Result<Network, String>, LabError> {
         let network = Network::new();
         self.expressions.learn("machines", "not_measured", &network.as_ref().err());
+        self.expressions.learn("machines", "without_loss", &());
         for (name, value) in parameters {
             let value = self.expressions.text(value)?;
             let set = network.as_ref().ok().map(|network| network.set_on_client(name, &value));
@@ -362,6 +371,8 @@ impl<'a> Lab<'a> {
         let client = client.as_ref().map_or(&[][..], |client| client.as_slice());
         let command = self.command(name, run, &url, flags, client)?;
         let after = time_wait()?;
+        let lossy = network.filter(|_| run.lose_every.is_some());
+        let lost = lossy.map(Network::end_loss).transpose().map_err(LabError::figures)?;
         for agent in agents {
             agent.stop()?;
         }
@@ -370,7 +381,7 @@ impl<'a> Lab<'a> {
             self.expressions.learn("servers", other, &left);
         }
         let time_wait = after.zip(before).map(|(after, before)| after.saturating_sub(before));
-        let left = json!({ "ledger": target.stop()?, "time_wait": time_wait });
+        let left = json!({ "ledger": target.stop()?, "time_wait": time_wait, "lost": lost });
         self.expressions.learn("servers", name, &left);
         self.expressions.learn("runs", name, &self.document::<Value>(name)?);
         let result = if WITH_VERDICT.contains(&run.command.as_str()) {

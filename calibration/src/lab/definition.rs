@@ -89,6 +89,8 @@ pub struct RunDefinition {
     /// True if server and run are on machines of their own.
     #[serde(default)]
     pub between_machines: bool,
+    /// Between machines: the packet in so many that is lost, of those that bring the client data.
+    pub lose_every: Option<u32>,
     /// True if it is left out at quick size.
     #[serde(default)]
     pub full_only: bool,
@@ -293,6 +295,9 @@ impl Definition {
             if run.between_machines && definition.machines.is_none() {
                 return unknown("network", "machines");
             }
+            if run.lose_every.is_some() && !run.between_machines {
+                return unknown("network to lose packets in", "between-machines");
+            }
             if let Some(agent) = run.agents.iter().find(|of| !definition.agents.contains_key(*of)) {
                 return unknown("agent", agent);
             }
@@ -387,6 +392,7 @@ pub(crate) mod tests {
         for (from, to) in [
             ("target = \"slow\"", "target = \"fast\""),
             ("2k\"", "2k\", x = 1 }\nagents = [\"a\"]\n#"),
+            ("2k\"", "2k\", x = 1 }\nlose-every = 50\n#"),
         ] {
             let text = TEXT.replacen(from, to, 1);
             assert!(Definition::read(&text).is_err(), "{text}");

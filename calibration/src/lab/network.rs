@@ -2,6 +2,12 @@
 
 use std::process::{self, Command, Stdio};
 
+/// The longest headers of a packet without data, bytes: those of IPv4 and TCP with the options of a
+/// connection that is being opened.
+const HEADERS_MAX: u32 = 60;
+/// The name of the rules by which packets are lost.
+const LOSS: &str = "loss";
+
 /// Two network namespaces, deleted when this is dropped.
 #[derive(Debug)]
 pub struct Network {
@@ -63,6 +69,37 @@ impl Network {
             .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
+    /// From now on, of the packets that bring the client data, every `nth` is lost: at equal
+    /// distances, so that the same number is lost each time, and none twice in a row.
+    ///
+    /// # Errors
+    /// `nft` is missing, or the kernel refuses.
+    pub fn lose_every(&self, nth: u32) -> Result<(), String> {
+        let with_data = format!("ip protocol tcp meta length > {HEADERS_MAX}");
+        let rules = format!(
+            "add table ip {LOSS}; \
+             add chain ip {LOSS} input {{ type filter hook input priority 0; }}; \
+             add rule ip {LOSS} input {with_data} numgen inc mod {nth} == 0 counter drop"
+        );
+        self.nft(&[&rules]).map(drop)
+    }
+
+    /// From now on, none is lost; returns how many were.
+    ///
+    /// # Errors
+    /// The kernel doesn't count them.
+    pub fn end_loss(&self) -> Result<u64, String> {
+        let text = self.nft(&["list", "table", "ip", LOSS])?;
+        self.nft(&["delete", "table", "ip", LOSS])?;
+        counted(&text).ok_or_else(|| format!("no count of lost packets: {text}"))
+    }
+
+    /// Changes or lists the rules for packets on the client's side.
+    fn nft(&self, args: &[&str]) -> Result<String, String> {
+        let [ip, netns, exec, name] = self.client();
+        run(ip, &[&[netns, exec, name, "nft"], args].concat())
+    }
+
     /// Sockets in TIME_WAIT on the server's side.
     ///
     /// # Errors
@@ -88,6 +125,13 @@ fn time_wait(sockets: &str) -> Option<u64> {
     let line = sockets.lines().find_map(|line| line.strip_prefix("TCP: "))?;
     let mut words = line.split_whitespace();
     words.find(|word| *word == "tw")?;
+    words.next()?.parse().ok()
+}
+
+/// The count of packets in a listing of rules of which one counts.
+fn counted(rules: &str) -> Option<u64> {
+    let mut words = rules.split_whitespace();
+    words.find(|word| *word == "packets")?;
     words.next()?.parse().ok()
 }
 
@@ -119,6 +163,13 @@ mod tests {
     }
 
     #[test]
+    fn lost_packets_are_counted_by_the_rule() {
+        let text = "ip protocol tcp numgen inc mod 50 0 counter packets 162 bytes 39852 drop\n";
+        assert_eq!(counted(text), Some(162));
+        assert_eq!(counted("table ip loss {\n}\n"), None);
+    }
+
+    #[test]
     fn the_machines_are_apart_and_end_with_the_network() {
         let network = match Network::new() {
             Ok(network) => network,
@@ -132,6 +183,11 @@ mod tests {
         assert_eq!(range.as_deref(), Ok("20000 20009"));
         assert!(network.set_on_client("no_such_parameter", "1").is_err());
         assert_eq!(network.time_wait_on_server(), Ok(0));
+        match network.lose_every(50) {
+            // Two rules at once would lose more.
+            Ok(()) => assert_eq!((network.end_loss(), network.lose_every(2)), (Ok(0), Ok(()))),
+            Err(why) => println!("Skipped: no packet can be lost: {why}"),
+        }
         let names = network.names.clone();
         let known = || ip(&["netns", "list"]).expect("namespaces are listed");
         assert!(names.iter().all(|name| known().contains(name)));
