@@ -43,12 +43,13 @@ macro_rules! experiment {
 }
 
 /// All experiments, in the order of the findings.
-pub const ALL: [Experiment; 10] = [
+pub const ALL: [Experiment; 11] = [
     experiment!("open-vs-closed", "open_vs_closed", None),
     experiment!("coordinated-omission", "coordinated_omission", None),
     experiment!("ceiling", "ceiling", None),
     experiment!("scale-out", "scale_out", None),
     experiment!("keep-alive", "keep_alive", None),
+    experiment!("http2", "http2", None),
     experiment!("merge", "merge", None),
     experiment!("warm-up", "warm_up", None),
     experiment!("pacing", "pacing", None),
