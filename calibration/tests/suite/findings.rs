@@ -18,7 +18,7 @@ use crate::numbers::{Known, numbers, unfounded};
 const FOLDER: &str = "findings";
 /// The largest size of the page, bytes, and the most lines of a section: about a screen.
 const PAGE_BYTES_MAX: usize = 40_000;
-const SECTION_LINES_MAX: usize = 40;
+const SECTION_LINES_MAX: usize = 45;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
