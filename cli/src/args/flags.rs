@@ -228,7 +228,8 @@ fn table() -> Vec<Flag> {
                 ))
                 .long_help(format!(
                     "Open model: the most connections, and with them the most requests in flight; \
-                    closed model: the number of users, unless --stages have it [default: {CONNS_OPEN_DEFAULT} open, \
+                    closed model: the number of users, unless --stages have it, over HTTP/2 times \
+                    --streams [default: {CONNS_OPEN_DEFAULT} open, \
                     {CONNS_CLOSED_DEFAULT} closed]"
                 )),
             |to, given| put(&mut to.plan.conns, amount(given, 1..=CONNS_MAX)),
@@ -496,7 +497,7 @@ fn table() -> Vec<Flag> {
         flag(
             option("http", CONNECTIONS).value_name("VERSION").help(
                 "Version of HTTP: 2 is agreed on by ALPN for https URLs and needs no agreement for \
-                    http URLs; auto, only for https, is 2 where each host chooses it [default: 1.1]",
+                    http URLs; auto, only for https, is 2 if all hosts choose it [default: 1.1]",
             ),
             |to, given| {
                 put(&mut to.plan.http, choice::<Http>(given))?;

@@ -288,6 +288,9 @@ fn opened(report: &Report) -> &'static str {
     match plan.keepalive {
         Switch::Off => "opening one for each request, ",
         Switch::On if is_closed => "opening one for each that was closed, ",
+        Switch::On if plan.requests_per_connection.is_some() => {
+            "opening one for each that --requests-per-connection ends, "
+        }
         Switch::On => "",
     }
 }

@@ -157,9 +157,11 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
         stages => format!(", {}", things(stages as u64, "stage")),
     };
     let http = report.whole.http2.as_ref().map_or_else(String::new, |http2| {
-        let streams = things(plan.depth() as u64, "stream");
-        let is_limit = http2.limit.is_some_and(|limit| limit as usize <= plan.depth());
-        let whose = if is_limit { ", the target's limit" } else { "" };
+        let depth = plan.depth() as u64;
+        // It may have been lowered during the run.
+        let limit = http2.limit.map(u64::from).filter(|limit| *limit <= depth);
+        let streams = things(limit.unwrap_or(depth), "stream");
+        let whose = if limit.is_some() { ", the target's limit" } else { "" };
         format!(", HTTP/2 with {streams} on each{whose}")
     });
     let target = format!("{}{scenarios}{}", plan.target, socket.unwrap_or_default());

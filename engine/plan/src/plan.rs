@@ -223,7 +223,7 @@ pub enum Http {
     /// HTTP/2: over TLS by ALPN, else by prior knowledge.
     #[serde(rename = "2")]
     V2,
-    /// HTTP/2 if each host chooses it by ALPN, else HTTP/1.1.
+    /// HTTP/2 if all hosts choose it by ALPN, else HTTP/1.1.
     #[serde(rename = "auto")]
     Auto,
 }

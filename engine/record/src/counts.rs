@@ -68,8 +68,8 @@ pub struct Counts {
     /// Of these, those that replaced no other connection: pool growth under measurement. 0 without
     /// keep-alive, where every request opens its own.
     pub pool_grew: u64,
-    /// Users: in a closed model its users, in an open one the connections that were open, or being
-    /// opened, in the window.
+    /// Users: in a closed model its users, over HTTP/2 one for each stream of each connection; in an
+    /// open one the connections that were open, or being opened, in the window.
     pub users: u64,
     /// Of these, those that spent half of the window or more without result: waiting for a response
     /// or a connection, or on requests that failed.

@@ -18,10 +18,12 @@ pub fn settings(
     endpoint: &PlanEndpoint,
 ) -> Result<Option<u32>, PlanError> {
     let mut client = Client::new(1);
-    let limit = exchange(stream, &mut client);
-    limit.map_err(|why| {
-        endpoint.error(format!("it doesn't speak HTTP/2 ({why})"), "give --http 1.1")
-    })
+    let cure = "give --http 1.1";
+    match exchange(stream, &mut client) {
+        Ok(Some(0)) => Err(endpoint.error("its limit of HTTP/2 streams is 0".to_owned(), cure)),
+        Ok(limit) => Ok(limit),
+        Err(why) => Err(endpoint.error(format!("it doesn't speak HTTP/2 ({why})"), cure)),
+    }
 }
 
 fn exchange(stream: &mut (impl Read + Write), client: &mut Client) -> Result<Option<u32>, String> {
@@ -37,6 +39,9 @@ fn exchange(stream: &mut (impl Read + Write), client: &mut Client) -> Result<Opt
             Ok(length) => length,
             // A read with a timeout isn't restarted automatically.
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Err("no settings came in time".to_owned());
+            }
             Err(error) => return Err(error.to_string()),
         };
         if length == 0 {

@@ -379,6 +379,9 @@ impl Shard {
         let slots = self.connections.len();
         // A user of several endpoints waits for one of its connections at a time.
         let step = if self.users.roam() { self.plan.conns } else { slots as usize };
+        // A closed loop over HTTP/2 has a user on each stream; a connection serves or blocks all.
+        let is_open = matches!(self.load, Load::Open(_));
+        let of_slot = if self.has_streams() && !is_open { self.plan.depth as u64 } else { 1 };
         for slot in (0..slots).take(step) {
             let of_user = (slot..slots).step_by(step);
             let blocked_ns: u64 = of_user.map(|slot| self.connections[slot].user.blocked_ns).sum();
@@ -391,8 +394,9 @@ impl Shard {
             };
             if 0 < present_ns {
                 let counts = self.recording.counts_mut();
-                counts.users += 1;
-                counts.users_blocked += u64::from(present_ns <= blocked_ns.saturating_mul(2));
+                let is_blocked = present_ns <= blocked_ns.saturating_mul(2);
+                counts.users += of_slot;
+                counts.users_blocked += if is_blocked { of_slot } else { 0 };
             }
         }
     }

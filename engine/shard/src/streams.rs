@@ -28,6 +28,9 @@ use super::requeue::Again;
 use super::shard::{Sending, Shard};
 use super::socket::State;
 
+/// The limit of a target that takes no request.
+const NO_STREAM: Option<Option<u32>> = Some(Some(0));
+
 /// A connection.
 impl Shard {
     /// True if the connections speak HTTP/2.
@@ -48,7 +51,7 @@ impl Shard {
             self.send_next(slot);
         }
         // Over TLS, they may have come with the end of the handshake.
-        if self.http2(slot).limit().is_some() {
+        if ![None, NO_STREAM].contains(&self.http2(slot).limit()) {
             self.connected(slot, connected_ns);
         }
     }
@@ -60,11 +63,17 @@ impl Shard {
         match what {
             OnStream::Nothing => {}
             OnStream::Settings => {
-                let limit = self.http2(slot).limit().flatten();
-                self.recording.streams_mut().limited(limit);
+                let limit = self.http2(slot).limit();
+                self.recording.streams_mut().limited(limit.flatten());
                 let socket = &self.connections[slot].socket;
-                if socket.state == State::Greeting {
-                    self.connected(slot, socket.connected_ns);
+                match socket.state {
+                    State::Greeting if limit != NO_STREAM => {
+                        self.connected(slot, socket.connected_ns);
+                    }
+                    // Waiting for a higher limit might never end; a new connection is given up in
+                    // time.
+                    State::Open if limit == NO_STREAM => self.connections.end_when_empty(slot),
+                    _ => {}
                 }
             }
             OnStream::GoAway => return self.go_away(slot),

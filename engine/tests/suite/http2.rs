@@ -1,7 +1,7 @@
 //! Load over HTTP/2: streams, what a target does to them, and what becomes of their requests.
 
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,11 +11,13 @@ use engine::plan::{Http, Plan, Switch};
 use engine::record::counts::Counts;
 use engine::run;
 use engine::sys::units::Nanos;
-use engine::verify::report_alone;
+use engine::verify::{report_alone, with_samples};
 
 use crate::http2_server::{
-    INITIAL_WINDOW, MAX_STREAMS, Peer, WINDOW_UPDATE, Wire, always_ok, plan2, serve, serve_over,
+    INITIAL_WINDOW, MAX_STREAMS, Peer, SETTINGS, WINDOW_UPDATE, Wire, always_ok, frame, plan2,
+    serve, serve_over,
 };
+use crate::sample_run::wrong;
 use crate::support::{self, open, run as run_plan};
 use crate::tls_server::{self, Authority, BOTH};
 
@@ -71,6 +73,7 @@ fn a_closed_load_has_each_stream_of_each_connection_in_flight() {
     assert_eq!(most.load(Ordering::Relaxed), 10, "{counts:?}");
     assert!(50 < counts.answered && counts.failed + counts.timed_out == 0, "{counts:?}");
     assert_eq!(report.unpaced_users(), Some(10.0));
+    assert_eq!((counts.users, counts.users_blocked), (10, 0));
 }
 
 #[test]
@@ -282,13 +285,65 @@ fn a_target_that_speaks_only_http_1_is_refused_with_the_cure() {
         address
     };
     let text = support::serve(|_, _| true);
-    for (address, problem) in [(http1, "not_http2"), (closes, "onnection"), (text, "temporarily")] {
+    for (address, problem) in
+        [(http1, "not_http2"), (closes, "onnection"), (text, "no settings came in time")]
+    {
         let plan = Plan { timeout: Nanos(200_000_000), ..plan2(address) };
         let error = run::prepare(plan).expect_err(problem).to_string();
         assert!(error.contains("it doesn't speak HTTP/2"), "{error}");
         assert!(error.ends_with("give --http 1.1"), "{error}");
-        assert!(problem == "temporarily" || error.contains(problem), "{error}");
+        assert!(error.contains(problem), "{error}");
     }
+    let none = serve(&[(MAX_STREAMS, 0)], |_, _| true);
+    let error = run::prepare(plan2(none)).expect_err("no stream").to_string();
+    assert!(error.ends_with("its limit of HTTP/2 streams is 0; give --http 1.1"), "{error}");
+}
+
+#[test]
+fn a_report_over_http_2_agrees_with_its_samples() {
+    let address = serve(&[(MAX_STREAMS, 50)], |peer, frame| {
+        if !frame.ends() {
+            return true;
+        }
+        peer.answer(frame.stream) && (peer.begun != 20 || peer.go_away(frame.stream))
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    for plan in [open(plan2(address), "500"), Plan { conns: Some(2), ..plan2(address) }] {
+        let path = folder.path().join("run.raw");
+        let plan = Plan { raw: Some(path.clone()), warmup: Nanos(100_000_000), ..plan };
+        let report = run_plan(plan).report;
+        assert!(0 < report.whole.counts.goaways, "{:?}", report.whole.counts);
+        assert_eq!(wrong(report_alone(&report)), []);
+        assert_eq!(wrong(with_samples(&report, &[&path])), []);
+    }
+}
+
+#[test]
+fn a_limit_that_is_lowered_to_none_ends_no_request_and_every_run() {
+    let address = serve(&[], |peer, frame| {
+        if !frame.ends() {
+            return true;
+        }
+        peer.answer(frame.stream) && (peer.begun != 10 || peer.settings(&[(MAX_STREAMS, 0)]))
+    });
+    let plan = Plan { conns: Some(1), streams: Some(1), requests: Some(35), ..plan2(address) };
+    let counts = self::counts(Plan { duration: Nanos::from_secs(60), ..plan });
+    assert_eq!((counts.answered, counts.connects), (35, 4), "{counts:?}");
+    // All connections but the one before the run take nothing.
+    let connections = AtomicU64::new(0);
+    let takes = move |mut stream: TcpStream| -> Option<Box<dyn Wire>> {
+        if 0 < connections.fetch_add(1, Ordering::Relaxed) {
+            let none = [&MAX_STREAMS.to_be_bytes()[..], &[0; 4]].concat();
+            stream.write_all(&frame(SETTINGS, 0, 0, &none)).ok()?;
+        }
+        Some(Box::new(stream))
+    };
+    let address = serve_over(&[], takes, |_, _| true);
+    let plan = Plan { streams: Some(1), requests: Some(3), ..plan2(address) };
+    let plan = Plan { conns: Some(1), duration: Nanos::from_secs(60), ..plan };
+    let counts = self::counts(Plan { timeout: Nanos(200_000_000), ..plan });
+    assert_eq!((counts.answered, counts.failed), (0, 3), "{counts:?}");
+    assert_eq!(counts.errors.by_name(), [("settings_timed_out".to_owned(), 3)].into());
 }
 
 #[test]

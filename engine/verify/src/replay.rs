@@ -330,6 +330,8 @@ fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
         shared_sends: whole.counts.shared_sends,
         shared_receives: whole.counts.shared_receives,
         incomplete_uploads: whole.counts.incomplete_uploads,
+        requeued: whole.counts.requeued,
+        goaways: whole.counts.goaways,
         stamps_clamped: whole.counts.stamps_clamped,
         doubtful: whole.counts.doubtful,
         setup: whole.counts.setup.clone(),
@@ -339,7 +341,8 @@ fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
     // The warm-up's backlog is in no sample.
     let rate = Rates { sent: whole.rate.sent, answered: whole.rate.answered, ..part.rate };
     let (send_path, connect_time) = (whole.send_path.clone(), whole.connect_time.clone());
-    let mut part = Part { counts, rate, send_path, connect_time, tls: whole.tls.clone(), ..part };
+    let (tls, http2) = (whole.tls.clone(), whole.http2.clone());
+    let mut part = Part { counts, rate, send_path, connect_time, tls, http2, ..part };
     // Of what is counted for an endpoint, samples show the longest wait alone.
     for (found, reported) in part.endpoints.iter_mut().zip(&whole.endpoints) {
         found.address.clone_from(&reported.address);

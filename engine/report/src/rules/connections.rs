@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::Switch;
+use plan::{Model, Switch};
 use record::outcome::Cause;
 
 use super::rule::Found;
@@ -54,8 +54,9 @@ pub(super) fn starved(report: &Report) -> Option<Found> {
         "the window holds few responses of so slow a target, and those that weren't finished in it \
          weigh less than they should",
     );
+    let are = if report.config.plan.model() == Model::Closed { "users" } else { "connections" };
     let evidence = format!(
-        "{} of {} connections ({}) were blocked for half of the window or more; the limit is {}",
+        "{} of {} {are} ({}) were blocked for half of the window or more; the limit is {}",
         count(counts.users_blocked),
         count(counts.users),
         percent(figure),

@@ -397,7 +397,7 @@ pub static RULES: &[Rule] = &[
                limit of streams, or use fewer --streams",
         checks: &[connections::requeued],
         more: More {
-            plain: Some("{figure} of the requests had to go to another stream (limit {limit})"),
+            plain: Some("resends on another stream were {figure} of the requests (limit {limit})"),
             ..NO_MORE
         },
     },
