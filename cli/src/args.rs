@@ -43,7 +43,7 @@ pub(crate) use flags::{FIRST_RATE, FIRST_RATE_OF_CEILING, defaults};
 pub(crate) use given::{Given, RunArgs, files, flag_of, key_like, result_files};
 use headings::{HTTP2, LATENCY, ROUTES, STALLS};
 pub(crate) use series_flags::{CeilingArgs, SearchArgs, SweepArgs};
-pub(crate) use targets::scenarios;
+pub(crate) use targets::{scenarios, unsendable};
 pub(crate) use usage::is_bare;
 use values::{
     COUNT_MAX, WAITS, WHOLE_MAX, choice, file, fraction, name_or_stdout, path, profile_name,

@@ -156,7 +156,7 @@ fn parse(text: &str) -> Result<(Vec<Scenario>, Format), (String, Format)> {
     for Found { line, scenario } in &mut all {
         let [step] = &mut scenario.step;
         authorize(step);
-        bad.extend(problem(step).map(|problem| Bad { line: *line, problem }));
+        bad.extend(unsendable(step).map(|problem| Bad { line: *line, problem }));
     }
     if bad.is_empty() {
         return Ok((all.into_iter().map(|found| found.scenario).collect(), format));
@@ -194,7 +194,7 @@ fn authorize(step: &mut Step) {
 
 /// The reason why a step can't be sent, whatever the rest of the plan. A text with fields is
 /// checked with them, and a body's length once the body has been read.
-fn problem(step: &Step) -> Option<String> {
+pub(crate) fn unsendable(step: &Step) -> Option<String> {
     let url = step.url.as_deref().unwrap_or_default();
     let target = match url.starts_with('/') {
         true => format!("http://host{url}"),
@@ -302,8 +302,12 @@ struct Record {
 fn of_json(text: &str) -> Result<Scenario, String> {
     let Record { method, url, body, header, name, weight, expect: expect_status, timeout, slo } =
         crate::json::read_line(text).map_err(|error| {
-            // It calls each line the first.
-            without_text(&error.to_string()).replace(" at line 1 column", " at column")
+            // It calls each line the first, and puts the place behind a cure.
+            let message = without_text(&error.to_string());
+            match message.rsplit_once(" at line 1 column ") {
+                Some((message, column)) => format!("column {column}: {message}"),
+                None => message,
+            }
         })?;
     let of_base64 = |text: String| match BASE64_STANDARD.decode(text) {
         Ok(bytes) => Ok(body::text_of(bytes)),
@@ -484,10 +488,10 @@ mod tests {
             ("{\"url\":\"/\",\"weight\":-1}\n", "line 1: the weight isn't a whole number"),
             (
                 "{\"url\":\"/\"}\n{\"url\":\"/\",\"weight\":0.5}\n",
-                "line 2: the weight isn't a whole number from 0 to 1000000 at column",
+                "column 28: the weight isn't a whole number from 0 to 1000000",
             ),
             ("{\"url\":\"/\",\"timeout\":\"5x\"}", "line 1: invalid duration `5x`: give"),
-            ("{\"url\"\n", "line 1: EOF while parsing an object at column"),
+            ("{\"url\"\n", "line 1: column 6: EOF while parsing an object"),
         ] {
             let (error, _) = parse(text).expect_err(text);
             assert!(error.contains(problem), "{text:?}: {error}");

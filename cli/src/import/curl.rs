@@ -5,11 +5,12 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
 use engine::plan::endpoint::Endpoint;
 use engine::plan::literal;
+use engine::plan::scenario::Step;
 use engine::sys::units::Nanos;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::PlanFile;
-use crate::args::{is_named, url};
+use crate::args::{is_named, unsendable, url};
 
 /// The type of a body that no header names, as in curl.
 const BODY_TYPE: &str = "Content-Type: application/x-www-form-urlencoded";
@@ -67,10 +68,12 @@ struct Curl {
     user_agent: Option<String>,
     #[arg(short = 'e', long)]
     referer: Option<String>,
-    #[arg(short = 'b', long)]
-    cookie: Option<String>,
+    #[arg(short = 'b', long = "cookie")]
+    cookies: Vec<String>,
     #[arg(long)]
     compressed: bool,
+    #[arg(short = 'g', long)]
+    globoff: bool,
     #[arg(short = 'm', long)]
     max_time: Option<Nanos>,
     #[arg(short = 'L', long)]
@@ -168,6 +171,31 @@ fn encoded(part: &str) -> Result<String, String> {
     }
 }
 
+/// The headers of `-H`: one that ends with a semicolon is empty, and one without a value is taken
+/// away.
+///
+/// # Errors
+/// One is a file's name.
+fn headers_of(lines: Vec<String>) -> Result<Vec<String>, String> {
+    if lines.iter().any(|line| line.starts_with('@')) {
+        let cure = "give each header with a -H of its own";
+        return Err(format!("--header names a file, which isn't read here; {cure}"));
+    }
+    let header = |line: String| match line.split_once(':') {
+        Some((_, value)) if value.trim().is_empty() => None,
+        None if line.ends_with(';') => Some(format!("{}:", line.trim_end_matches(';'))),
+        _ => Some(line),
+    };
+    Ok(lines.into_iter().filter_map(header).collect())
+}
+
+/// True if curl makes several URLs of this one; the brackets of an address don't count.
+fn is_glob(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = rest.find('/').map_or("", |at| &rest[at..]);
+    path.contains(['[', '{'])
+}
+
 fn of_flags(curl: Curl, parts: &[(&str, String)]) -> Result<OfCurl, String> {
     let urls: Vec<String> = curl.urls.into_iter().chain(curl.url).collect();
     let [target] = urls.as_slice() else {
@@ -175,7 +203,27 @@ fn of_flags(curl: Curl, parts: &[(&str, String)]) -> Result<OfCurl, String> {
     };
     let mut notes = Vec::new();
     let mut target = literal::url(url(target));
-    let mut headers = curl.headers;
+    if !curl.globoff && is_glob(&target) {
+        notes.push(
+            "the brackets and braces of the URL are sent as they are: curl would make \
+            several URLs of them",
+        );
+    }
+    let mut headers = headers_of(curl.headers)?;
+    let is_cookie = |text: &String| text.is_empty() || text.contains('=');
+    if !curl.cookies.iter().all(is_cookie) {
+        return Err(
+            "--cookie names a file, which isn't read here; give the cookies themselves, as \
+            in NAME=VALUE"
+                .to_owned(),
+        );
+    }
+    if curl.user.as_ref().is_some_and(|user| !user.contains(':')) {
+        return Err(
+            "--user has no password, which curl would ask for; give NAME:PASSWORD".to_owned()
+        );
+    }
+    let cookies = curl.cookies.iter().filter(|it| !it.is_empty()).cloned().collect::<Vec<String>>();
     let add = |headers: &mut Vec<String>, line: String| {
         let name = line.split(':').next().unwrap_or_default().to_owned();
         if !headers.iter().any(|given| is_named(given, &name)) {
@@ -185,10 +233,12 @@ fn of_flags(curl: Curl, parts: &[(&str, String)]) -> Result<OfCurl, String> {
     let values = [
         ("User-Agent", curl.user_agent),
         ("Referer", curl.referer),
-        ("Cookie", curl.cookie),
+        ("Cookie", Some(cookies.join(";"))),
         ("Accept-Encoding", curl.compressed.then(|| "gzip, deflate, br".to_owned())),
     ];
     for (name, value) in values {
+        // An empty one takes the header away.
+        let value = value.filter(|value| !value.is_empty());
         value.into_iter().for_each(|value| add(&mut headers, format!("{name}: {value}")));
     }
     let is_text = |(flag, _): &(&str, String)| ["data_raw", "data_urlencode"].contains(flag);
@@ -225,13 +275,14 @@ fn of_flags(curl: Curl, parts: &[(&str, String)]) -> Result<OfCurl, String> {
     } else if body.is_some() {
         add(&mut headers, BODY_TYPE.to_owned());
     }
-    if names_file {
+    if pieces.iter().zip(parts).any(|(piece, (flag, _))| *flag == "data" && piece.starts_with('@'))
+    {
         notes.push("curl -d leaves out a file's line breaks; here the file is sent as it is");
     }
     if curl.location {
         notes.push("redirects aren't followed (-L): give the URL that they lead to");
     }
-    Endpoint::parse(&target).map_err(|error| error.to_string())?;
+    let endpoint = Endpoint::parse(&target).map_err(|error| error.to_string())?;
     let default = if curl.head {
         "HEAD"
     } else if body.is_some() {
@@ -245,10 +296,21 @@ fn of_flags(curl: Curl, parts: &[(&str, String)]) -> Result<OfCurl, String> {
         headers,
         user: curl.user,
         body,
-        timeout: curl.max_time.map(|time| time.to_string()),
-        insecure: curl.insecure,
+        // Without a limit in curl, the default's applies.
+        timeout: curl.max_time.filter(|time| 0 < time.0).map(|time| time.to_string()),
+        // Without TLS it changes nothing, to curl either.
+        insecure: curl.insecure && endpoint.secure,
         ..PlanFile::default()
     };
+    let step = Step {
+        method: plan.method.clone(),
+        url: plan.target.clone(),
+        headers: plan.headers.clone(),
+        ..Step::default()
+    };
+    if let Some(problem) = unsendable(&step) {
+        return Err(format!("can't be sent from here: {problem}"));
+    }
     let mut secrets = super::secrets(&plan.headers);
     secrets.extend(plan.user.is_some().then(|| "-u".to_owned()));
     Ok(OfCurl { plan, notes, secrets })
@@ -271,7 +333,12 @@ mod tests {
             (
                 r#"curl -sS -X DELETE --url http://h/a -H 'A: b' -H "C: d" -u me:pa55 -k -m 2.5 -w x"#,
                 "target = \"http://h/a\"\nmethod = \"DELETE\"\nheaders = [\"A: b\", \"C: d\"]\n\
-                    user = \"me:pa55\"\ntimeout = \"2.5s\"\ninsecure = true\n",
+                    user = \"me:pa55\"\ntimeout = \"2.5s\"\n",
+            ),
+            (
+                "curl -k https://h/ -m 0 -A '' -H 'A;' -H 'User-Agent:' -b a=1 -b '' -b 'c=2; d=3'",
+                "target = \"https://h/\"\nmethod = \"GET\"\nheaders = [\"A:\", \"Cookie: \
+                    a=1;c=2; d=3\"]\ninsecure = true\n",
             ),
             (
                 "curl -d a=b -d c=d http://h/",
@@ -325,6 +392,10 @@ mod tests {
         }
         let notes = read("curl -L -d @f http://h/").expect("a plan").notes;
         assert!(notes[0].contains("line breaks") && notes[1].contains("redirects"), "{notes:?}");
+        let notes = |line| read(line).expect("a plan").notes.len();
+        assert_eq!(notes("curl --data-binary @f http://h/"), 0);
+        assert_eq!((notes("curl http://[::1]/[1-3]"), notes("curl -g http://[::1]/[1-3]")), (1, 0));
+        assert_eq!(notes("curl http://[::1]/"), 0);
     }
 
     #[test]
@@ -342,6 +413,10 @@ mod tests {
             ("curl --data-raw @pa55 http://h/", "begins with @"),
             ("curl -d @a -d @b http://h/", "begins with @"),
             ("curl http://h/ --data-raw $'pa55\\n'", "$'…' is only for some shells"),
+            ("curl http://h/ -H @pa55", "--header names a file"),
+            ("curl http://h/ -b pa55", "--cookie names a file"),
+            ("curl http://h/ -u pa55", "--user has no password"),
+            ("curl http://h/é", "can't be sent from here: the path holds an invalid character"),
             ("curl ftp://h/?pa55", "neither http nor https"),
             ("curl http://h/ -m pa55", "the value of --max-time isn't a number of seconds"),
             ("curl http://h/ -H 'X-Key: {{pa55}}'", "the header \"X-Key\" has double braces"),

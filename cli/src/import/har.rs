@@ -9,8 +9,10 @@ use engine::plan::endpoint::Endpoint;
 use engine::plan::literal;
 use engine::plan::scenario::{SCENARIOS_MAX, Scenario, Step};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::PlanFile;
+use crate::args::unsendable;
 use crate::json;
 
 /// Headers that belong to the browser's connection, cache or page, not to the request.
@@ -85,6 +87,8 @@ struct Header {
 #[derive(Deserialize)]
 struct PostData {
     text: Option<String>,
+    #[serde(default)]
+    params: Vec<IgnoredAny>,
 }
 
 /// The plan of a file.
@@ -143,8 +147,12 @@ fn step(
         return Err("not an http or https URL");
     };
     let host = endpoint.origin().to_ascii_lowercase();
-    let body = post_data.and_then(|data| data.text).filter(|body| !body.is_empty());
-    let body = body.map(literal::body);
+    let text = |data: &PostData| data.text.clone().filter(|text| !text.is_empty());
+    let body = post_data.as_ref().and_then(text).map(literal::body);
+    if body.is_none() && post_data.is_some_and(|data| !data.params.is_empty()) {
+        // Whether its values are encoded, and where its files end, isn't in the file.
+        return Err("a form without the text of its body");
+    }
     let is_dropped = |name: &str| {
         DROPPED.contains(&name) || DROPPED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
@@ -156,12 +164,16 @@ fn step(
     if !headers.iter().all(|line| literal::is_literal(line)) {
         return Err("a header with double braces, which a plan takes for a field");
     }
+    let step = Step { method: Some(method), url: Some(url), headers, body, ..Step::default() };
+    if unsendable(&step).is_some() {
+        return Err("a method, URL or header that a plan can't have");
+    }
     let is_first = *target.get_or_insert_with(|| format!("{host}/")) == format!("{host}/");
     let url = if is_first { endpoint.path } else { format!("{host}{}", endpoint.path) };
     if !is_first {
         *other_hosts.entry(host).or_default() += 1;
     }
-    Ok(Step { method: Some(method), url: Some(url), headers, body, ..Step::default() })
+    Ok(Step { url: Some(url), ..step })
 }
 
 /// Takes the headers that all requests share out of them.
@@ -210,6 +222,8 @@ mod tests {
     fn requests_become_scenarios_on_their_hosts() {
         let common = [(":authority", "h"), ("Accept", "*/*"), ("Cookie", "a=b"), ("sec-x", "y")];
         let json = [("Accept", "*/*"), ("Cookie", "c=d"), ("Content-Type", "application/json")];
+        let mut form = entry("POST", "https://h:8443/form", &common, None);
+        form["request"]["postData"] = json!({"mimeType": "x", "params": [{"name": "a"}]});
         let all = of(&[
             entry("GET", "https://H:8443/?q=1#top", &common, None),
             entry("GET", "https://cdn.test/x.js", &common, None),
@@ -219,6 +233,8 @@ mod tests {
             entry("GET", "https://h:8443/", &[("X-Template", "{{o}}")], None),
             entry("GET", "https://h:8443/?q=1", &common, None),
             entry("GET", "http://h:8443/", &common, None),
+            entry("GET", "https://h:8443/é", &common, None),
+            form,
         ]);
         let OfHar { plan, entries, other_hosts, left_out, secrets } = all.expect("a plan");
         let toml = toml::to_string(&plan).expect("TOML");
@@ -235,12 +251,14 @@ mod tests {
             [[scenario]]\nweight = 1\n\n[[scenario.step]]\nmethod = \"GET\"\n\
             url = \"http://h:8443/\"\nheaders = [\"Cookie: a=b\"]\n";
         assert_eq!(toml, want);
-        assert_eq!(entries, 8);
+        assert_eq!(entries, 10);
         let left_out: Vec<(&str, u64)> = left_out.into_iter().collect();
         assert_eq!(
             left_out,
             [
+                ("a form without the text of its body", 1),
                 ("a header with double braces, which a plan takes for a field", 1),
+                ("a method, URL or header that a plan can't have", 1),
                 ("not an http or https URL", 1),
             ]
         );

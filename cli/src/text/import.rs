@@ -36,14 +36,13 @@ pub(crate) fn log(name: &Path, of: &OfLog) -> String {
     );
     let (hosts, requests) = of.other_hosts;
     if 0 < hosts {
-        let host = of.host.as_deref().unwrap_or("no host");
         let hosts = things(hosts, "other host");
         let requests = things(requests, "request");
-        text.field(
-            LABEL,
-            "left out",
-            format!("{requests} of {hosts}: the plan has those of {host}"),
-        );
+        let kept = match &of.host {
+            Some(host) => format!("those of {host}"),
+            None => "the lines that name no host".to_owned(),
+        };
+        text.field(LABEL, "left out", format!("{requests} of {hosts}: the plan has {kept}"));
     }
     let (routes, requests) = of.left_out;
     if 0 < routes {
