@@ -97,10 +97,20 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
         (plan.scenario, said) = args::scenarios(&targets)?;
         plan.has_tables = said.is_none();
         said.iter().filter(|_| !results.quiet).for_each(|line| tell(line));
+        // As on the command line, a body makes a request a POST.
+        let without_method = plan.scenario.iter_mut().map(|it| &mut it.step[0]);
+        for step in without_method.filter(|step| step.body.is_some() && !is_given("method")) {
+            step.method.get_or_insert_with(|| "POST".to_owned());
+        }
         let first = plan.scenario.first().and_then(|scenario| scenario.step[0].url.clone());
         let is_whole = |url: &String| !url.starts_with('/') && url.contains("://");
-        if let Some(url) = first.filter(|url| plan.target.is_empty() && is_whole(url)) {
-            plan.target = url;
+        match first {
+            Some(url) if plan.target.is_empty() && is_whole(&url) => plan.target = url,
+            Some(url) if plan.target.is_empty() && url.starts_with('/') => {
+                let problem = format!("--targets: the first request has only a path, {url}");
+                return Err(Failure::Usage(format!("{problem}; give the URL of its host too")));
+            }
+            _ => {}
         }
     }
     let has_objective = |scenario: &Scenario| scenario.step[0].slo.is_some();
@@ -109,7 +119,7 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
         && plan.scenario.iter().any(has_objective)
         && !results.quiet
     {
-        tell(&format!("slo: `{command}` doesn't judge the objectives of single requests"));
+        tell(&format!("slo: `{command}` doesn't judge the objectives of single routes"));
     }
     if plan.body.is_some() && !is_given("method") {
         results.assumed = post(&mut plan);

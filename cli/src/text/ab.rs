@@ -113,8 +113,10 @@ fn invalid(of: &AbDocument) -> String {
 
 /// The number of suspect slices on either side, by reason.
 fn suspect(of: &AbDocument) -> String {
+    let has_other =
+        |one: &&Slice| of.slices.iter().any(|it| it.pair == one.pair && it.of != one.of);
     let of_side = |side: Name| {
-        let of_side = of.slices.iter().filter(|slice| slice.of == side);
+        let of_side = of.slices.iter().filter(|slice| slice.of == side).filter(has_other);
         let (mut number, mut codes) = (0, BTreeMap::new());
         for slice in of_side.filter(|slice| slice.verdict.level == Level::Suspect) {
             number += 1;

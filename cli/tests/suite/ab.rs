@@ -100,7 +100,7 @@ fn a_slower_target_is_slower_on_each_route() {
     let message = said(&output);
     assert_eq!(output.status.code(), Some(4), "{message}");
     assert!(message.contains("worse for GET /a and GET /b."), "{message}");
-    let note = "\nslo: `ab` doesn't judge the objectives of single requests\n";
+    let note = "\nslo: `ab` doesn't judge the objectives of single routes\n";
     assert!(message.contains(note), "{message}");
     assert!(message.contains("\nby route\nGET /a  slower at p50 (+"), "{message}");
     let found = document(&folder.join("ab.json"));

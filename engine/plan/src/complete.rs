@@ -216,13 +216,17 @@ impl Plan {
         self.data.values().any(|data| data.end != End::Wrap)
     }
 
-    /// Refuses an order of requests where there is one request. A log's requests come in its own.
+    /// Refuses an order of requests where there is one request, or a log, which has an order.
     fn check_order(&self) -> Result<(), PlanError> {
-        if self.order.is_weighted() || !self.scenario.is_empty() || self.replay.is_some() {
-            return Ok(());
-        }
-        let problem = "the plan has one request, which needs no order";
-        let cure = "omit it, or list several requests with --targets";
+        let (problem, cure) = match self.replay {
+            _ if self.order.is_weighted() => return Ok(()),
+            Some(_) => ("the log of --replay has the order", "omit one of the two"),
+            None if !self.scenario.is_empty() => return Ok(()),
+            None => (
+                "the plan has one request, which needs no order",
+                "omit it, or list several requests with --targets",
+            ),
+        };
         Err(PlanError::new("--order", "round-robin", problem, cure))
     }
 

@@ -243,8 +243,8 @@ impl Table {
         }
         if let Some(line) = reader.get_ref().odd_line() {
             let problem = format!(
-                "a quote isn't closed: the file has an odd number, and line {line} is the first \
-                 that does"
+                "a quote isn't closed: the file has an odd number of quotes, and line {line} is \
+                 the first line with an odd number"
             );
             let cure = r#"close it; one that is part of a value is written as "" between quotes"#;
             return Err(refuse(problem, cure));
@@ -386,7 +386,7 @@ mod tests {
             ("id,name\n1,2\n3,4,5\n", "line 3: 3 values, but the header has 2"),
             (
                 "id,name\n1,a\n2,\"pa55\n3,c\n",
-                "a quote isn't closed: the file has an odd number, and line 3 is",
+                "a quote isn't closed: the file has an odd number of quotes, and line 3 is",
             ),
             ("id,name\n1,\"a\n\"\n2,5\" pipe\n", "a quote isn't closed"),
             ("id,name\n1,\"pa55", "and line 2 is the first"),

@@ -29,8 +29,9 @@ impl Plan {
         for Scenario { name, step: [step], .. } in &self.scenario {
             let mut clauses = step.slo.iter().flat_map(Objectives::iter);
             if let Some(of) = clauses.find_map(|clause| clause.of.as_ref()) {
-                let problem = format!("an objective of scenario {name:?} has a name");
-                return refuse(of, &problem, "give it in the slo of the plan");
+                let problem =
+                    format!("it is in the slo of {name:?}, whose objectives have no name");
+                return refuse(of, &problem, "leave the name out, or give it with --slo");
             }
         }
         let all = self.objectives();

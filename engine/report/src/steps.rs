@@ -129,11 +129,12 @@ pub fn parts(recorder: &Recorder, plan: &Plan, window_ns: u64) -> Vec<StepPart> 
     each.collect()
 }
 
-/// The test of a run's mix of scenarios; `None` if it has only one, or too few requests. Agents take
-/// turns at the requests, so without one of them, steps in turn are no longer those of the weights.
+/// The test of a run's mix of scenarios; `None` if it has only one, or too few requests, or if a log
+/// has them, where nothing is drawn. Agents take turns at the requests, so without one of them,
+/// steps in turn are no longer those of the weights.
 pub fn mix(report: &Report) -> Option<MixProof> {
     let plan = &report.config.plan;
-    if plan.order == Order::RoundRobin && report.partial {
+    if plan.replay.is_some() || plan.order == Order::RoundRobin && report.partial {
         return None;
     }
     let mut steps: Vec<(u64, u32)> = plan.weights().into_iter().map(|it| (0, it)).collect();
