@@ -580,8 +580,11 @@ fn no_agents_part_makes_verify_panic() {
     }
     let odd = [json!(0), json!(u64::MAX), json!(-1e300), json!(null), json!("x"), json!([])];
     let mut read = 0;
-    for path in paths.iter().filter(|path| !path.contains("/environment/")) {
-        for value in &odd {
+    let judged = paths.iter().filter(|path| !path.contains("/environment/"));
+    // Each value gets two of them, the next one others.
+    let mut odd = odd.iter().cycle();
+    for path in judged {
+        for value in odd.by_ref().take(2) {
             let mut changed = document.clone();
             *changed.pointer_mut(path).expect("a value") = value.clone();
             if let Ok(report) = serde_json::from_value::<Report>(changed) {
@@ -590,7 +593,7 @@ fn no_agents_part_makes_verify_panic() {
             }
         }
     }
-    assert!(500 < read, "{read} reports were read");
+    assert!(150 < read, "{read} reports were read");
 }
 
 /// The paths of a value and of all values below it.

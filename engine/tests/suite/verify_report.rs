@@ -292,15 +292,14 @@ fn no_document_makes_verify_panic() {
     let document = serde_json::to_value(&run.report).expect("a document");
     let nasty = nasty(&document);
     let mut reports = 0;
-    // Each value gets three of them, the next one others.
+    // Each value gets one of them, the next one another.
     let mut nasty = nasty.iter().cycle();
     for path in paths(&document) {
-        for value in nasty.by_ref().take(3) {
-            let Some(report) = changed(&document, &path, value) else { continue };
-            reports += 1;
-            report_alone(&report);
-            with_samples(&report, &[&run.path()]);
-        }
+        let value = nasty.next().expect("they begin anew");
+        let Some(report) = changed(&document, &path, value) else { continue };
+        reports += 1;
+        report_alone(&report);
+        with_samples(&report, &[&run.path()]);
     }
     assert!(100 < reports, "{reports}");
     let path = "/config/thresholds/percentile";

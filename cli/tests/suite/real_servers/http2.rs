@@ -135,8 +135,9 @@ fn haproxy(folder: &Path, how: Transport) -> Server {
             format!("ssl crt {at}/both.pem alpn h2")
         }
     };
+    // One thread: of several, one that finds another at the log gives up its line.
     let configuration = format!(
-        "global\n log stdout format raw local0\n\
+        "global\n nbthread 1\n log stdout format raw local0\n\
          defaults\n mode http\n log global\n log-format \"%HV %ST\"\n timeout client 60s\n\
          frontend all\n bind 127.0.0.1:{port} {bind}\n \
          http-request return status 200 content-type text/plain string ok\n"
