@@ -11,8 +11,8 @@ mod screen;
 
 use std::io::{self, BufWriter, IsTerminal as _, Stderr, stderr, stdin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use console::Term;
 use engine::plan::Plan;
