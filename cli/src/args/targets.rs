@@ -302,10 +302,10 @@ struct Record {
 fn of_json(text: &str) -> Result<Scenario, String> {
     let Record { method, url, body, header, name, weight, expect: expect_status, timeout, slo } =
         crate::json::read_line(text).map_err(|error| {
-            // It calls each line the first, and puts the place behind a cure.
+            // It calls each line the first, and its place would be read as part of a cure.
             let message = without_text(&error.to_string());
             match message.rsplit_once(" at line 1 column ") {
-                Some((message, column)) => format!("column {column}: {message}"),
+                Some((message, column)) => format!("{message} (column {column})"),
                 None => message,
             }
         })?;
@@ -488,10 +488,10 @@ mod tests {
             ("{\"url\":\"/\",\"weight\":-1}\n", "line 1: the weight isn't a whole number"),
             (
                 "{\"url\":\"/\"}\n{\"url\":\"/\",\"weight\":0.5}\n",
-                "column 28: the weight isn't a whole number from 0 to 1000000",
+                "line 2: the weight isn't a whole number from 0 to 1000000 (column",
             ),
             ("{\"url\":\"/\",\"timeout\":\"5x\"}", "line 1: invalid duration `5x`: give"),
-            ("{\"url\"\n", "line 1: column 6: EOF while parsing an object"),
+            ("{\"url\"\n", "line 1: EOF while parsing an object (column"),
         ] {
             let (error, _) = parse(text).expect_err(text);
             assert!(error.contains(problem), "{text:?}: {error}");
