@@ -139,7 +139,7 @@ mod tests {
                 "search: p50 has two bounds, here and as its `slo` in --targets; keep",
             ),
             (Plan { slo: "home: p90<1s".parse().ok(), ..both }, "both a scenario and a stage"),
-            (named, "b: an objective of scenario \"a\" has a name"),
+            (named, "b: it is in the slo of \"a\", whose objectives have no name"),
             (
                 Plan {
                     scenario: Vec::new(),
