@@ -56,9 +56,9 @@ deb: package
 # FEATURES adds features, such as cli/real-servers. The whole workspace is always built, because
 # parts of it have other features, and would be compiled anew. There are no documentation tests. Two
 # tests a core: most of them wait for a target or a window's end.
-TESTS = RUST_TEST_THREADS=$$((2 * $$(nproc))) cargo test --workspace --locked $(if $(FEATURES),--features "$(FEATURES)")
+TESTS = RUST_TEST_THREADS=$$((2 * $$(nproc))) cargo test --workspace --locked --tests $(if $(FEATURES),--features "$(FEATURES)")
 test:
-	$(TESTS) --tests
+	$(TESTS)
 
 # Tests mostly wait, so the other slow builds run beside them, in the time they leave. So do the
 # experiments, which are one test and don't judge what is disturbed.
@@ -66,10 +66,10 @@ check: override FEATURES += cli/experiments
 check:
 	@! git grep -nE '^(<{7}|>{7}) ' || { echo "Conflict markers in the files above: resolve them."; exit 1; }
 	cargo fmt --all --check
-	$(TESTS) --tests --no-run
+	$(TESTS) --no-run
 	chrt --idle 0 $(MAKE) counter lint docs & builds=$$!; \
-	$(TESTS) --test experiments & experiments=$$!; \
-	$(TESTS) --tests -- --skip each_experiment; tests=$$?; \
+	$(TESTS) -- each_experiment & experiments=$$!; \
+	$(TESTS) -- --skip each_experiment; tests=$$?; \
 	wait $$experiments && wait $$builds && exit $$tests
 	$(MAKE) instructions
 
