@@ -60,17 +60,15 @@ TESTS = RUST_TEST_THREADS=$$((2 * $$(nproc))) cargo test --workspace --locked --
 test:
 	$(TESTS)
 
-# Tests mostly wait, so the other slow builds run beside them, in the time they leave. So do the
-# experiments, which are one test and don't judge what is disturbed.
+# Tests mostly wait, so the other slow builds run beside them, in the time they leave.
 check: override FEATURES += cli/experiments
 check:
 	@! git grep -nE '^(<{7}|>{7}) ' || { echo "Conflict markers in the files above: resolve them."; exit 1; }
 	cargo fmt --all --check
 	$(TESTS) --no-run
 	chrt --idle 0 $(MAKE) counter lint docs & builds=$$!; \
-	$(TESTS) -- each_experiment & experiments=$$!; \
-	$(TESTS) -- --skip each_experiment; tests=$$?; \
-	wait $$experiments && wait $$builds && exit $$tests
+	$(TESTS); tests=$$?; \
+	wait $$builds && exit $$tests
 	$(MAKE) instructions
 
 lint:
