@@ -2,15 +2,12 @@
 
 use std::fmt;
 use std::io::{self, Write as _};
-use std::panic;
-use std::process::{self, ExitCode};
+use std::process::ExitCode;
 
 use calibration::judgement::Judgement;
 use calibration::observed::ObserveError;
 use engine::host;
 use engine::run::{PrepareError, RunError};
-
-use super::live;
 
 /// Exit code of a run that could not start, or whose report could not be written.
 pub(crate) const EXIT_COULD_NOT_RUN: u8 = 1;
@@ -24,8 +21,6 @@ pub(crate) const EXIT_INVALID: u8 = 3;
 pub(crate) const EXIT_MISSED: u8 = 4;
 /// Exit code of a run for which an agent could not be used.
 pub(crate) const EXIT_AGENT: u8 = 5;
-/// Exit code of a panic, a fault of this program: the one that Rust's own programs end with.
-const EXIT_PANIC: i32 = 101;
 /// Exit code of an interrupted run: 128 + SIGINT, as shells count it.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
@@ -47,17 +42,6 @@ pub(crate) enum Failure {
     /// A signal came before there was anything to report.
     #[error("interrupted before the run began")]
     Interrupted,
-}
-
-/// From now on, a panic of any thread ends the process once it has been printed. A run whose shard
-/// is gone would never end.
-pub(crate) fn end_on_panic() {
-    let print = panic::take_hook();
-    panic::set_hook(Box::new(move |panicked| {
-        live::leave_screen();
-        print(panicked);
-        process::exit(EXIT_PANIC);
-    }));
 }
 
 /// The exit code of a calibration, by its judgement.
@@ -138,42 +122,5 @@ impl From<ObserveError> for Failure {
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         Failure::CouldNotRun(error.to_string())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::env;
-    use std::process::Command;
-    use std::sync::mpsc;
-    use std::thread;
-    use std::time::Duration;
-
-    use super::*;
-
-    /// How long the process may take to end.
-    const LONGEST: Duration = Duration::from_secs(30);
-
-    #[test]
-    fn a_panic_of_any_thread_ends_the_process() {
-        let tests = env::current_exe().expect("this binary");
-        let panics = ["--ignored", "--exact", "failure::tests::a_thread_panics_and_is_awaited"];
-        let output = Command::new(tests).args(panics).arg("--nocapture").output();
-        let output = output.expect("it ran");
-        assert_eq!(output.status.code(), Some(EXIT_PANIC), "{output:?}");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(stderr.contains("a shard's fault"), "{stderr}");
-        assert!(!stderr.contains("it went on"), "{stderr}");
-    }
-
-    #[test]
-    #[ignore = "ends the process; another test starts it in one of its own"]
-    fn a_thread_panics_and_is_awaited() {
-        end_on_panic();
-        let (word, awaited) = mpsc::channel::<()>();
-        thread::spawn(|| panic!("a shard's fault"));
-        let _ = awaited.recv_timeout(LONGEST);
-        drop(word);
-        panic!("it went on");
     }
 }

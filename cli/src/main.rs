@@ -31,8 +31,8 @@
 //!   [`experiment`], [`saved`].
 //! - **Beside a run:** [`agent`], the servers [`target_server`] and [`null_target`], and [`doctor`]
 //!   for this machine.
-//! - **For all of them:** [`text`] alone lays out text, [`json`] alone knows JSON, and [`failure`]
-//!   is the one error, a whole line with an exit code.
+//! - **For all of them:** [`text`] alone lays out text, [`json`] alone knows JSON, [`failure`] is the
+//!   one error, a whole line with an exit code, and [`panics`] ends the process on a fault of ours.
 //!
 //! The engine's errors are values, and it prints nothing: all text for users is from this crate.
 //! ARCHITECTURE.md, in the repository's root, shows where to add a flag or a file of results.
@@ -68,6 +68,7 @@ mod null_process;
 mod null_target;
 mod output;
 mod page;
+mod panics;
 mod planning;
 mod progress;
 mod prom;
@@ -94,7 +95,7 @@ use console::Term;
 use failure::{EXIT_USAGE, Failure};
 
 fn main() -> ExitCode {
-    failure::end_on_panic();
+    panics::end_on_panic();
     if let Some((_, columns)) = Term::stdout().size_checked() {
         text::layout::fit(columns.into());
     }

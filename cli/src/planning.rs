@@ -104,9 +104,9 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
         }
         let first = plan.scenario.first().and_then(|scenario| scenario.step[0].url.clone());
         let is_whole = |url: &String| !url.starts_with('/') && url.contains("://");
-        match first {
-            Some(url) if plan.target.is_empty() && is_whole(&url) => plan.target = url,
-            Some(url) if plan.target.is_empty() && url.starts_with('/') => {
+        match first.filter(|_| plan.target.is_empty()) {
+            Some(url) if is_whole(&url) => plan.target = url,
+            Some(url) if url.starts_with('/') => {
                 let problem = format!("--targets: the first request has only a path, {url}");
                 return Err(Failure::Usage(format!("{problem}; give the URL of its host too")));
             }

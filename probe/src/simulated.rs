@@ -25,7 +25,7 @@ const BEYOND: f64 = 1.02;
 /// How often that may happen.
 const BEYOND_SHARE_MAX: f64 = 0.05;
 /// Ceilings per target in `make test`.
-const FEW: u64 = 4;
+const FEW: u64 = 6;
 
 /// The number of ceilings per target.
 fn size() -> u64 {
