@@ -485,6 +485,7 @@ impl Connections {
     /// Assigns a request of this step to the connection and queues it.
     #[inline]
     pub fn begin(&mut self, slot: u32, due: DueRequest, step: u16) {
+        debug_assert!(self.has_room(slot), "the connection takes another request");
         let most = self.requests_per_connection;
         let Connection { socket, exchanges, .. } = &mut self.connections[slot as usize];
         if exchanges.queued() == 0 {

@@ -113,6 +113,7 @@ impl Output {
 
     /// Bytes are made and leave: `made` in all, which carry `carried` bytes of requests.
     pub fn make(&mut self, made: usize, carried: usize) {
+        assert!(self.made.is_empty(), "one send at a time");
         (self.made, self.carried) = (0..made, carried);
     }
 

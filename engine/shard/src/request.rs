@@ -58,6 +58,9 @@ impl Shard {
             }
             self.expire(now_ns);
         }
+        if self.requeue.is_due() {
+            self.send_back_all();
+        }
         self.retry(now_ns);
         self.rearm();
         self.end_if_spent(now_ns);
@@ -70,13 +73,14 @@ impl Shard {
 
     /// The turn's system call: submits what is queued and waits for the next event.
     fn enter(&mut self, look_ns: u64) {
-        if 0 < self.connections.fresh() {
-            // They get their requests in the next turn.
-            self.flush();
+        self.stamp_queued();
+        if 0 < self.connections.fresh() || self.requeue.is_due() {
+            // New connections get their requests, and requests that couldn't begin get their new
+            // connections, in the next turn.
+            self.ring.submit();
             let now_ns = self.now_ns();
             return self.recording.meter().worked(now_ns);
         }
-        self.stamp_queued();
         self.refill();
         let now_ns = self.now_ns();
         let due_ns = match &self.load {
@@ -275,6 +279,10 @@ impl Shard {
             };
             if let Some(due) = self.in_time(due, now_ns) {
                 return Some(due);
+            }
+            // To give one up sends the queued ones.
+            if !self.connections.has_room(slot) {
+                return None;
             }
         }
     }
@@ -582,9 +590,10 @@ impl Shard {
         if matches!(socket.state, State::Fresh | State::Handshaking | State::Greeting) {
             return self.give_up(slot, cause);
         }
-        if 0 < exchanges.open() && exchanges.in_flight() == 0 && !self.flush_before_failing(slot) {
-            return;
+        if 0 < exchanges.open() && exchanges.in_flight() == 0 {
+            self.flush_before_failing();
         }
+        self.send_back_stranded(slot);
         let exchanges = &self.connections[slot].exchanges;
         if exchanges.open() == 0 {
             self.recording.counts_mut().connection_errors.add(cause);
@@ -606,9 +615,10 @@ impl Shard {
     /// The slot's connection won't answer any more: requests sent behind its last outcome fail, and
     /// it is replaced.
     fn lose(&mut self, slot: u32) {
-        if 0 < self.connections[slot].exchanges.queued() && !self.flush_before_failing(slot) {
-            return;
+        if 0 < self.connections[slot].exchanges.queued() {
+            self.flush_before_failing();
         }
+        self.send_back_stranded(slot);
         while 0 < self.connections[slot].exchanges.open() {
             let number = self.connections[slot].exchanges.oldest().number;
             let ending = Ending::at(self.clock.handled_ns());
@@ -618,14 +628,10 @@ impl Shard {
     }
 
     /// Sends what is queued on a lost connection, and on all others. A request must fail later than
-    /// it was sent: one that fails at that very time counts as unconnected. Returns false if the
-    /// slot has been replaced meanwhile: over HTTP/2, requests that can't begin any more leave the
-    /// connection.
-    fn flush_before_failing(&mut self, slot: u32) -> bool {
-        let generation = self.connections[slot].socket.generation;
+    /// it was sent: one that fails at that very time counts as unconnected.
+    fn flush_before_failing(&mut self) {
         self.flush_queued();
         self.clock.stamp_handled();
-        self.connections[slot].socket.is_still(generation)
     }
 
     /// Times out requests and connects whose deadline has passed.

@@ -39,4 +39,10 @@ impl Requeue {
             stranded: Vec::with_capacity(slots),
         }
     }
+
+    /// True if requests have to go to another connection.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        !self.stranded.is_empty() || !self.sent_back.is_empty()
+    }
 }

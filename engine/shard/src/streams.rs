@@ -229,22 +229,28 @@ impl Shard {
     }
 
     /// The requests that were handed to the slot's connection, and can't begin on it any more.
-    fn send_back_stranded(&mut self, slot: u32) {
-        while let Some(number) = self.http2(slot).take_stranded() {
+    pub(super) fn send_back_stranded(&mut self, slot: u32) {
+        while let Some(http2) = self.connections[slot].protocol.http2()
+            && let Some(number) = http2.take_stranded()
+        {
             self.send_back(slot, number, false);
         }
     }
 
-    /// After requests were stamped: those that turned out to have no stream go to others.
-    pub(super) fn send_back_all_stranded(&mut self) {
+    /// The requests that can't begin on their connection go to others. Once a turn, and not where
+    /// they turn up: a request may be on its way to one of those others.
+    pub(super) fn send_back_all(&mut self) {
         while let Some(slot) = self.requeue.stranded.pop() {
             self.send_back_stranded(slot);
             self.taken(slot);
         }
+        if self.wait_sent_back() {
+            self.serve_sent_back();
+        }
     }
 
     /// The requests that were sent back wait like others; returns true if there are any.
-    fn wait_sent_back(&mut self) -> bool {
+    pub(super) fn wait_sent_back(&mut self) -> bool {
         let wait = !self.requeue.sent_back.is_empty();
         while let Some((slot, due)) = self.requeue.sent_back.pop() {
             let user = self.user_of(slot);
@@ -341,6 +347,7 @@ impl Shard {
             self.recording.counts_mut().setup.ended(Outcome::Abandoned);
         }
         self.requeue.again.clear();
+        self.requeue.sent_back.clear();
     }
 }
 
@@ -379,7 +386,7 @@ impl Shard {
                     recording.bytes_sent(phases, &exchange.stamps, made.bytes);
                 }
             });
-            if http2.is_stranded() {
+            if http2.is_stranded() && !self.requeue.stranded.contains(&slot) {
                 self.requeue.stranded.push(slot);
             }
         }
@@ -431,7 +438,11 @@ mod tests {
         begin(&mut shard, slot, 3);
         let after = |shard: &mut Shard, goaways| {
             wait_for_goaways(shard, goaways);
+            let begun = shard.connections[slot].exchanges.open();
             shard.flush();
+            let still = shard.connections[slot].exchanges.open();
+            assert_eq!(still, begun, "another connection may be about to take a request");
+            shard.send_back_all();
             let counts = shard.recording.counts();
             (counts.sent, counts.requeued, shard.connections[slot].exchanges.open())
         };
@@ -474,8 +485,12 @@ mod tests {
         (shard, slot, peer)
     }
 
-    /// A request that is due now joins the slot's connection.
+    /// A request that is due now joins the slot's connection, once the last send has completed.
     fn begin(shard: &mut Shard, slot: u32, number: u64) {
+        while shard.connections[slot].socket.sending {
+            shard.ring.wait(1_000_000_000);
+            shard.reap();
+        }
         let now_ns = shard.now_ns();
         shard.recording.intended(&shard.phases, now_ns);
         shard.begin(slot, DueRequest { number, ..due_at(now_ns) });

@@ -255,9 +255,6 @@ impl Shard {
                 self.part_sent(slot, &stamps);
             }
         }
-        if !self.requeue.stranded.is_empty() {
-            self.send_back_all_stranded();
-        }
     }
 
     /// Records for its part that a request was sent. The bytes of those in the output are counted
