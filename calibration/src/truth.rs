@@ -243,7 +243,8 @@ impl Truth {
         self.base_ms + self.tail_fraction * self.tail_extra_ms + self.wait_mean_ms()
     }
 
-    fn wait_mean_ms(&self) -> f64 {
+    /// The mean wait for the ends of stalls, ms.
+    pub fn wait_mean_ms(&self) -> f64 {
         self.ramps.iter().map(Ramp::area).sum::<f64>() / self.window_ms
     }
 
