@@ -100,7 +100,7 @@ impl ClosedLoad {
     /// that came later.
     pub fn wait_again(&mut self, user: usize, due: DueRequest) {
         let waiting = &mut self.users[user];
-        let place = waiting.iter().take_while(|other| other.number < due.number).count();
+        let place = waiting.partition_point(|other| other.number < due.number);
         waiting.insert(place, due);
         self.waiting += 1;
     }

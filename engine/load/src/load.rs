@@ -142,8 +142,7 @@ impl OpenLoad {
     /// due later.
     pub fn wait_again(&mut self, due: DueRequest, endpoint: usize) {
         let waiting = &mut self.waiting[endpoint];
-        let earlier = |other: &&DueRequest| other.intended_ns <= due.intended_ns;
-        let place = waiting.iter().take_while(earlier).count();
+        let place = waiting.partition_point(|other| other.intended_ns <= due.intended_ns);
         waiting.insert(place, due);
         self.waiting_len += 1;
     }

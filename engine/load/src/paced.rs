@@ -171,7 +171,7 @@ impl PacedLoad {
     /// that were due later.
     pub fn wait_again(&mut self, user: usize, due: DueRequest) {
         let again = &mut self.users[user].again;
-        let place = again.iter().take_while(|other| other.number < due.number).count();
+        let place = again.partition_point(|other| other.number < due.number);
         again.insert(place, due);
         self.waiting += 1;
     }

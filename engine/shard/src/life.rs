@@ -236,7 +236,6 @@ impl Shard {
         self.catch_up();
         let now_ns = self.now_ns();
         self.stamp_queued();
-        self.wait_sent_back();
         let capped = matches!(self.load, Load::Open(_)) && self.connections.is_full();
         for slot in 0..self.connections.len() {
             while self.connections[slot].is_awaiting() {

@@ -59,7 +59,7 @@ impl Shard {
             self.expire(now_ns);
         }
         if self.requeue.is_due() {
-            self.send_back_all();
+            self.serve_sent_back();
         }
         self.retry(now_ns);
         self.rearm();
@@ -468,7 +468,7 @@ impl Shard {
                     }
                 }
                 Event::Taken => self.taken(slot),
-                Event::Violated(cause) => self.violated(slot, cause),
+                Event::Violated(cause) => self.fail(slot, cause),
             }
             break;
         }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use load::DueRequest;
 use record::stamps::Stamps;
 
 /// For how many such requests memory is allocated in advance.
@@ -13,8 +12,8 @@ const REQUESTS_MAX: usize = 1 << 16;
 pub struct Requeue {
     /// Those that wait for a stream, by number.
     pub again: HashMap<u64, Again>,
-    /// Those that were sent back by the slot's connection and aren't queued yet.
-    pub sent_back: Vec<(u32, DueRequest)>,
+    /// True if some of them may find a stream, or need a connection.
+    pub unserved: bool,
     /// Slots whose connection ends before some of its requests could begin.
     pub stranded: Vec<u32>,
 }
@@ -35,7 +34,7 @@ impl Requeue {
         let most = REQUESTS_MAX.min(slots * streams);
         Requeue {
             again: HashMap::with_capacity(most),
-            sent_back: Vec::with_capacity(most),
+            unserved: false,
             stranded: Vec::with_capacity(slots),
         }
     }
@@ -43,6 +42,6 @@ impl Requeue {
     /// True if requests have to go to another connection.
     #[inline]
     pub fn is_due(&self) -> bool {
-        !self.stranded.is_empty() || !self.sent_back.is_empty()
+        self.unserved || !self.stranded.is_empty()
     }
 }

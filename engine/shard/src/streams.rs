@@ -130,7 +130,6 @@ impl Shard {
     /// is replaced if it has ended, and sends what the protocol itself has to say.
     #[inline(never)]
     pub(super) fn taken(&mut self, slot: u32) {
-        let wait = self.wait_sent_back();
         let socket = &self.connections[slot].socket;
         let generation = socket.generation;
         if matches!(socket.state, State::Open | State::Retired) {
@@ -140,9 +139,6 @@ impl Shard {
         }
         if self.connections[slot].socket.generation == generation {
             self.send_own(slot);
-        }
-        if wait {
-            self.serve_sent_back();
         }
     }
 
@@ -158,16 +154,6 @@ impl Shard {
             self.connections.leave_idle(slot);
             self.send_next(slot);
             self.connections.offer(slot);
-        }
-    }
-
-    /// The target broke a rule that ends the slot's connection.
-    #[inline(never)]
-    pub(super) fn violated(&mut self, slot: u32, cause: Cause) {
-        let wait = self.wait_sent_back();
-        self.fail(slot, cause);
-        if wait {
-            self.serve_sent_back();
         }
     }
 
@@ -223,9 +209,15 @@ impl Shard {
         }
         self.requeue.again.insert(number, Again { stamps, refused });
         let Stamps { intended_ns, noticed_ns, .. } = stamps;
-        self.requeue
-            .sent_back
-            .push((slot, DueRequest { intended_ns, number, noticed_ns, waited: true }));
+        let due = DueRequest { intended_ns, number, noticed_ns, waited: true };
+        let user = self.user_of(slot);
+        let endpoint = usize::from(self.plan.endpoint_of(number));
+        match &mut self.load {
+            Load::Open(load) => load.wait_again(due, endpoint),
+            Load::Closed(load) => load.wait_again(user, due),
+            Load::Paced(load) => load.wait_again(user, due),
+        }
+        self.requeue.unserved = true;
     }
 
     /// The requests that were handed to the slot's connection, and can't begin on it any more.
@@ -237,36 +229,15 @@ impl Shard {
         }
     }
 
-    /// The requests that can't begin on their connection go to others. Once a turn, and not where
-    /// they turn up: a request may be on its way to one of those others.
-    pub(super) fn send_back_all(&mut self) {
+    /// The requests that were sent back, or can't begin on their connection, go to others: to
+    /// connections with room, or else to new ones. Once a turn, and not where they turn up: a
+    /// request may be on its way to one of those others.
+    pub(super) fn serve_sent_back(&mut self) {
         while let Some(slot) = self.requeue.stranded.pop() {
             self.send_back_stranded(slot);
             self.taken(slot);
         }
-        if self.wait_sent_back() {
-            self.serve_sent_back();
-        }
-    }
-
-    /// The requests that were sent back wait like others; returns true if there are any.
-    pub(super) fn wait_sent_back(&mut self) -> bool {
-        let wait = !self.requeue.sent_back.is_empty();
-        while let Some((slot, due)) = self.requeue.sent_back.pop() {
-            let user = self.user_of(slot);
-            let endpoint = usize::from(self.plan.endpoint_of(due.number));
-            match &mut self.load {
-                Load::Open(load) => load.wait_again(due, endpoint),
-                Load::Closed(load) => load.wait_again(user, due),
-                Load::Paced(load) => load.wait_again(user, due),
-            }
-        }
-        wait
-    }
-
-    /// Connections with room take requests that were sent back; for the others, connections are
-    /// opened at once.
-    fn serve_sent_back(&mut self) {
+        self.requeue.unserved = false;
         for endpoint in (0_u16..).take(self.plan.endpoints.len()) {
             while let Load::Open(load) = &self.load
                 && 0 < load.waiting_for(usize::from(endpoint))
@@ -347,7 +318,6 @@ impl Shard {
             self.recording.counts_mut().setup.ended(Outcome::Abandoned);
         }
         self.requeue.again.clear();
-        self.requeue.sent_back.clear();
     }
 }
 
@@ -442,7 +412,7 @@ mod tests {
             shard.flush();
             let still = shard.connections[slot].exchanges.open();
             assert_eq!(still, begun, "another connection may be about to take a request");
-            shard.send_back_all();
+            shard.serve_sent_back();
             let counts = shard.recording.counts();
             (counts.sent, counts.requeued, shard.connections[slot].exchanges.open())
         };
