@@ -137,7 +137,7 @@ impl ErrorsChange {
 }
 
 /// The change of the share of requests without a good answer.
-pub(crate) fn errors(found: ShareDifference) -> ErrorsChange {
+pub fn errors(found: ShareDifference) -> ErrorsChange {
     let ShareDifference { shares, difference, interval } = found;
     let interval = interval.map(|end| end.clamp(-1.0, 1.0));
     let [low, high] = interval;

@@ -34,8 +34,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::change::errors;
-pub use crate::change::{CONFIDENCE, Change, ErrorsChange, PercentileChange, called};
+pub use crate::change::{CONFIDENCE, Change, ErrorsChange, PercentileChange, called, errors};
 use crate::numbers::percent;
 use crate::parts::{Matched, PartChange, PartName, errors_of_each, matched};
 use crate::step::Trust;

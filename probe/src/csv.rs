@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn each_step_is_a_row_of_the_columns_in_the_header() {
         let queue = Queue { slo_ms: Some(20.0), ..Queue::serial_ms() };
-        let steps = [queue.run(&asked("100", 8)), queue.run(&asked("2k", 5))];
+        let steps = [queue.run(&asked("100", 30)), queue.run(&asked("2k", 5))];
         let mut bytes = Vec::new();
         let trials = Trial::of(&[(Changed::Nothing, &steps[1..]), (Changed::Conns, &steps[1..])]);
         write(&mut bytes, &steps, &trials).expect("memory takes all");
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(all("trial"), ["", "", "nothing", "conns"]);
         assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
         assert_eq!(column("fell_behind"), ["false", "true"]);
-        // 800 requests are too few for p99.9.
+        // 3,000 requests are too few for p99.9.
         assert_eq!((column("corrected_p999_us")[0], column("slo")), ("", ["met", "missed"]));
         let p99 = steps[1].corrected.percentiles.at(0.99);
         let value = p99.value.expect("10,000 requests have one");

@@ -8,6 +8,7 @@ use engine::report::slo::{JudgedObjective, Judgement, Slo};
 use engine::report::verdict::{Code, Level};
 use engine::report::{ClientPart, ClientShare, Microseconds};
 use engine::stats::distribution::{Distribution, VALUE_MAX_NS};
+use engine::stats::interval::ends;
 use engine::stats::percentiles::Percentiles;
 use engine::stats::pieces::Pieces;
 use engine::stats::ratio::share_interval;
@@ -227,7 +228,9 @@ impl Queue {
             let beyond = Pieces::new(beyond, EACH_S);
             let share = share_interval(all, corrected.count(), &beyond).ok();
             let p99 = corrected.quantile_ns(0.99).map(|ns| ns as f64 / 1e3);
-            judged("p99", ms * 1e3, p99, share, 0.01)
+            let own = ends(&corrected, &Pieces::new(latencies.clone(), EACH_S), 0.99);
+            let interval = [own.low_ns, own.high_ns].map(|end| end.map(|ns| ns as f64 / 1e3));
+            judged("p99", ms * 1e3, p99, interval, share)
         });
         let late = &intervals[intervals.len() / 2..];
         let late_answers: u64 = late.iter().map(|interval| interval.answers).sum();
@@ -293,19 +296,14 @@ impl Queue {
     }
 }
 
-/// An objective judged by the interval of the share beyond its bound, and the allowed share.
+/// An objective judged as in a report.
 fn judged(
     metric: &str,
     bound: f64,
     figure: Option<f64>,
+    interval: [Option<f64>; 2],
     beyond: Option<[f64; 2]>,
-    allowed: f64,
 ) -> Slo {
-    let judgement = match beyond {
-        Some([_, high]) if high < allowed => Judgement::Met,
-        Some([low, _]) if allowed <= low => Judgement::Missed,
-        _ => Judgement::Undecided,
-    };
     let unit = if metric == "errors" { "share" } else { "us" };
     let (metric, unit) = (metric.to_owned(), unit.to_owned());
     let one = JudgedObjective {
@@ -314,15 +312,15 @@ fn judged(
         unit,
         bound,
         figure,
-        interval: [None; 2],
+        interval,
         needed: None,
         needed_s: None,
         may_lie_above: false,
         beyond: None,
         beyond_interval: beyond,
-        judgement,
+        judgement: Judgement::Undecided,
     };
-    Slo { judgement, objectives: vec![one] }
+    Slo::new(vec![JudgedObjective { judgement: one.judge(), ..one }])
 }
 
 /// The step with an objective that has this bound and figure, without doubt, and a generator that
@@ -331,7 +329,7 @@ pub(crate) fn missed_by(step: &Step, metric: &str, bound: f64, figure: f64, late
     let us = if metric == "errors" { 1.0 } else { 1e3 };
     let (bound, figure) = (bound * us, figure * us);
     let share = if figure < bound { 0.0 } else { 1.0 };
-    let slo = Some(judged(metric, bound, Some(figure), Some([share; 2]), 0.5));
+    let slo = Some(judged(metric, bound, Some(figure), [Some(figure); 2], Some([share; 2])));
     let added = late_ms * 1e3;
     let part = ClientPart { corrected: figure, added, opening: 0.0, when_handled: figure };
     let (p99, p999) = (Some(part.clone()), Some(part.clone()));

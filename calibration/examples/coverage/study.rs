@@ -2,13 +2,14 @@
 //! change where there is none, in simulated runs of services with independent or correlated
 //! latencies. The runs go through the functions that make a report.
 
-use engine::stats::comparison::{Sample, quantile_ratio};
+use engine::stats::comparison::{Part, Sample, quantile_ratio, share_difference};
+use engine::stats::interval::ends;
 use engine::stats::percentiles::{PERCENTILES, Percentiles};
 use engine::stats::pieces::Pieces;
 use engine::stats::ratio::{mean_interval, mean_may_lie_above, share_interval};
 use engine::stats::stationarity::stationarity;
 use hdrhistogram::Histogram;
-use probe::compare::{CONFIDENCE, Change, MARGIN, called};
+use probe::compare::{CONFIDENCE, Change, MARGIN, called, errors};
 
 use super::process::{Process, Run};
 
@@ -94,7 +95,7 @@ pub struct Cell {
     pub figures: [Coverage; FIGURES.len()],
     /// Pairs of runs.
     pub pairs: u64,
-    /// Pairs in which a comparison calls a change of a percentile.
+    /// Pairs in which a comparison calls a change.
     pub called: u64,
     /// Runs.
     pub runs: u64,
@@ -136,7 +137,7 @@ fn intervals(run: &Run) -> [Option<[f64; 2]>; FIGURES.len()] {
 }
 
 /// True if the objective that a quantile is below the bound is found met, judged as in a report: by
-/// the share beyond the bound.
+/// the share beyond the bound, if the upper end of the quantile's own interval is known.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a latency")]
 fn is_met(run: &Run, q: f64, bound_us: f64) -> bool {
     let beyond = |histogram: &Histogram<u64>| {
@@ -146,17 +147,29 @@ fn is_met(run: &Run, q: f64, bound_us: f64) -> bool {
     let pieces = run.latencies.iter().map(|piece| (beyond(piece), piece.len()));
     let pieces = Pieces::new(pieces.collect(), run.each_s);
     let found = share_interval(beyond(run.whole.histogram()), run.whole.count(), &pieces);
-    found.is_ok_and(|[_, high]| high < 1.0 - q)
+    let is_known = ends(&run.whole, &run.latencies, q).high_ns.is_some();
+    is_known && found.is_ok_and(|[_, high]| high < 1.0 - q)
 }
 
-/// True if a comparison of two runs calls a percentile of the second higher or lower.
+/// True if a comparison of two runs calls a percentile of the second, or its share of errors, higher
+/// or lower.
 fn is_called(a: &Run, b: &Run) -> bool {
     let error = (1.0 - CONFIDENCE) / (PERCENTILES.len() + 1) as f64;
+    let [before, after] = [a, b].map(|run| Part {
+        part: run.failed,
+        whole: run.whole.count(),
+        pieces: Some(&run.errors),
+    });
+    let is_call = |change| matches!(change, Change::Worse | Change::Better);
+    let of_errors = share_difference(before, after, error).map(errors);
+    if of_errors.is_some_and(|found| is_call(found.change)) {
+        return true;
+    }
     let [a, b] = [a, b].map(|run| Sample { whole: &run.whole, pieces: &run.latencies });
     PERCENTILES.iter().any(|quantile| {
         let found = quantile_ratio(a, b, quantile.q, error);
         let change = called(found.map_or([None; 2], |found| found.interval), 1.0 + MARGIN);
-        matches!(change, Change::Worse | Change::Better)
+        is_call(change)
     })
 }
 

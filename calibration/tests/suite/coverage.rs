@@ -143,6 +143,18 @@ fn false_objectives_are_rarely_met_and_drift_is_rarely_found() {
 }
 
 #[test]
+fn a_window_too_short_for_a_percentile_meets_no_objective_for_it() {
+    let _cores = alone();
+    // In most of these windows fewer than 1 % of the requests take as long as the 99th percentile.
+    for (process, window_s) in
+        [(Process::Queue { load: 0.95 }, 5), (Process::Queue { load: 0.9 }, 10)]
+    {
+        let found = cell(process, window_s, RUNS);
+        assert!(found.met.into_iter().all(|met| met <= WRONG_RUNS_MAX), "{process}: {found:?}");
+    }
+}
+
+#[test]
 fn a_long_window_states_an_interval_that_a_short_one_cannot() {
     let _cores = alone();
     let process = Process::Correlated { over_s: 0.3, by: 0.3 };

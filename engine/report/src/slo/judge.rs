@@ -198,9 +198,8 @@ impl Figures {
     }
 
     /// The share of requests that exceeded a percentile's bound, or were given up without an
-    /// answer, however early. The objective is judged by this, since the percentile's own interval
-    /// may be open on the side that matters: where slow requests come in bursts, it depends on the
-    /// number of bursts, even if none came near the bound.
+    /// answer, however early. The objective is judged by this, since it counts requests that the
+    /// percentile doesn't: those without an answer.
     fn beyond(&self, objective: &Objective) -> Option<Beyond> {
         let Objective::Latency(LatencyMetric::Percentile(_), bound) = objective else {
             return None;
