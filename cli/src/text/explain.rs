@@ -45,9 +45,10 @@ pub(crate) fn briefly(report: &Report) -> Option<String> {
     let shown = |of| percentile(of, widest.row.of(of));
     let (corrected, naive) = (shown(&part.corrected), shown(&part.naive));
     if matches!(waited, Waited::Users) {
+        let (wait, ..) = users_wait(part, &widest);
         let who = match widest.row.name {
-            "max" => format!("The slowest user waited {corrected}"),
-            name => format!("Users waited {corrected} at {name}"),
+            "max" => format!("The slowest user waited {wait}"),
+            name => format!("Users waited {wait} at {name}"),
         };
         let (opening, cap) = (opened(report), capped(report));
         let (_, generator) = generators_part(report);
@@ -71,25 +72,32 @@ pub(crate) fn briefly(report: &Report) -> Option<String> {
     Some(format!("Corrected {name} is {corrected}, not the naive {naive}, because {why}."))
 }
 
-/// How long users waited, without the generator's own delay, and why naive latency omits it.
+/// How long users waited, without the generator's own delay; the same in µs, and that delay if it
+/// shows.
+fn users_wait(part: &Part, widest: &Widest) -> (String, f64, Option<f64>) {
+    let own_us = added_us(part, widest.row);
+    if OUTWEIGHS * own_us < widest.corrected_us {
+        let whole = percentile(&part.corrected, widest.row.of(&part.corrected));
+        (whole, widest.corrected_us + own_us, None)
+    } else {
+        (time(widest.corrected_us), widest.corrected_us, Some(own_us))
+    }
+}
+
+/// How long users waited, and why naive latency omits it.
 fn waited(part: &Part, widest: &Widest) -> String {
     let who = match widest.row.name {
         "max" => format!("The slowest of {} took", things(part.corrected.count, "request")),
         name => format!("At {name} users waited"),
     };
-    let shown = |of| percentile(of, widest.row.of(of));
-    let own_us = added_us(part, widest.row);
-    let (waited, us) = if OUTWEIGHS * own_us < widest.corrected_us {
-        (shown(&part.corrected), widest.corrected_us + own_us)
-    } else {
-        let with_own = format!(" beside the {} that the generator added", time(own_us));
-        (time(widest.corrected_us) + &with_own, widest.corrected_us)
-    };
+    let (wait, us, own_us) = users_wait(part, widest);
+    let own = own_us.map(|us| format!(" beside the {} that the generator added", time(us)));
     format!(
-        "{who} {waited}, {} times the naive {}. Naive latency omits the wait before sending \
+        "{who} {wait}{}, {} times the naive {}. Naive latency omits the wait before sending \
          (coordinated omission): its clock starts when a request is sent, not when it was due.",
+        own.unwrap_or_default(),
         ratio(us, widest.naive_us),
-        shown(&part.naive)
+        percentile(&part.naive, widest.row.of(&part.naive))
     )
 }
 
@@ -472,10 +480,14 @@ mod tests {
         assert!(text.starts_with("At p50 corrected latency is 746 µs, 3.4 times the naive 220 µs"));
         assert!(text.contains("generator itself was late") && !text.contains("users"), "{text}");
         // Without it users still waited long.
-        let text = message(true, &part(220, 746, 100, 420));
+        let late = part(220, 746, 100, 420);
+        let text = message(true, &late);
         let who =
             "At p50 users waited 646 µs beside the 100 µs that the generator added, 2.9 times";
         assert!(text.starts_with(who), "{text}");
+        let text = briefly(&report(true, late)).expect("they differ");
+        assert!(text.starts_with("Users waited 646 µs at p50, not the naive 220 µs"), "{text}");
+        assert!(text.ends_with("; the generator added to it."), "{text}");
         // Too little to mention.
         let text = message(true, &part(220, 746, 20, 500));
         assert!(text.starts_with("At p50 users waited 746 µs, 3.4 times the naive"), "{text}");
