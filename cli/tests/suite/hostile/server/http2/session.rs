@@ -145,7 +145,9 @@ impl Session<'_> {
     /// may be in force: the last acknowledged, and those sent since.
     fn check_limit(&mut self) {
         let open = self.uploading.len() + self.whole.len() + self.unended.len();
-        let mut in_force = self.limits.iter().skip(self.acked.saturating_sub(1));
+        // A flood of settings has no limit among them.
+        let acked = self.acked.min(self.limits.len());
+        let mut in_force = self.limits.iter().skip(acked.saturating_sub(1));
         let forbidden = in_force.all(|limit| u64::from(*limit) <= open as u64);
         self.connection.server.note(|log| log.over_limit += u64::from(forbidden));
     }
