@@ -11,7 +11,7 @@ use engine::run::{Run, prepare};
 use engine::sys::placement::allowed_cores;
 use engine::sys::units::{CoreList, Nanos};
 
-use crate::support::{alone, open, plan};
+use crate::support::{alone, note, open, plan};
 
 /// Where others take the target's core, it may be the bound in truth.
 const RUNS_MAX: usize = 8;
@@ -51,7 +51,7 @@ fn blames_the_core(warmup: Nanos, code: Code) {
         assert_eq!((verdict.level, verdict.reasons[0].code), (Level::Invalid, code), "{verdict:?}");
         let held = report.littles_law.held_by_generator();
         if held.is_none_or(|held| held <= 0.5) {
-            eprintln!("others took the target's core: responses waited for the generator {held:?}");
+            note(&format!("others took the target's core: responses waited {held:?} of the time"));
             continue;
         }
         assert!(verdict.reasons[0].cure.contains("--cores"), "{verdict:?}");
@@ -59,6 +59,7 @@ fn blames_the_core(warmup: Nanos, code: Code) {
         assert!(verdict.found().all(|found| found.code != Code::CapReached), "{verdict:?}");
         return;
     }
+    note("others took the target's core in every run: what the verdict blames was not judged");
 }
 
 #[test]

@@ -160,13 +160,17 @@ pub fn check_up_to(
         undisturbed += usize::from(disturbance.is_none());
         not_judged += usize::from(run.is_invalid() || error.is::<NotJudged>());
         let disturbance = disturbance.unwrap_or_else(|| "nothing disturbed it".to_owned());
-        // Past the harness, which hides the output of tests that pass.
-        writeln!(stderr(), "a check failed: {error} ({disturbance})").expect("stderr");
+        note(&format!("a check failed: {error} ({disturbance})"));
         failed.push(format!("{error} ({disturbance})"));
         assert!(undisturbed < UNDISTURBED_MAX, "{failed:#?}");
     }
     assert_eq!(not_judged, runs_max, "each of {runs_max} runs failed: {failed:#?}");
-    writeln!(stderr(), "the machine disturbed every run: nothing was judged").expect("stderr");
+    note("the machine disturbed every run: nothing was judged");
+}
+
+/// Shows a line although the test passes: past the harness, which hides the output of those.
+pub fn note(line: &str) {
+    writeln!(stderr(), "{line}").expect("stderr");
 }
 
 /// Checks that every comparison holds.

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine::report::verdict::Code;
 use serde::Deserialize as _;
@@ -352,4 +352,30 @@ fn a_series_that_cannot_begin_prints_only_the_reason() {
         assert_eq!((output.status.code(), &stdout[..]), (Some(code), &b""[..]), "{stderr}");
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
     }
+}
+
+#[test]
+fn a_sweep_keeps_no_descriptor_of_the_steps_that_it_made() {
+    const STEPS: usize = 12;
+    let target = Target::start(&[]);
+    let mut sweep = binary()
+        .args(["sweep", &target.url, "--rates", "100..1200", "--steps", &STEPS.to_string()])
+        .args(["--duration", "100ms", "--warmup", "0s", "--settle", "0s", "--cooldown", "0s"])
+        .args(["--refine", "0", "--cores", "0", "--conns", "1"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    let folder = format!("/proc/{}/fd", sweep.id());
+    let mut open = Vec::new();
+    while sweep.try_wait().expect("it is ours").is_none() && open.len() < 1_000 {
+        open.extend(fs::read_dir(&folder).map(Iterator::count));
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(bounded(sweep).status.code(), Some(0));
+    let (first, second) = open.split_at(open.len() / 2);
+    assert!(STEPS < second.len(), "each step is seen: {open:?}");
+    // One for each step would be half as many more as there are steps.
+    let most = |half: &[usize]| half.iter().copied().max().unwrap_or(0);
+    assert!(most(second) < most(first) + STEPS / 2, "{open:?}");
 }
