@@ -8,7 +8,7 @@ use engine::report::slo::{JudgedObjective, Judgement, Slo};
 use engine::report::verdict::{Code, Level};
 use engine::report::{ClientPart, ClientShare, Microseconds};
 use engine::stats::distribution::{Distribution, VALUE_MAX_NS};
-use engine::stats::interval::ends;
+use engine::stats::interval::shows_below;
 use engine::stats::percentiles::Percentiles;
 use engine::stats::pieces::Pieces;
 use engine::stats::ratio::share_interval;
@@ -227,10 +227,11 @@ impl Queue {
             let all = beyond.iter().map(|piece| piece.0).sum();
             let beyond = Pieces::new(beyond, EACH_S);
             let share = share_interval(all, corrected.count(), &beyond).ok();
+            let own = Pieces::new(latencies.clone(), EACH_S);
+            let is_known = shows_below(&corrected, &own, 0.99, bound_ns);
+            let share = share.map(|[low, high]| [low, if is_known { high } else { 1.0 }]);
             let p99 = corrected.quantile_ns(0.99).map(|ns| ns as f64 / 1e3);
-            let own = ends(&corrected, &Pieces::new(latencies.clone(), EACH_S), 0.99);
-            let interval = [own.low_ns, own.high_ns].map(|end| end.map(|ns| ns as f64 / 1e3));
-            judged("p99", ms * 1e3, p99, interval, share)
+            judged("p99", ms * 1e3, p99, share)
         });
         let late = &intervals[intervals.len() / 2..];
         let late_answers: u64 = late.iter().map(|interval| interval.answers).sum();
@@ -297,14 +298,10 @@ impl Queue {
 }
 
 /// An objective judged as in a report.
-fn judged(
-    metric: &str,
-    bound: f64,
-    figure: Option<f64>,
-    interval: [Option<f64>; 2],
-    beyond: Option<[f64; 2]>,
-) -> Slo {
+fn judged(metric: &str, bound: f64, figure: Option<f64>, beyond: Option<[f64; 2]>) -> Slo {
     let unit = if metric == "errors" { "share" } else { "us" };
+    // A percentile is judged by the share.
+    let own = figure.filter(|_| !metric.starts_with('p'));
     let (metric, unit) = (metric.to_owned(), unit.to_owned());
     let one = JudgedObjective {
         of: None,
@@ -312,7 +309,7 @@ fn judged(
         unit,
         bound,
         figure,
-        interval,
+        interval: [own; 2],
         needed: None,
         needed_s: None,
         may_lie_above: false,
@@ -329,7 +326,7 @@ pub(crate) fn missed_by(step: &Step, metric: &str, bound: f64, figure: f64, late
     let us = if metric == "errors" { 1.0 } else { 1e3 };
     let (bound, figure) = (bound * us, figure * us);
     let share = if figure < bound { 0.0 } else { 1.0 };
-    let slo = Some(judged(metric, bound, Some(figure), [Some(figure); 2], Some([share; 2])));
+    let slo = Some(judged(metric, bound, Some(figure), Some([share; 2])));
     let added = late_ms * 1e3;
     let part = ClientPart { corrected: figure, added, opening: 0.0, when_handled: figure };
     let (p99, p999) = (Some(part.clone()), Some(part.clone()));

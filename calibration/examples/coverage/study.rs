@@ -3,7 +3,7 @@
 //! latencies. The runs go through the functions that make a report.
 
 use engine::stats::comparison::{Part, Sample, quantile_ratio, share_difference};
-use engine::stats::interval::ends;
+use engine::stats::interval::shows_below;
 use engine::stats::percentiles::{PERCENTILES, Percentiles};
 use engine::stats::pieces::Pieces;
 use engine::stats::ratio::{mean_interval, mean_may_lie_above, share_interval};
@@ -137,18 +137,19 @@ fn intervals(run: &Run) -> [Option<[f64; 2]>; FIGURES.len()] {
 }
 
 /// True if the objective that a quantile is below the bound is found met, judged as in a report: by
-/// the share beyond the bound, if the upper end of the quantile's own interval is known.
+/// the share beyond the bound, if the window can show that.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a latency")]
 fn is_met(run: &Run, q: f64, bound_us: f64) -> bool {
+    let bound_ns = (bound_us * 1e3) as u64;
     let beyond = |histogram: &Histogram<u64>| {
-        let high_ns = histogram.lowest_equivalent((bound_us * 1e3) as u64).saturating_sub(1);
+        let high_ns = histogram.lowest_equivalent(bound_ns).saturating_sub(1);
         histogram.len() - histogram.count_between(0, high_ns)
     };
     let pieces = run.latencies.iter().map(|piece| (beyond(piece), piece.len()));
     let pieces = Pieces::new(pieces.collect(), run.each_s);
     let found = share_interval(beyond(run.whole.histogram()), run.whole.count(), &pieces);
-    let is_known = ends(&run.whole, &run.latencies, q).high_ns.is_some();
-    is_known && found.is_ok_and(|[_, high]| high < 1.0 - q)
+    shows_below(&run.whole, &run.latencies, q, bound_ns)
+        && found.is_ok_and(|[_, high]| high < 1.0 - q)
 }
 
 /// True if a comparison of two runs calls a percentile of the second, or its share of errors, higher

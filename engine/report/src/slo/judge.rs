@@ -6,7 +6,7 @@ use plan::slo::{Clause, LatencyMetric, Objective};
 use record::counts::Counts;
 use stats::distribution::Distribution;
 use stats::encoded::HistogramError;
-use stats::interval::{Missing, ends, needed};
+use stats::interval::{Missing, ends, needed, shows_below};
 use stats::pieces::Pieces;
 use stats::ratio::{mean_interval, mean_may_lie_above, share_interval};
 
@@ -199,9 +199,10 @@ impl Figures {
 
     /// The share of requests that exceeded a percentile's bound, or were given up without an
     /// answer, however early. The objective is judged by this, since it counts requests that the
-    /// percentile doesn't: those without an answer.
+    /// percentile doesn't: those without an answer. Few beyond the bound don't show how they come
+    /// together, so its upper end is known only if the percentile's own is.
     fn beyond(&self, objective: &Objective) -> Option<Beyond> {
-        let Objective::Latency(LatencyMetric::Percentile(_), bound) = objective else {
+        let Objective::Latency(LatencyMetric::Percentile(percentile), bound) = objective else {
             return None;
         };
         let (whole, all) = (self.corrected.histogram(), self.corrected.count());
@@ -215,9 +216,12 @@ impl Figures {
             let given_up = latency.len().saturating_sub(*answered);
             ((latency.len() - below(latency)).max(given_up), latency.len())
         });
+        let q = percentile.quantile();
+        let is_known = shows_below(&self.corrected, &self.latencies(), q, bound.0);
+        let interval = share_interval(beyond, all, &pieces);
         (0 < all).then(|| Beyond {
             share: beyond as f64 / all as f64,
-            interval: share_interval(beyond, all, &pieces),
+            interval: interval.map(|[low, high]| [low, if is_known { high } else { 1.0 }]),
         })
     }
 

@@ -28,9 +28,7 @@ impl Slo {
 }
 
 impl JudgedObjective {
-    /// The judgement by its figures: which side of the bound the interval is on. A percentile whose
-    /// upper end is unknown isn't met, even if no request came near the bound: slow requests are
-    /// too few, or too much together, for the window to show how slow they may become.
+    /// The judgement by its figures: which side of the bound the interval is on.
     pub fn judge(&self) -> Judgement {
         let ([low, high], below) = match self.metric.as_str() {
             "rate" => {
@@ -47,10 +45,7 @@ impl JudgedObjective {
                 // No metric with another name has one.
                 let quantile = percentile.map_or(f64::NAN, PercentileOf::quantile);
                 match self.beyond_interval {
-                    Some([low, high]) => {
-                        let high = Some(high).filter(|_| self.interval[1].is_some());
-                        ([Some(low), high], 1.0 - quantile)
-                    }
+                    Some(ends) => (ends.map(Some), 1.0 - quantile),
                     // The run is too short for that share; the percentile may still be known on the
                     // side that matters.
                     None => (self.interval, self.bound),
@@ -113,8 +108,9 @@ pub struct JudgedObjective {
     /// For a percentile: the share of requests that reached or exceeded the bound, or were given up
     /// without an answer.
     pub beyond: Option<f64>,
-    /// The 95 % confidence interval of that share, by which a percentile is judged, but is not met
-    /// without an upper end of its own; without this, it is judged by its own.
+    /// The 95 % confidence interval of that share, by which a percentile is judged; without one, it
+    /// is judged by its own. Its upper end is 1 if the percentile has none, unless all requests were
+    /// far below the bound.
     pub beyond_interval: Option<[f64; 2]>,
     /// The judgement.
     pub judgement: Judgement,
