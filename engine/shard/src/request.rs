@@ -58,7 +58,7 @@ impl Shard {
             }
             self.expire(now_ns);
         }
-        if self.requeue.is_due() {
+        if self.requeue.is_due {
             self.serve_sent_back();
         }
         self.retry(now_ns);
@@ -74,7 +74,7 @@ impl Shard {
     /// The turn's system call: submits what is queued and waits for the next event.
     fn enter(&mut self, look_ns: u64) {
         self.stamp_queued();
-        if 0 < self.connections.fresh() || self.requeue.is_due() {
+        if 0 < self.connections.fresh() || self.requeue.is_due {
             // New connections get their requests, and requests that couldn't begin get their new
             // connections, in the next turn.
             self.ring.submit();

@@ -12,8 +12,8 @@ const REQUESTS_MAX: usize = 1 << 16;
 pub struct Requeue {
     /// Those that wait for a stream, by number.
     pub again: HashMap<u64, Again>,
-    /// True if some of them may find a stream, or need a connection.
-    pub unserved: bool,
+    /// True if some of them may find a stream or need a connection, or a slot is stranded.
+    pub is_due: bool,
     /// Slots whose connection ends before some of its requests could begin.
     pub stranded: Vec<u32>,
 }
@@ -34,14 +34,8 @@ impl Requeue {
         let most = REQUESTS_MAX.min(slots * streams);
         Requeue {
             again: HashMap::with_capacity(most),
-            unserved: false,
+            is_due: false,
             stranded: Vec::with_capacity(slots),
         }
-    }
-
-    /// True if requests have to go to another connection.
-    #[inline]
-    pub fn is_due(&self) -> bool {
-        self.unserved || !self.stranded.is_empty()
     }
 }

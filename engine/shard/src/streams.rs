@@ -217,7 +217,7 @@ impl Shard {
             Load::Closed(load) => load.wait_again(user, due),
             Load::Paced(load) => load.wait_again(user, due),
         }
-        self.requeue.unserved = true;
+        self.requeue.is_due = true;
     }
 
     /// The requests that were handed to the slot's connection, and can't begin on it any more.
@@ -237,7 +237,7 @@ impl Shard {
             self.send_back_stranded(slot);
             self.taken(slot);
         }
-        self.requeue.unserved = false;
+        self.requeue.is_due = false;
         for endpoint in (0_u16..).take(self.plan.endpoints.len()) {
             while let Load::Open(load) = &self.load
                 && 0 < load.waiting_for(usize::from(endpoint))
@@ -358,6 +358,7 @@ impl Shard {
             });
             if http2.is_stranded() && !self.requeue.stranded.contains(&slot) {
                 self.requeue.stranded.push(slot);
+                self.requeue.is_due = true;
             }
         }
         let mut out = self.ring.out(slot);
