@@ -198,8 +198,8 @@ fn hold(size: Size) -> Case {
     case(name, stalling(Duration::from_millis(1)), plan, hold_truth)
 }
 
-/// Records are encrypted and decrypted outside the hold, which the path's allowance covers; behind a
-/// stall they are one after the other, so a request waits for those of all that wait with it. By
+/// Records are encrypted and decrypted outside the hold, which the path's allowance covers; behind
+/// a stall they are one after the other, so a request waits for those of all that wait with it. By
 /// Little's law these are, in the mean over all requests, the rate times the mean wait.
 fn hold_over_tls(size: Size) -> Case {
     let seconds = size.seconds(60);
@@ -211,6 +211,7 @@ fn hold_over_tls(size: Size) -> Case {
         let truth = hold_truth(observed);
         let mut comparisons = observed.compare(&truth, &QUANTILES)?;
         let mean = comparisons.last_mut().expect("the mean comes last");
+        // 2,000/s are two in each millisecond.
         let waiting = 2.0 * truth.wait_mean_ms();
         mean.band_ms.1 += waiting * PATH_MS;
         Ok(comparisons)

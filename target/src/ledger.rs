@@ -67,8 +67,8 @@ pub struct Ledger {
     /// The requests of each route, in the order of the configuration, and then those of all other
     /// paths; empty without routes.
     pub routes: Vec<RouteCounts>,
-    /// The last 4,096 stalls of the paths without a route that have begun, oldest first; exactly the requests that arrived
-    /// within them were stalled.
+    /// The last 4,096 stalls of the paths without a route that have begun, oldest first; exactly the
+    /// requests that arrived within them were stalled.
     pub stalls: Vec<Span>,
     /// The number of these stalls that have begun.
     pub stall_count: u64,

@@ -1,5 +1,5 @@
-//! The sample target: a server of HTTP/1.1 and HTTP/2 whose latency is known by construction, with a ledger of
-//! what it actually did.
+//! The sample target: a server of HTTP/1.1 and HTTP/2 whose latency is known by construction, with a
+//! ledger of what it actually did.
 //!
 //! [`start`] binds and runs it; [`Target::stop`] ends it and returns the [`Ledger`]. It shares no
 //! code with the engine or its HTTP parsers and uses another path to the network, because a fault

@@ -152,8 +152,8 @@ fn is_met(run: &Run, q: f64, bound_us: f64) -> bool {
         && found.is_ok_and(|[_, high]| high < 1.0 - q)
 }
 
-/// True if a comparison of two runs calls a percentile of the second, or its share of errors, higher
-/// or lower.
+/// True if a comparison of two runs calls a percentile of the second, or its share of errors,
+/// higher or lower.
 fn is_called(a: &Run, b: &Run) -> bool {
     let error = (1.0 - CONFIDENCE) / (PERCENTILES.len() + 1) as f64;
     let [before, after] = [a, b].map(|run| Part {

@@ -200,7 +200,7 @@ impl Figures {
     /// The share of requests that exceeded a percentile's bound, or were given up without an
     /// answer, however early. The objective is judged by this, since it counts requests that the
     /// percentile doesn't: those without an answer. Few beyond the bound don't show how they come
-    /// together, so its upper end is known only if the percentile's own is.
+    /// together, so its upper end is known only if the percentile's own is, or the bound is far.
     fn beyond(&self, objective: &Objective) -> Option<Beyond> {
         let Objective::Latency(LatencyMetric::Percentile(percentile), bound) = objective else {
             return None;
