@@ -18,13 +18,14 @@ use crate::output::{self, OutputFile};
 use crate::sink::{EndedRun, Sink};
 
 /// The columns, in order, as groups of names with a description; all of them are numbers.
-const COLUMNS: [(&[&str], &str); 10] = [
+const COLUMNS: [(&[&str], &str); 11] = [
     (&["start_s"], "seconds since the start of the window"),
     (&["length_s"], "length of the interval, seconds; the last one ends with the window"),
     (&["intended"], "requests that were due"),
     (&["sent", "unsent"], "of the intended, sent and never sent"),
     (&["answered", "errors"], "of the sent, answered; timed out, failed or abandoned"),
     (&["unexpected_status"], "of the answered, with a status that isn't a success"),
+    (&["failed_checks"], "of the answered, with an expected status and a failed check"),
     (&["in_flight"], "responses still awaited at the end of the interval, whenever due"),
     (&["p50_us", "p99_us", "max_us"], "corrected latency, µs, to two digits; empty if unknown"),
     (&["sends", "answers"], "sent and answered in the interval, of all requests due in the window"),
@@ -66,6 +67,7 @@ fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) -> io::Resu
             interval.counts.answered,
             interval.counts.errors,
             interval.counts.unexpected_status,
+            interval.counts.failed_checks,
             interval.in_flight,
         ];
         let times = [interval.p50, interval.p99, interval.max];
@@ -155,6 +157,7 @@ fn cells(part: &StepPart) -> Vec<(Cow<'static, str>, String)> {
         ("failed", count(counts.failed)),
         ("abandoned", count(counts.abandoned)),
         ("unexpected_status", count(counts.unexpected_status)),
+        ("failed_checks", count(counts.failed_checks)),
         ("bad", count(part.bad)),
         ("capped", count(counts.capped)),
         ("held", count(part.held)),
@@ -222,10 +225,10 @@ mod tests {
         let mut bytes = Vec::new();
         write(&mut bytes, &SeriesPart::new(&series), 0.3).expect("writing to memory succeeds");
         insta::assert_snapshot!(String::from_utf8(bytes).expect("text"), @r"
-        start_s,length_s,intended,sent,unsent,answered,errors,unexpected_status,in_flight,p50_us,p99_us,max_us,sends,answers,late_p50_us,late_p99_us,late_max_us
-        0,0.125000000,2,1,1,1,0,1,0,1003.519,5013.503,5013.503,1,0,,,
-        0.125,0.125000000,0,0,0,0,0,0,0,,,,0,1,,,
-        0.25,0.050000000,1,1,0,0,1,0,1,250.879,250.879,250.879,1,0,,,
+        start_s,length_s,intended,sent,unsent,answered,errors,unexpected_status,failed_checks,in_flight,p50_us,p99_us,max_us,sends,answers,late_p50_us,late_p99_us,late_max_us
+        0,0.125000000,2,1,1,1,0,1,0,0,1003.519,5013.503,5013.503,1,0,,,
+        0.125,0.125000000,0,0,0,0,0,0,0,0,,,,0,1,,,
+        0.25,0.050000000,1,1,0,0,1,0,0,1,250.879,250.879,250.879,1,0,,,
         ");
     }
 
@@ -237,7 +240,7 @@ mod tests {
         let text = String::from_utf8(bytes).expect("text");
         let lines: Vec<&str> = text.lines().collect();
         let columns: Vec<&str> = lines[0].split(',').collect();
-        insta::assert_snapshot!(columns[..24].join(","), @"scenario,stage,from_per_s,to_per_s,from_users,to_users,start_s,duration_s,planned,intended,sent,unsent,answered,timed_out,failed,abandoned,unexpected_status,bad,capped,held,received_bytes,sent_bytes,corrected_mean_us,corrected_p50_us");
+        insta::assert_snapshot!(columns[..25].join(","), @"scenario,stage,from_per_s,to_per_s,from_users,to_users,start_s,duration_s,planned,intended,sent,unsent,answered,timed_out,failed,abandoned,unexpected_status,failed_checks,bad,capped,held,received_bytes,sent_bytes,corrected_mean_us,corrected_p50_us");
         assert_eq!(columns.last(), Some(&"naive_max_us"));
         let shown: Vec<&str> = lines[1..].iter().map(|line| &line[..56]).collect();
         insta::assert_snapshot!(shown.join("\n"), @r#"

@@ -44,6 +44,7 @@ struct Line {
     unsent: i64,
     answered: i64,
     unexpected_status: i64,
+    failed_checks: i64,
     timed_out: i64,
     failed: i64,
     abandoned: i64,
@@ -78,6 +79,7 @@ struct LinePart {
     unsent: u64,
     answered: u64,
     unexpected_status: u64,
+    failed_checks: u64,
     timed_out: u64,
     failed: u64,
     abandoned: u64,
@@ -91,7 +93,8 @@ struct LinePart {
 impl LinePart {
     fn new(part: &StepPart) -> LinePart {
         let StepCounts { intended, sent, unsent, answered, .. } = part.counts;
-        let StepCounts { unexpected_status, timed_out, failed, abandoned, .. } = part.counts;
+        let StepCounts { unexpected_status, failed_checks, .. } = part.counts;
+        let StepCounts { timed_out, failed, abandoned, .. } = part.counts;
         LinePart {
             scenario: part.name.clone(),
             stage: part.stage.as_ref().map(StageSpan::label),
@@ -100,6 +103,7 @@ impl LinePart {
             unsent,
             answered,
             unexpected_status,
+            failed_checks,
             timed_out,
             failed,
             abandoned,
@@ -125,6 +129,7 @@ impl Line {
             failed,
             abandoned,
             unexpected_status,
+            failed_checks,
             warmup_sent,
             warmup_answered,
         ] = array::from_fn(|at| now.counts[at].wrapping_sub(before.counts[at]).cast_signed());
@@ -139,6 +144,7 @@ impl Line {
             unsent,
             answered,
             unexpected_status,
+            failed_checks,
             timed_out,
             failed,
             abandoned,
@@ -298,7 +304,7 @@ mod tests {
         lines.iter().map(|line| line[name].as_i64().expect("a count")).sum()
     }
 
-    const NONE: CountsSoFar = [0; 10];
+    const NONE: CountsSoFar = [0; 11];
 
     #[test]
     fn a_line_appears_when_its_second_is_over_and_all_add_up_to_the_report() {
@@ -307,15 +313,15 @@ mod tests {
         fs::write(&path, "the last run\n").expect("written");
         let mut ndjson = open(&path);
         ndjson.look(&progress(Phase::Setup, 5_000, NONE, 0));
-        ndjson.look(&progress(Phase::Warmup, 900, [0, 0, 0, 0, 0, 0, 0, 0, 9, 8], 0));
+        ndjson.look(&progress(Phase::Warmup, 900, [0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 8], 0));
         assert_eq!(fs::read_to_string(&path).expect("text"), "the last run\n", "no second is over");
-        ndjson.look(&progress(Phase::Warmup, 1_100, [0, 0, 0, 0, 0, 0, 0, 0, 11, 10], 0));
+        ndjson.look(&progress(Phase::Warmup, 1_100, [0, 0, 0, 0, 0, 0, 0, 0, 0, 11, 10], 0));
         assert_eq!(lines(&path).len(), 1);
-        ndjson.look(&progress(Phase::Steady, 1_900, [4, 4, 0, 2, 0, 0, 0, 0, 11, 11], 20));
-        ndjson.look(&progress(Phase::Steady, 2_000, [6, 6, 0, 3, 1, 0, 0, 1, 11, 11], 30));
+        ndjson.look(&progress(Phase::Steady, 1_900, [4, 4, 0, 2, 0, 0, 0, 0, 0, 11, 11], 20));
+        ndjson.look(&progress(Phase::Steady, 2_000, [6, 6, 0, 3, 1, 0, 0, 1, 0, 11, 11], 30));
         assert_eq!(lines(&path).len(), 2);
         // Although a second is over, the rest of the run is one line.
-        ndjson.look_last(&progress(Phase::Done, 3_100, [9, 8, 0, 5, 1, 0, 0, 1, 11, 11], 50));
+        ndjson.look_last(&progress(Phase::Done, 3_100, [9, 8, 0, 5, 1, 0, 0, 1, 0, 11, 11], 50));
         thread::sleep(Duration::from_millis(20));
         let mut counts = Counts::of_outcomes([9, 8, 1, 5, 1, 1, 1]);
         counts.unexpected_status = 2;
@@ -381,7 +387,7 @@ mod tests {
         assert!(lines[..4].iter().all(|line| line.get("parts").is_none()), "{lines:?}");
         let parts = lines[4]["parts"].as_array().expect("a list");
         assert_eq!(parts.len(), 4);
-        insta::assert_snapshot!(parts[3], @r#"{"scenario":"POST /a, \"b\"","stage":"2","intended":2000,"sent":2000,"unsent":0,"answered":2000,"unexpected_status":5,"timed_out":0,"failed":0,"abandoned":0,"received_bytes":400000,"sent_bytes":200000,"p50_us":8000.0,"p99_us":8000.0}"#);
+        insta::assert_snapshot!(parts[3], @r#"{"scenario":"POST /a, \"b\"","stage":"2","intended":2000,"sent":2000,"unsent":0,"answered":2000,"unexpected_status":5,"failed_checks":0,"timed_out":0,"failed":0,"abandoned":0,"received_bytes":400000,"sent_bytes":200000,"p50_us":8000.0,"p99_us":8000.0}"#);
     }
 
     #[test]
@@ -389,7 +395,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run.ndjson");
         let mut ndjson = open(&path);
-        ndjson.look(&progress(Phase::Steady, 1_000, [40, 40, 0, 30, 0, 0, 0, 0, 0, 0], 0));
+        ndjson.look(&progress(Phase::Steady, 1_000, [40, 40, 0, 30, 0, 0, 0, 0, 0, 0, 0], 0));
         ndjson.end(&Counts::of_outcomes([25, 25, 0, 25, 0, 0, 0]), &[]).expect("written");
         let lines = lines(&path);
         assert_eq!(lines[1]["intended"], -15);

@@ -367,9 +367,9 @@ mod tests {
             --raw r.bin --threshold busy=0.5 --threshold errors=0 --requests 8 \
             --connect-to h:1 --resolve x:80:127.0.0.1 --unix s --cacert c --cert d --key e \
             --insecure --tls-session resume --order round-robin --data a=b.csv,random --trace=5 \
-            --slowest 3";
+            --slowest 3 --expect-header X-Id --body-max 9 --decompress";
         let mut args: Vec<&str> = args.split_whitespace().collect();
-        args.extend(["--header", "A: b", "--header", "C: d"]);
+        args.extend(["--header", "A: b", "--header", "C: d", "--expect-body", "contains ok"]);
         let plan = plan_of(&args, None).expect("a plan");
         let words = toml::Table::try_from(plan).expect("a plan can be written as TOML");
         let want = "target = 'http://x/'\nmodel = 'closed'\nrate = 333.333333\n\
@@ -384,7 +384,9 @@ mod tests {
             raw = 'r.bin'\nrequests = 8\nconnect_to = ['h:1']\nresolve = ['x:80:127.0.0.1']\n\
             unix = 's'\ncacert = 'c'\ncert = 'd'\nkey = 'e'\ninsecure = true\n\
             tls_session = 'resume'\norder = 'round-robin'\n\
-            data = { a = 'b.csv,random' }\ntrace = 5\nslowest = 3\n";
+            data = { a = 'b.csv,random' }\ntrace = 5\nslowest = 3\n\
+            expect_header = ['X-Id']\nexpect_body = ['contains ok']\nbody_max = 9\n\
+            decompress = true\n";
         let want: toml::Table = want.parse().expect("TOML");
         for (key, value) in &want {
             assert_eq!(words[key], *value, "{key}");

@@ -309,7 +309,7 @@ mod tests {
         let plan = Plan { requests, warmup: Nanos::from_secs(1), ..Plan::default() };
         let mut line = ProgressLine::new(&plan, View::of(Shown::Nothing));
         line.place = Place::Bar(bar(&plan, ProgressDrawTarget::hidden()));
-        let counts = [25, 0, 0, 0, 0, 0, 0, 0, 40, 40];
+        let counts = [25, 0, 0, 0, 0, 0, 0, 0, 0, 40, 40];
         let now =
             RunProgress { phase: Phase::Steady, intended: 65, counts, ..RunProgress::default() };
         line.draw(&now, |_| String::new());

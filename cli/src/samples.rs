@@ -56,24 +56,40 @@ struct Line<'a> {
 struct Names {
     config: RecorderConfig,
     parts: Vec<PlannedPart>,
+    /// The names of each step's checks; empty if none has any.
+    checks: Vec<Vec<String>>,
 }
 
 impl Names {
     fn new(plan: &Plan) -> Names {
-        Names { config: RecorderConfig::of_plan(plan), parts: planned(plan) }
+        let (config, checks) = (RecorderConfig::of_plan(plan), plan.check_names());
+        Names { config, parts: planned(plan), checks }
     }
 
     /// The part that a sample belongs to; `None` if the plan has no such step.
     fn of(&self, sample: &Sample) -> Option<&PlannedPart> {
         self.parts.get(self.config.part(sample.step, sample.intended_ns))
     }
+
+    /// The check that a sample's response failed; `None` if it failed none that the plan has.
+    fn check(&self, sample: &Sample) -> Option<String> {
+        let of_step = self.checks.get(usize::from(sample.step))?;
+        let name = of_step.get(usize::from(sample.check))?;
+        (sample.kind == SampleKind::CheckFailed).then(|| name.clone())
+    }
+}
+
+/// The number of the check that a sample's response failed, from 1, if its name isn't known.
+fn check_number(sample: &Sample) -> Option<String> {
+    let is_failed = sample.kind == SampleKind::CheckFailed;
+    is_failed.then(|| format!("check {}", u16::from(sample.check) + 1))
 }
 
 impl<'a> Line<'a> {
     fn new(sample: &Sample, names: Option<&'a Names>) -> Line<'a> {
         let part = names.map(|names| names.of(sample));
         // Only a response arrives, and is stamped.
-        let arrival = Some(sample.ending).filter(|_| sample.kind == SampleKind::Answered);
+        let arrival = Some(sample.ending).filter(|_| sample.is_answered());
         Line {
             intended_ns: sample.intended_ns,
             noticed_ns: sample.noticed_ns,
@@ -82,7 +98,9 @@ impl<'a> Line<'a> {
             shard: sample.shard,
             status: arrival.map(|_| sample.status),
             outcome: sample.kind.name(),
-            cause: cause_name(sample.cause),
+            cause: cause_name(sample.cause)
+                .or_else(|| names?.check(sample))
+                .or_else(|| check_number(sample)),
             received_ns: arrival.map(|arrival| arrival.received_ns),
             handled_ns: arrival.map(|arrival| arrival.handled_ns),
             stamped_by: arrival.map(|arrival| arrival.stamped_by.name()),
@@ -102,8 +120,9 @@ impl<'a> Line<'a> {
         if let Some(status) = self.status {
             write!(writer, "{status}")?;
         }
-        // Causes are words joined by colons and underscores, which need no quotes.
-        write!(writer, ",{outcome},{},", self.cause.as_deref().unwrap_or(""))?;
+        // The name of a check may be any text.
+        let cause = quoted(self.cause.as_deref().unwrap_or(""));
+        write!(writer, ",{outcome},{cause},")?;
         match (self.received_ns, self.handled_ns, self.stamped_by) {
             (Some(received_ns), Some(handled_ns), Some(by)) => {
                 write!(writer, "{received_ns},{handled_ns},{by},{step}")?;
@@ -226,6 +245,7 @@ mod tests {
             shard: 1,
             step: 2,
             status: 200,
+            check: 0,
             kind: SampleKind::Answered,
             cause: 0,
         };

@@ -1,8 +1,8 @@
 //! Incremental response parser: one connection's responses as their bytes arrive, in any split.
 //!
 //! `httparse` parses heads; the end of a body is decided here (RFC 9112, section 6.3). Body bytes
-//! are counted, never kept and never read twice; a byte of a head is read a bounded number of times
-//! however the stream is split. There is no socket and no clock here: the caller provides the
+//! are counted and never read twice, and kept only by a caller who asks for them; a byte of a head
+//! is read a bounded number of times however the stream is split. There is no socket and no clock here: the caller provides the
 //! bytes, the end of the stream and the deadline.
 //!
 //! The result depends neither on the split nor on whether the stream ends: the feed that contains
@@ -11,12 +11,15 @@
 
 mod chunked;
 mod head;
+mod keep;
 mod known;
 mod lines;
 #[cfg(test)]
 mod tests;
 mod violation;
 
+pub use head::fields;
+pub use keep::Keep;
 pub use known::KnownHead;
 pub use violation::Violation;
 
@@ -138,7 +141,20 @@ impl ResponseParser {
     /// If the response breaks a rule; every further feed returns the same error until
     /// [`ResponseParser::reset`].
     pub fn feed(&mut self, head_request: bool, bytes: &[u8]) -> Result<Progress, Violation> {
-        self.advance_or_fail(None, head_request, bytes)
+        self.advance_or_fail(None, head_request, bytes, &mut ())
+    }
+
+    /// [`ResponseParser::feed`], and hands the response's heads and its body to `keep`.
+    ///
+    /// # Errors
+    /// Those of [`ResponseParser::feed`].
+    pub fn feed_keeping(
+        &mut self,
+        keep: &mut impl Keep,
+        head_request: bool,
+        bytes: &[u8],
+    ) -> Result<Progress, Violation> {
+        self.advance_or_fail(None, head_request, bytes, keep)
     }
 
     /// [`ResponseParser::feed`], but a head that is byte for byte the one in `known` isn't parsed
@@ -153,7 +169,7 @@ impl ResponseParser {
         head_request: bool,
         bytes: &[u8],
     ) -> Result<Progress, Violation> {
-        self.advance_or_fail(Some(known), head_request, bytes)
+        self.advance_or_fail(Some(known), head_request, bytes, &mut ())
     }
 
     fn advance_or_fail(
@@ -161,8 +177,9 @@ impl ResponseParser {
         known: Option<&mut KnownHead>,
         head_request: bool,
         bytes: &[u8],
+        keep: &mut impl Keep,
     ) -> Result<Progress, Violation> {
-        let result = self.advance(known, head_request, bytes);
+        let result = self.advance(known, head_request, bytes, keep);
         if let Err(violation) = result {
             self.state = State::Failed(violation);
         }
@@ -204,19 +221,23 @@ impl ResponseParser {
         mut known: Option<&mut KnownHead>,
         head_request: bool,
         bytes: &[u8],
+        keep: &mut impl Keep,
     ) -> Result<Progress, Violation> {
         let mut at = 0;
         loop {
             let rest = &bytes[at..];
             match self.state {
-                State::Head => match self.take_head(known.as_deref_mut(), head_request, rest)? {
-                    Some(taken) => at += taken,
-                    None => return Ok(Progress::NeedMore),
-                },
+                State::Head => {
+                    match self.take_head(known.as_deref_mut(), head_request, rest, keep)? {
+                        Some(taken) => at += taken,
+                        None => return Ok(Progress::NeedMore),
+                    }
+                }
                 State::Length(remaining) => {
                     let taken =
                         usize::try_from(remaining).map_or(rest.len(), |n| n.min(rest.len()));
                     let remaining = remaining - taken as u64;
+                    keep.body(&rest[..taken]);
                     self.body_bytes += taken as u64;
                     if remaining == 0 {
                         return Ok(Progress::Done(self.done(at + taken)));
@@ -225,7 +246,7 @@ impl ResponseParser {
                     return Ok(Progress::NeedMore);
                 }
                 State::Chunks(mut chunks) => {
-                    let (taken, over) = chunks.take(rest, &mut self.body_bytes)?;
+                    let (taken, over) = chunks.take(rest, &mut self.body_bytes, keep)?;
                     self.look_at(taken);
                     at += taken;
                     self.state = State::Chunks(chunks);
@@ -242,6 +263,7 @@ impl ResponseParser {
                     });
                 }
                 State::UntilClose => {
+                    keep.body(rest);
                     self.body_bytes += rest.len() as u64;
                     return Ok(Progress::NeedMore);
                 }
@@ -257,6 +279,7 @@ impl ResponseParser {
         known: Option<&mut KnownHead>,
         head_request: bool,
         bytes: &[u8],
+        keep: &mut impl Keep,
     ) -> Result<Option<usize>, Violation> {
         if self.buffer.is_empty() {
             if let Some(known) = &known
@@ -279,6 +302,7 @@ impl ResponseParser {
                     if let Some(known) = known {
                         known.keep(&window[..length], head, head_request);
                     }
+                    keep.head(&window[..length]);
                     self.enter_body(head)?;
                     return Ok(Some(length));
                 }
@@ -291,6 +315,7 @@ impl ResponseParser {
         if whole {
             // The blank line at the end of the buffer ends the head, so the head is complete.
             let head = self.parse_buffer(head_request)?.ok_or(Violation::LineEnd)?;
+            keep.head(&self.buffer);
             self.buffer.clear();
             self.lines = Lines::head();
             self.enter_body(head)?;

@@ -129,7 +129,7 @@ impl Fetch {
                 Event::Refused(_) => "refused".to_owned(),
                 Event::Unserved(_) => "unserved".to_owned(),
                 Event::Interim(_, status) => format!("interim {status}"),
-                Event::Head(..) | Event::WindowOpened => continue,
+                Event::Head(..) | Event::Data { .. } | Event::WindowOpened => continue,
             };
             *self.counts.entry(name).or_default() += 1;
             if matches!(event, Event::Broken(_)) {

@@ -66,6 +66,8 @@ pub struct Client {
     broken: Option<Violation>,
     /// True once the connection has ended without one.
     finished: bool,
+    /// What came of a part of a body that was passed on.
+    after_data: Option<Event>,
 }
 
 impl Client {
@@ -78,6 +80,7 @@ impl Client {
             streams_max,
             broken: None,
             finished: false,
+            after_data: None,
         }
     }
 
@@ -89,8 +92,8 @@ impl Client {
     }
 
     /// Decodes all fields of all responses from now on, which allocates: the connection then finds
-    /// forbidden bytes in values too, and [`Client::fields`] can be read. It has to be said before
-    /// anything is received.
+    /// forbidden bytes in values too, [`Client::fields`] can be read, and bodies are passed on as
+    /// they arrive ([`Event::Data`]). It has to be called before anything is received.
     pub fn decode_fully(&mut self) {
         self.connection.full = Some(Box::default());
     }
@@ -106,6 +109,7 @@ impl Client {
         self.reader.reset();
         self.connection.reset();
         (self.broken, self.finished) = (None, false);
+        self.after_data = None;
     }
 
     /// Appends what the connection begins with: the preface, our settings, and the connection's
@@ -272,6 +276,10 @@ impl Client {
     /// events come without bytes of their own.
     #[inline]
     pub fn receive(&mut self, bytes: &[u8]) -> (usize, Event) {
+        if let Some(event) = self.after_data {
+            self.after_data = None;
+            return (0, event);
+        }
         if let Some(violation) = self.broken {
             return (0, Event::Broken(violation));
         }
@@ -286,9 +294,25 @@ impl Client {
                     at += taken;
                     self.connection.take_frame(head, payload)
                 }
-                Ok((taken, Piece::Data { head, data_bytes, first, last, empty })) => {
+                Ok((taken, Piece::Data { head, data_bytes, data_at, first, last, empty })) => {
+                    let data_at = at + size(data_at);
                     at += taken;
-                    self.connection.take_data(head, data_bytes, first, last, empty)
+                    let open = match self.connection.full {
+                        Some(_) if 0 < data_bytes => self.connection.request(head.stream),
+                        _ => None,
+                    };
+                    let outcome = self.connection.take_data(head, data_bytes, first, last, empty);
+                    match (open, outcome) {
+                        (Some(request), Ok(event)) => {
+                            self.after_data = match self.connection.control.is_unread() {
+                                true => Some(self.fail(Violation::AnswersUnread)),
+                                false => event,
+                            };
+                            let bytes = size(data_bytes);
+                            return (at, Event::Data { request, at: data_at, bytes });
+                        }
+                        (_, outcome) => outcome,
+                    }
                 }
                 Err(violation) => Err(violation),
             };

@@ -235,6 +235,11 @@ impl Connection {
         Ok(())
     }
 
+    /// The request of an open stream.
+    pub(crate) fn request(&mut self, stream: u32) -> Option<Request> {
+        self.streams.get(stream).map(|open| Request { key: open.key, stream })
+    }
+
     /// A HEADERS frame.
     #[inline]
     fn take_headers(&mut self, head: Head, payload: &[u8]) -> Outcome {

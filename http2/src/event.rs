@@ -50,6 +50,15 @@ pub enum Event {
     /// The final response's head is complete. Only with `Client::decode_fully`: its
     /// fields can be read until more is received.
     Head(Request, u16),
+    /// A part of a response's body. Only with `Client::decode_fully`.
+    Data {
+        /// The request.
+        request: Request,
+        /// Where it begins in the bytes that were handed over, bytes.
+        at: usize,
+        /// Its length, bytes.
+        bytes: usize,
+    },
     /// A response is complete.
     Done(Request, Response),
     /// A request has failed.

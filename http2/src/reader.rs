@@ -19,6 +19,8 @@ pub(crate) enum Piece<'a> {
         head: Head,
         /// How many bytes of data it has, without padding.
         data_bytes: u32,
+        /// How many bytes of what was consumed come before its data.
+        data_at: u32,
         /// True for the first part of its frame.
         first: bool,
         /// True for the last part of its frame.
@@ -116,7 +118,10 @@ impl Reader {
         let rest = &bytes[at..];
         match self.state {
             State::Data(data) => {
-                let (taken, piece) = self.take_data(data, rest)?;
+                let (taken, mut piece) = self.take_data(data, rest)?;
+                if let Piece::Data { data_at, .. } = &mut piece {
+                    *data_at += u32::try_from(at).expect("a frame's head");
+                }
                 Ok((at + taken, piece))
             }
             State::Payload(head) => {
@@ -187,6 +192,7 @@ impl Reader {
         bytes: &[u8],
     ) -> Result<(usize, Piece<'a>), Violation> {
         let mut taken = 0;
+        let mut data_at = 0;
         if !data.padding_known {
             let Some(&padding) = bytes.first() else {
                 self.state = State::Data(data);
@@ -196,7 +202,7 @@ impl Reader {
             data.data_left =
                 data.data_left.checked_sub(data.padding_left).ok_or(Violation::Padding)?;
             data.padding_known = true;
-            taken = 1;
+            (taken, data_at) = (1, 1);
         }
         let data_bytes = most(data.data_left, bytes.len() - taken);
         taken += size(data_bytes);
@@ -213,7 +219,7 @@ impl Reader {
         }
         data.first = false;
         self.state = if last { State::Head(0) } else { State::Data(data) };
-        Ok((taken, Piece::Data { head, data_bytes, first, last, empty }))
+        Ok((taken, Piece::Data { head, data_bytes, data_at, first, last, empty }))
     }
 
     /// Adds bytes to the payload's buffer, whose capacity doubles up to the longest payload.

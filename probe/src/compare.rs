@@ -669,7 +669,7 @@ mod tests {
     fn the_errors_of_a_part_are_the_targets_in_each_piece() {
         let piece = |answered, unexpected_status| {
             let latency = interval_histogram(PIECE_DIGITS);
-            Piece { latency, intended: 100, answered, unexpected_status }
+            Piece { latency, intended: 100, answered, not_good: unexpected_status }
         };
         let pieces = Pieces::new(vec![piece(100, 5), piece(40, 0), piece(60, 0)], 1.0);
         // Nine of ten without an answer are the generator's.

@@ -254,7 +254,7 @@ impl Step {
             .iter()
             .map(|shard| shard.cpu_user_s + shard.cpu_system_s - shard.polling_s)
             .sum();
-        let good = counts.answered.saturating_sub(counts.unexpected_status);
+        let good = counts.good();
         let good_share =
             if counts.answered == 0 { 1.0 } else { good as f64 / counts.answered as f64 };
         let in_error = counts.ended_in_error();

@@ -52,7 +52,7 @@ const ANY_MAX: usize = 1 << 20;
 /// A frame with this payload, which claims to have `length` bytes.
 fn frame(kind: Kind, length: usize, payload: &[u8]) -> Vec<u8> {
     let number = Kind::ALL.iter().position(|of| *of == kind).expect("a type");
-    let mut bytes = b"TTAG\x03\x00".to_vec();
+    let mut bytes = b"TTAG\x04\x00".to_vec();
     bytes.push(u8::try_from(number).expect("few types"));
     bytes.extend(u32::try_from(length).expect("32 bits").to_le_bytes());
     bytes.extend(payload);

@@ -111,7 +111,7 @@ fn made() -> Vec<(Side, Message)> {
                 answered: 2,
                 errors: 1,
                 in_flight: 7,
-                counts: [200, 190, 10, 180, 4, 3, 0, 2, 100, 99],
+                counts: [200, 190, 10, 180, 4, 3, 0, 2, 0, 100, 99],
                 latency,
             }),
         ),

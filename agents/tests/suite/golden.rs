@@ -36,12 +36,16 @@ fn parts(frame: &[u8]) -> String {
     format!("{} {}", hexadecimal(header), hexadecimal(payload))
 }
 
-/// [`session`] when the protocol got its version: one frame a line.
+/// [`session`] when the protocol got its version: one frame a line. `UPDATE_GOLDEN=1` writes it anew.
 const GOLDEN: &str = include_str!("golden.txt");
 
 #[test]
 fn the_bytes_of_every_message_are_those_of_this_version_of_the_protocol() {
     let session = session();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/golden.txt");
+        return std::fs::write(file, session.join("\n") + "\n").expect("a file to write");
+    }
     let golden: Vec<&str> = GOLDEN.lines().collect();
     for (frame, golden) in session.iter().zip(&golden) {
         assert_eq!(frame, golden);

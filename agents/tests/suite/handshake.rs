@@ -76,12 +76,12 @@ fn a_fake_agent_without_the_key_is_found_out() {
 fn versions_of_the_protocol_that_differ_are_named_on_both_sides() {
     let mut pair = Pair::new(key(), key());
     let mut newer = pair.controller.take_outgoing();
-    newer[4] = 4;
+    newer[4] = 5;
     let error = received(&mut pair.agent, &newer).expect_err("another version");
-    assert_eq!(error, FrameError::Version { found: 4 }.into());
+    assert_eq!(error, FrameError::Version { found: 5 }.into());
     assert_eq!(
         error.to_string(),
-        "the peer speaks version 4 of the protocol, this side 3; install the same version of \
+        "the peer speaks version 5 of the protocol, this side 4; install the same version of \
          truetail on both"
     );
     // The agent answers in its own version, from which the controller knows.
@@ -202,7 +202,7 @@ fn a_truncated_tag_is_invalid() {
 #[test]
 fn an_authenticated_peers_message_is_bounded_by_its_type() {
     let heartbeat = Kind::ALL.iter().position(|kind| *kind == Kind::Heartbeat).expect("a type");
-    let mut header = b"TTAG\x03\x00".to_vec();
+    let mut header = b"TTAG\x04\x00".to_vec();
     header.push(u8::try_from(heartbeat).expect("few"));
     header.extend(u32::MAX.to_le_bytes());
     let mut pair = Pair::open(None);
@@ -226,7 +226,7 @@ fn a_stranger_may_only_send_short_openings() {
     for kind in [Kind::Open, Kind::Accept, Kind::Confirm, Kind::Refused] {
         for (length, is_refused) in [(OPENING_MAX, false), (OPENING_MAX + 1, true), (1 << 30, true)]
         {
-            let mut header = b"TTAG\x03\x00".to_vec();
+            let mut header = b"TTAG\x04\x00".to_vec();
             header.push(
                 u8::try_from(Kind::ALL.iter().position(|of| *of == kind).expect("a type"))
                     .expect("few"),

@@ -163,7 +163,7 @@ fn answer(stream: &mut TcpStream) -> Option<Refusal> {
 
 /// The start of a frame of this type and length.
 fn header(kind: u8, length: u32) -> Vec<u8> {
-    let mut bytes = b"TTAG\x03\x00".to_vec();
+    let mut bytes = b"TTAG\x04\x00".to_vec();
     bytes.push(kind);
     bytes.extend(length.to_le_bytes());
     bytes

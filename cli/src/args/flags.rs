@@ -19,6 +19,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use clap::Arg;
 use engine::plan::body::BODY_MAX;
+use engine::plan::check::{BODY_MAX_DEFAULT, BODY_MAX_MAX};
 use engine::plan::replay::{Speed, Spread};
 use engine::plan::slo::Objectives;
 use engine::plan::status::StatusSet;
@@ -384,8 +385,8 @@ fn table() -> Vec<Flag> {
                 .long_help(
                     "Load the requests that a file lists, each with results of its own: a URL a \
                     line, vegeta's http format, or its JSON lines, to which \"name\", \
-                    \"weight\", \"expect\" (as --expect-status), \"timeout\" and \"slo\" may be \
-                    added. Only JSON lines and plan files have weights. URL, --method, --header \
+                    \"weight\", \"expect\" (statuses, or a table of status, body and header), \
+                    \"timeout\" and \"slo\" may be added. Only JSON lines and plan files have weights. URL, --method, --header \
                     and --body are their defaults",
                 ),
             |to, given| put(&mut to.targets, text(given).and_then(targets::checked)),
@@ -675,6 +676,35 @@ fn table() -> Vec<Flag> {
             |to, given| put(&mut to.plan.expect_status, parsed::<StatusSet>(given)),
         )
         .usual(),
+        flag(
+            list("expect-body", VERDICT).value_name("CHECK").help(
+                "A check of each response's body: 'contains TEXT', 'regex PATTERN', \
+                    'json:/POINTER = VALUE', 'json:/POINTER' or 'sha256 HEX'; \
+                    repeatable. A response that fails one is bad, and has a latency",
+            ),
+            |to, given| put(&mut to.plan.expect_body, each(given, str::parse::<String>)),
+        )
+        .free_text(),
+        flag(
+            list("expect-header", VERDICT).value_name("CHECK").help(
+                "A check of each response's headers: 'Name', 'Name: VALUE', 'Name: contains \
+                    TEXT' or 'Name: regex PATTERN'; repeatable",
+            ),
+            |to, given| put(&mut to.plan.expect_header, each(given, str::parse::<String>)),
+        )
+        .free_text(),
+        flag(
+            option("body-max", VERDICT).value_name("BYTES").help(with_default(
+                "The longest body that is kept for its checks; a longer one fails them",
+                BODY_MAX_DEFAULT,
+            )),
+            |to, given| put(&mut to.plan.body_max, amount(given, 1..=BODY_MAX_MAX)),
+        ),
+        flag(
+            switch("decompress", VERDICT)
+                .help("Decompress bodies with gzip for their checks, which they fail else"),
+            |to, _| put(&mut to.plan.decompress, Ok(true)),
+        ),
         flag(
             option("slo", VERDICT)
                 .value_name("METRIC<BOUND,…")

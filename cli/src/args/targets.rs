@@ -9,11 +9,11 @@ use std::fs;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use engine::plan::check::Expect;
 use engine::plan::endpoint::Endpoint;
 use engine::plan::request::render_request;
 use engine::plan::scenario::{self, Scenario, Step};
 use engine::plan::slo::Objectives;
-use engine::plan::status::StatusSet;
 use engine::plan::{Plan, PlanError, body};
 use engine::sys::units::Nanos;
 use percent_encoding::percent_decode_str;
@@ -294,13 +294,13 @@ struct Record {
     name: String,
     #[serde(default = "Scenario::weight_default", deserialize_with = "scenario::weight")]
     weight: u32,
-    expect: Option<StatusSet>,
+    expect: Option<Expect>,
     timeout: Option<Nanos>,
     slo: Option<Objectives>,
 }
 
 fn of_json(text: &str) -> Result<Scenario, String> {
-    let Record { method, url, body, header, name, weight, expect: expect_status, timeout, slo } =
+    let Record { method, url, body, header, name, weight, expect, timeout, slo } =
         crate::json::read_line(text).map_err(|error| {
             // It calls each line the first, and its place would be read as part of a cure.
             let message = without_text(&error.to_string());
@@ -319,7 +319,8 @@ fn of_json(text: &str) -> Result<Scenario, String> {
     };
     let headers = header.into_iter().flat_map(lines).collect();
     let url = Some(url);
-    let step = Step { method, url, headers, body, expect_status, timeout, slo };
+    let mut step = Step { method, url, headers, body, expect, timeout, slo, ..Step::default() };
+    step.complete_expect().map_err(|twice| format!("{twice} is there twice"))?;
     Ok(Scenario { name, weight, step: [step] })
 }
 

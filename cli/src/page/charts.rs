@@ -165,7 +165,7 @@ fn rates(report: &Report) -> Drawing {
     ];
     let bad = line("bad, by when due", 1, |interval| {
         let counts = &interval.counts;
-        counts.errors + counts.unexpected_status + counts.unsent
+        counts.errors + counts.not_good() + counts.unsent
     });
     if bad.points.iter().any(|(_, rate)| 0.0 < *rate) {
         lines.push(bad);

@@ -12,7 +12,8 @@ use engine::report::machine::Ports;
 use engine::report::machine::TcpCounts;
 use engine::report::profile::{Profile, Sampler};
 use engine::report::{
-    ClientShare, DistributionPart, EndpointPart, Report, ResponseStamps, StreamsPart, TlsPart,
+    CheckPart, ClientShare, DistributionPart, EndpointPart, Report, ResponseStamps, StreamsPart,
+    TlsPart,
 };
 use engine::stats::mix_proof::MixProof;
 use engine::stats::percentiles::Quantile;
@@ -196,6 +197,12 @@ impl Lines {
             unexpected => format!(" ({} unexpected)", count(unexpected)),
         };
         self.add("status", listed(&counts.status) + &unexpected);
+        for CheckPart { name, check, failed } in &report.whole.checks {
+            let of = if report.whole.parts.is_empty() { "" } else { &format!("{name}: ") };
+            if 0 < *failed {
+                self.add("failed check", format!("{of}{check}: {}", count(*failed)));
+            }
+        }
         let mut causes = counts.errors.by_name();
         if 0 < counts.abandoned {
             causes.insert("abandoned".to_owned(), counts.abandoned);

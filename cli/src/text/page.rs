@@ -189,6 +189,7 @@ pub(crate) fn errors(report: &Report) -> Vec<Pair> {
     let counts = &report.whole.counts;
     let of_status = [
         ("unexpected status".to_owned(), counts.unexpected_status),
+        ("failed check".to_owned(), counts.failed_checks),
         ("abandoned at the end".to_owned(), counts.abandoned),
     ];
     let unsent = counts.unsent_reasons.by_name().into_iter();

@@ -258,7 +258,7 @@ mod tests {
         insta::assert_snapshot!(super::line(&plan, &now(Phase::Steady), None), @"steady 1.2 s, 34s left  1 bad  p50 n/a  p99 n/a");
         let warmup = Nanos(0);
         let plan = Plan { warmup, requests: Some(2_000), ..Plan::default() };
-        let counts = [1_500, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let counts = [1_500, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let counted = RunProgress { counts, ..now(Phase::Steady) };
         assert_eq!(phase_of(&plan, &counted), "steady 1.2 s, 500 requests left");
         let stage = ["5:1s", "5..9:2s"].map(|stage| stage.parse().expect(stage)).into();

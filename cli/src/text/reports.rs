@@ -88,6 +88,7 @@ pub(crate) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
         parts: Vec::new(),
         endpoints: Vec::new(),
         slowest: Vec::new(),
+        checks: Vec::new(),
     }
 }
 

@@ -1,9 +1,11 @@
 //! The summary of a run: a screen, the verdict first, and on demand the details below.
 
+use std::collections::BTreeMap;
+
 use engine::plan::data::End;
 use engine::plan::{Arrivals, Model, Plan};
 use engine::record::counts::leads_elsewhere;
-use engine::report::Report;
+use engine::report::{CheckPart, Report};
 
 use super::details::{self, generator};
 use super::extent::Extent;
@@ -177,8 +179,8 @@ fn users(plan: &Plan) -> String {
     }
 }
 
-/// The number of requests, and the causes of bad ones: those without a timely response with an
-/// expected status.
+/// The number of requests, and the causes of bad ones: those without a timely response that has an
+/// expected status and passes all checks.
 fn requests(report: &Report) -> String {
     let counts = &report.whole.counts;
     let bad = counts.bad();
@@ -206,11 +208,18 @@ fn causes(report: &Report) -> Vec<String> {
     if all != counts.unexpected_status {
         statuses = vec![("unexpected status".to_owned(), counts.unexpected_status)];
     }
+    // Several scenarios may have the same check.
+    let mut checks: BTreeMap<&str, u64> = BTreeMap::new();
+    for CheckPart { check, failed, .. } in &report.whole.checks {
+        *checks.entry(check).or_default() += failed;
+    }
+    let checks = checks.into_iter().map(|(name, failed)| (format!("check failed: {name}"), failed));
     let errors = counts.errors.by_name().into_iter();
     let errors = errors.map(|(cause, number)| (cause.replace('_', " "), number));
     let others = [("abandoned", counts.abandoned), ("never sent", counts.unsent)];
     let others = others.map(|(name, number)| (name.to_owned(), number));
-    let mut causes: Vec<(String, u64)> = statuses.into_iter().chain(errors).chain(others).collect();
+    let mut causes: Vec<(String, u64)> =
+        statuses.into_iter().chain(checks).chain(errors).chain(others).collect();
     causes.retain(|(_, number)| 0 < *number);
     // A stable sort keeps the order of equal counts.
     causes.sort_by_key(|(_, number)| std::cmp::Reverse(*number));

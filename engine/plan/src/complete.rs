@@ -184,6 +184,7 @@ impl Plan {
         self.complete_cores(allowed_cores, conns)?;
         self.complete_http()?;
         self.complete_scenarios()?;
+        self.check_checks()?;
         self.check_order()?;
         self.check_data()?;
         self.check_objectives()?;

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{CoreList, Nanos, OneIn, Rate};
 
+use crate::check::BODY_MAX_DEFAULT;
 use crate::data::DataFile;
 use crate::replay::{Speed, Spread};
 use crate::scenario::Scenario;
@@ -194,6 +195,22 @@ pub struct Plan {
     pub spare: Option<usize>,
     /// The status codes that count as success.
     pub expect_status: StatusSet,
+    /// Checks of a response's headers, each `Name`, `Name: VALUE`, `Name: contains TEXT` or
+    /// `Name: regex PATTERN`. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub expect_header: Vec<String>,
+    /// Checks of a response's body, each `contains TEXT`, `regex PATTERN`, `json:/POINTER`,
+    /// `json:/POINTER = VALUE` or `sha256 HEX`. Default: none, and no body is kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub expect_body: Vec<String>,
+    /// The longest body that is kept for its checks, bytes; a longer one fails them. Default:
+    /// [`super::check::BODY_MAX_DEFAULT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_max: Option<u64>,
+    /// Whether a body that is compressed with gzip is decompressed for its checks; it fails them
+    /// else.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub decompress: bool,
     /// The objectives to meet. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slo: Option<Objectives>,
@@ -389,6 +406,10 @@ impl Default for Plan {
             prewarm: None,
             spare: None,
             expect_status: StatusSet::default(),
+            expect_header: Vec::new(),
+            expect_body: Vec::new(),
+            body_max: None,
+            decompress: false,
             slo: None,
             raw: None,
             thresholds: Thresholds::default(),
@@ -452,6 +473,12 @@ impl Plan {
     /// Sends per system call of a completed plan.
     pub fn flush(&self) -> usize {
         self.flush.expect("the plan was completed")
+    }
+
+    /// The longest body that is kept for its checks, bytes.
+    pub fn body_max(&self) -> usize {
+        let most = self.body_max.unwrap_or(BODY_MAX_DEFAULT);
+        usize::try_from(most).expect("an address has 64 bits")
     }
 
     /// The end of the recorded window, which follows the warm-up, ns since the run's epoch.

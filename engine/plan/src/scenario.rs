@@ -5,6 +5,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use units::Nanos;
 
+use crate::check::{Expect, ExpectTable};
 use crate::slo::Objectives;
 use crate::status::StatusSet;
 
@@ -47,6 +48,16 @@ pub struct Step {
     /// The status codes that count as success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect_status: Option<StatusSet>,
+    /// Checks of the response's headers, none if it is empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect_header: Option<Vec<String>>,
+    /// Checks of the response's body, none if it is empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect_body: Option<Vec<String>>,
+    /// Another way to write these three in a plan file: `expect.body = "contains ok"`. A completed
+    /// plan has none.
+    #[serde(skip_serializing)]
+    pub expect: Option<Expect>,
     /// Longest time from sending the request to the end of its response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Nanos>,
@@ -63,6 +74,38 @@ pub fn weights_of(counts: &[u64]) -> Vec<u32> {
         max => (count * max).div_ceil(most),
     };
     counts.iter().map(|count| u32::try_from(weight(count)).expect("at most the limit")).collect()
+}
+
+impl Step {
+    /// Writes what is expected in the one way that a completed plan has.
+    ///
+    /// # Errors
+    /// What is expected twice.
+    pub fn complete_expect(&mut self) -> Result<(), &'static str> {
+        let table = match self.expect.take() {
+            None => return Ok(()),
+            Some(Expect::Status(status)) => {
+                ExpectTable { status: Some(status), ..ExpectTable::default() }
+            }
+            Some(Expect::Table(table)) => table,
+        };
+        let ExpectTable { status, body, header } = table;
+        if let Some(status) = status
+            && self.expect_status.replace(status).is_some()
+        {
+            return Err("expect.status");
+        }
+        for (all, more, name) in [
+            (&mut self.expect_body, body, "expect.body"),
+            (&mut self.expect_header, header, "expect.header"),
+        ] {
+            let Some(more) = more else { continue };
+            if all.replace(more.texts()).is_some() {
+                return Err(name);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Scenario {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use units::Nanos;
 
 use super::body;
+use super::check::{self, BODY_MAX_MAX, Checks};
 use super::complete::DURATION_MAX;
 use super::endpoint::{Endpoint, origin, short, shown};
 use super::error::PlanError;
@@ -20,8 +21,18 @@ impl Plan {
             return vec![self.clone()];
         }
         let of_step = |scenario: &Scenario| {
-            let Step { method, url, headers, body, expect_status, timeout, slo: _ } =
-                scenario.step[0].clone();
+            let Step {
+                method,
+                url,
+                headers,
+                body,
+                expect_status,
+                expect_header,
+                expect_body,
+                timeout,
+                expect: _,
+                slo: _,
+            } = scenario.step[0].clone();
             let inherited = self.headers_besides(&scenario.step[0]).cloned();
             let all: Vec<String> = inherited.chain(headers).collect();
             Plan {
@@ -30,6 +41,8 @@ impl Plan {
                 headers: all,
                 body: body.or_else(|| self.body.clone()),
                 expect_status: expect_status.unwrap_or_else(|| self.expect_status.clone()),
+                expect_header: expect_header.unwrap_or_else(|| self.expect_header.clone()),
+                expect_body: expect_body.unwrap_or_else(|| self.expect_body.clone()),
                 timeout: timeout.unwrap_or(self.timeout),
                 scenario: Vec::new(),
                 ..self.clone()
@@ -66,6 +79,10 @@ impl Plan {
                 format!("the body {value}")
             }
             ("--body", _) if own.body.is_some() => "the body".to_owned(),
+            ("--expect-header", _) if own.expect_header.is_some() => {
+                format!("expect.header {value}")
+            }
+            ("--expect-body", _) if own.expect_body.is_some() => format!("expect.body {value}"),
             ("--header", Some(number)) if inherited < number => {
                 format!("its header #{}", number - inherited)
             }
@@ -164,6 +181,12 @@ impl Plan {
         if self.scenario.is_empty() {
             return Ok(());
         }
+        for at in 0..self.scenario.len() {
+            if let Err(twice) = self.scenario[at].step[0].complete_expect() {
+                let problem = format!("it has {twice} twice");
+                return refuse(at, problem, "write it once");
+            }
+        }
         let own_authority = Endpoint::parse(&self.target)?.authority;
         for at in 0..self.scenario.len() {
             let Scenario { name, weight, step: [step] } = &self.scenario[at];
@@ -197,6 +220,58 @@ impl Plan {
         if self.weights().iter().all(|weight| *weight == 0) {
             let problem = "no request has a weight above 0, so there is none to send";
             return Err(PlanError::new(key, "weight 0", problem, "give one a weight of 1"));
+        }
+        Ok(())
+    }
+
+    /// The checks of each request's responses; `None` for one without.
+    ///
+    /// # Errors
+    /// The first text that is no check.
+    pub fn checks(&self) -> Result<Vec<Option<Checks>>, PlanError> {
+        let of_request = |(at, request): (usize, &Plan)| {
+            Checks::of_request(request).map_err(|error| self.error_of(at, error))
+        };
+        self.requests().iter().enumerate().map(of_request).collect()
+    }
+
+    /// The names of each request's checks in a completed plan; empty if none has any.
+    pub fn check_names(&self) -> Vec<Vec<String>> {
+        let of = |header: Option<&Vec<String>>, body: Option<&Vec<String>>| {
+            let (header, body) =
+                (header.unwrap_or(&self.expect_header), body.unwrap_or(&self.expect_body));
+            check::names(header, body)
+        };
+        let mut all: Vec<Vec<String>> = match self.scenario.is_empty() {
+            true => vec![of(None, None)],
+            false => {
+                let steps = self.scenario.iter().flat_map(|scenario| &scenario.step);
+                steps.map(|it| of(it.expect_header.as_ref(), it.expect_body.as_ref())).collect()
+            }
+        };
+        if all.iter().all(Vec::is_empty) {
+            all.clear();
+        }
+        all
+    }
+
+    /// Refuses checks that can't be made.
+    pub(super) fn check_checks(&self) -> Result<(), PlanError> {
+        let checks = self.checks()?;
+        let bodies = checks.iter().flatten().any(|checks| 0 < checks.body_max());
+        if let Some(most) = self.body_max.filter(|most| !(1..=BODY_MAX_MAX).contains(most)) {
+            let problem = format!("must be from 1 to {BODY_MAX_MAX} bytes");
+            return Err(PlanError::new("--body-max", most, problem, "give the longest body"));
+        }
+        let unused = [
+            ("--body-max", self.body_max.map(|most| most.to_string())),
+            ("--decompress", self.decompress.then(|| "true".to_owned())),
+        ];
+        for (flag, value) in unused {
+            if let Some(value) = value.filter(|_| !bodies) {
+                let problem = "no response's body is checked, so none is kept";
+                return Err(PlanError::new(flag, value, problem, "omit it, or add --expect-body"));
+            }
         }
         Ok(())
     }

@@ -28,6 +28,8 @@ pub struct RecorderConfig {
     pub stage_starts_ns: Vec<u64>,
     /// The endpoint of each step; empty if there is only one.
     pub endpoint_of_steps: Vec<u16>,
+    /// The number of checks of each step; empty if no step has any.
+    pub checks_of_steps: Vec<u8>,
 }
 
 impl RecorderConfig {
@@ -74,6 +76,23 @@ impl RecorderConfig {
         self.endpoint_of_steps.iter().max().map_or(0, |last| usize::from(*last) + 1)
     }
 
+    /// The number of checks of all steps.
+    pub fn checks(&self) -> usize {
+        self.checks_of_steps.iter().map(|checks| usize::from(*checks)).sum()
+    }
+
+    /// The number of this step's checks.
+    pub fn checks_of(&self, step: u16) -> usize {
+        self.checks_of_steps.get(usize::from(step)).map_or(0, |checks| usize::from(*checks))
+    }
+
+    /// The place of this step's check among those of all steps.
+    #[cold]
+    pub fn check(&self, step: u16, check: u8) -> usize {
+        let before = self.checks_of_steps.iter().take(usize::from(step));
+        before.map(|checks| usize::from(*checks)).sum::<usize>() + usize::from(check)
+    }
+
     /// The part that a request of this step belongs to if it was due at this time.
     pub fn part(&self, step: u16, intended_ns: u64) -> usize {
         usize::from(step) * self.stages() + self.stage(intended_ns)
@@ -104,8 +123,14 @@ impl RecorderConfig {
                 .ok()
                 .filter(|endpoints| 1 < endpoints.each().len())
                 .map_or(Vec::new(), |endpoints| endpoints.of_steps().to_vec()),
+            checks_of_steps: plan.check_names().iter().map(check_count).collect(),
         }
     }
+}
+
+/// The number of a step's checks.
+fn check_count(names: &Vec<String>) -> u8 {
+    u8::try_from(names.len()).expect("at most CHECKS_MAX")
 }
 
 #[cfg(test)]

@@ -55,6 +55,8 @@ pub struct Counts {
     pub sends_stamped: u64,
     /// Answered requests whose status is not a success.
     pub unexpected_status: u64,
+    /// Answered requests whose status is a success, and whose response failed a check.
+    pub failed_checks: u64,
     /// Answered requests by status code.
     pub status: CountsBy<u16>,
     /// Requests that failed or timed out, by cause.
@@ -102,7 +104,7 @@ pub struct Counts {
 }
 
 /// Counts of a run in progress: see [`Counts::so_far`].
-pub type CountsSoFar = [u64; 10];
+pub type CountsSoFar = [u64; 11];
 
 /// The outcomes of the requests due in the warm-up.
 #[derive(AddAssign, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -127,7 +129,7 @@ impl WarmupCounts {
     /// Counts a request's outcome; `in_window`: within the window.
     pub fn ended(&mut self, outcome: Outcome, in_window: bool) {
         match outcome {
-            Outcome::Answered(_) => {
+            Outcome::Answered(_) | Outcome::CheckFailed { .. } => {
                 self.answered += 1;
                 self.answered_in_window += u64::from(in_window);
             }
@@ -159,7 +161,7 @@ impl SetupCounts {
     /// Counts a request's outcome. Unsent requests aren't counted: setup load has no plan to keep.
     pub fn ended(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Answered(_) => self.answered += 1,
+            Outcome::Answered(_) | Outcome::CheckFailed { .. } => self.answered += 1,
             Outcome::TimedOut(kind) => self.errors.add(kind.cause()),
             Outcome::Failed(cause) => self.errors.add(cause),
             Outcome::Abandoned => self.abandoned += 1,
@@ -197,6 +199,8 @@ pub struct IntervalCounts {
     pub answered: u64,
     /// Of these, with a status that isn't a success.
     pub unexpected_status: u64,
+    /// Of these, with a response that failed a check.
+    pub failed_checks: u64,
     /// Of those sent, timed out, failed or abandoned.
     pub errors: u64,
     /// Requests due in the window that were sent in this interval. Requests sent after the window's
@@ -205,6 +209,13 @@ pub struct IntervalCounts {
     /// Requests due in the window whose complete response, of any status, came in this interval.
     /// Requests answered after the window's end are in no interval, and neither are the warm-up's.
     pub answers: u64,
+}
+
+impl IntervalCounts {
+    /// Answered requests whose answer isn't good.
+    pub fn not_good(&self) -> u64 {
+        self.unexpected_status.saturating_add(self.failed_checks)
+    }
 }
 
 /// True if a status redirects; 304 doesn't.
@@ -228,7 +239,17 @@ impl Counts {
 
     /// Requests without a good answer.
     pub fn bad(&self) -> u64 {
-        self.intended.saturating_sub(self.answered.saturating_sub(self.unexpected_status))
+        self.intended.saturating_sub(self.good())
+    }
+
+    /// Requests with a good answer: one with a status that is a success, which met all checks.
+    pub fn good(&self) -> u64 {
+        self.answered.saturating_sub(self.not_good())
+    }
+
+    /// Answered requests whose answer isn't good.
+    pub fn not_good(&self) -> u64 {
+        self.unexpected_status.saturating_add(self.failed_checks)
     }
 
     /// Answers whose status isn't in `expected`.
@@ -294,6 +315,11 @@ impl Counts {
                 self.answered += 1;
                 self.status.add(status);
             }
+            Outcome::CheckFailed { status, .. } => {
+                self.answered += 1;
+                self.failed_checks += 1;
+                self.status.add(status);
+            }
             Outcome::TimedOut(kind) => {
                 self.timed_out += 1;
                 self.errors.add(kind.cause());
@@ -325,6 +351,7 @@ impl Counts {
     }
 
     /// The counts shown during the run: [`Counts::outcomes`], answers whose status isn't a success,
+    /// answers that failed a check,
     /// and the warm-up's sent and answered requests. None of them ever decreases.
     pub fn so_far(&self) -> CountsSoFar {
         let [intended, sent, unsent, answered, timed_out, failed, abandoned] = self.outcomes();
@@ -338,6 +365,7 @@ impl Counts {
             failed,
             abandoned,
             self.unexpected_status,
+            self.failed_checks,
             warmup_sent,
             warmup_answered,
         ]

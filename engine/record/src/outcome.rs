@@ -9,6 +9,13 @@ use http2::violation::Violation as Violation2;
 pub enum Outcome {
     /// A complete response came, with this status.
     Answered(u16),
+    /// A complete response came with this status, a success, and failed a check of its content.
+    CheckFailed {
+        /// The status.
+        status: u16,
+        /// The check, among those of its step.
+        check: u8,
+    },
     /// No complete response within the timeout or the deadline.
     TimedOut(TimeoutKind),
     /// The connection or the protocol failed.
@@ -20,6 +27,15 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The status of the response, if a complete one came.
+    #[inline]
+    pub fn status(self) -> Option<u16> {
+        match self {
+            Outcome::Answered(status) | Outcome::CheckFailed { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+
     /// True if the time it took counts as a latency. The time of a failed request or a dropped
     /// arrival doesn't: short ones would improve the percentiles.
     pub fn has_latency(self) -> bool {

@@ -36,6 +36,8 @@ pub struct PartPiece {
     pub answered: u64,
     /// Of these, with a status that isn't a success.
     pub unexpected_status: u64,
+    /// Of these, with a response that failed a check.
+    pub failed_checks: u64,
     /// The corrected latencies of those that have one.
     latency: Histogram<u32>,
 }
@@ -46,7 +48,7 @@ impl PartPiece {
             .expect("the bounds are valid");
         // Touches every page now, since memory mustn't grow during the run.
         latency.reset();
-        PartPiece { intended: 0, answered: 0, unexpected_status: 0, latency }
+        PartPiece { intended: 0, answered: 0, unexpected_status: 0, failed_checks: 0, latency }
     }
 
     /// The corrected latencies of those that have one.
@@ -75,6 +77,7 @@ impl PartPiece {
         self.intended += other.intended;
         self.answered += other.answered;
         self.unexpected_status += other.unexpected_status;
+        self.failed_checks += other.failed_checks;
         self.latency.add(&other.latency).expect("all pieces have the same bounds");
     }
 }
@@ -100,7 +103,7 @@ pub struct PartSeries {
 #[derive(Serialize, Deserialize)]
 struct State {
     piece_ns: u64,
-    pieces: Vec<(u64, u64, u64, Encoded)>,
+    pieces: Vec<([u64; 4], Encoded)>,
 }
 
 /// Serialized pieces whose length or number is invalid.
@@ -115,8 +118,9 @@ enum NotAPart {
 impl From<PartSeries> for State {
     fn from(series: PartSeries) -> State {
         let state = |piece: &PartPiece| {
-            let PartPiece { intended, answered, unexpected_status, .. } = piece;
-            (*intended, *answered, *unexpected_status, Encoded::new(&piece.latency()))
+            let PartPiece { intended, answered, unexpected_status, failed_checks, .. } = *piece;
+            let counts = [intended, answered, unexpected_status, failed_checks];
+            (counts, Encoded::new(&piece.latency()))
         };
         State { piece_ns: series.piece_ns, pieces: series.pieces().iter().map(state).collect() }
     }
@@ -133,10 +137,10 @@ impl TryFrom<State> for PartSeries {
         }
         let mut series = PartSeries::with_pieces(piece_ns);
         for (piece, state) in series.pieces.iter_mut().zip(pieces) {
-            let (intended, answered, unexpected_status, latency) = state;
+            let ([intended, answered, unexpected_status, failed_checks], latency) = state;
             piece.take_latency(&latency.decode(&interval_histogram(PIECE_DIGITS))?);
             (piece.intended, piece.answered) = (intended, answered);
-            piece.unexpected_status = unexpected_status;
+            (piece.unexpected_status, piece.failed_checks) = (unexpected_status, failed_checks);
         }
         Ok(series)
     }
@@ -184,9 +188,16 @@ impl PartSeries {
     ) {
         let piece = self.piece(at_ns);
         piece.intended += 1;
-        if let Outcome::Answered(_) = outcome {
-            piece.answered += 1;
-            piece.unexpected_status += u64::from(!is_success);
+        match outcome {
+            Outcome::Answered(_) => {
+                piece.answered += 1;
+                piece.unexpected_status += u64::from(!is_success);
+            }
+            Outcome::CheckFailed { .. } => {
+                piece.answered += 1;
+                piece.failed_checks += 1;
+            }
+            _ => {}
         }
         if outcome.has_latency() {
             piece.record(latency_ns, 1);
@@ -218,7 +229,8 @@ impl PartSeries {
             self.pieces.swap(at, 2 * at);
         }
         for piece in &mut self.pieces[PIECES_MAX / 2..] {
-            (piece.intended, piece.answered, piece.unexpected_status) = (0, 0, 0);
+            (piece.intended, piece.answered) = (0, 0);
+            (piece.unexpected_status, piece.failed_checks) = (0, 0);
             piece.latency.reset();
         }
         self.piece_ns *= 2;

@@ -44,6 +44,8 @@ pub struct Recorder {
     pub endpoints: Vec<EndpointCounts>,
     /// The slowest requests, if there are no parts to list them.
     pub slowest: Slowest,
+    /// How many responses failed each check, those of the first step first.
+    pub checks: Vec<u64>,
 }
 
 impl Recorder {
@@ -57,6 +59,7 @@ impl Recorder {
         let parts: Vec<Part> = config.part_lengths_ns().map(new).collect();
         let endpoints = (0..config.endpoints()).map(|_| EndpointCounts::preallocated()).collect();
         Recorder {
+            checks: vec![0; config.checks()],
             config,
             endpoints,
             slowest: Slowest::of_at_most(if parts.is_empty() { slowest } else { 0 }),
@@ -108,6 +111,11 @@ impl Recorder {
         self.counts.sent += 1;
         self.times.sent(stamps);
         self.series.sent(stamps.intended_ns - self.config.window_ns);
+    }
+
+    /// The settings that it records with.
+    pub fn config(&self) -> &RecorderConfig {
+        &self.config
     }
 
     /// True if requests are recorded by parts too.
@@ -179,13 +187,16 @@ impl Recorder {
         }
         let naive_ns = ended_ns - stamps.sent_ns;
         let mut latencies = &mut self.times.others;
-        if let Outcome::Answered(_) = outcome {
+        if let Outcome::CheckFailed { check, .. } = outcome {
+            self.checks[self.config.check(stamps.step, check)] += 1;
+        }
+        if outcome.status().is_some() {
             if in_window {
                 self.series.answer(ended_ns - self.config.window_ns);
             }
             if is_success {
                 latencies = &mut self.times.successes;
-            } else {
+            } else if let Outcome::Answered(_) = outcome {
                 self.counts.unexpected_status += 1;
                 self.series.unexpected(stamps.intended_ns - self.config.window_ns);
             }
@@ -309,6 +320,7 @@ impl Recorder {
             && arrivals == config.scheduled.then_some(window_ns)
             && self.parts.len() == config.parts()
             && self.endpoints.len() == config.endpoints()
+            && self.checks.len() == config.checks()
             && self.parts.iter().all(|part| part.slowest.is_of(config.slowest))
             && self.slowest.is_of(if self.parts.is_empty() { config.slowest } else { 0 })
     }
@@ -331,5 +343,8 @@ impl Recorder {
             *mine += theirs.clone();
         }
         self.slowest += other.slowest.clone();
+        for (mine, theirs) in self.checks.iter_mut().zip(&other.checks) {
+            *mine += theirs;
+        }
     }
 }

@@ -214,6 +214,10 @@ impl Series {
         let slot = self.slot(at_ns);
         match outcome {
             Outcome::Answered(_) => slot.counts.answered += 1,
+            Outcome::CheckFailed { .. } => {
+                slot.counts.answered += 1;
+                slot.counts.failed_checks += 1;
+            }
             Outcome::Unsent(_) => slot.counts.unsent += 1,
             Outcome::TimedOut(_) | Outcome::Failed(_) | Outcome::Abandoned => {
                 slot.counts.errors += 1

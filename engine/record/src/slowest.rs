@@ -57,7 +57,7 @@ impl Slow {
     pub fn new(number: u64, stamps: &Stamps, ended_ns: u64, outcome: Outcome) -> Option<Slow> {
         let (status, error) = match outcome {
             _ if !outcome.has_latency() => return None,
-            Outcome::Answered(status) => (Some(status), None),
+            Outcome::Answered(status) | Outcome::CheckFailed { status, .. } => (Some(status), None),
             Outcome::TimedOut(_) => (None, Some(SlowError::TimedOut)),
             Outcome::Abandoned => (None, Some(SlowError::Abandoned)),
             Outcome::Unsent(_) => (None, Some(SlowError::Unsent)),

@@ -44,9 +44,9 @@ use crate::steps::{mix, parts};
 use crate::together::{NotTogether, check_shares, common_plan, unplaced};
 use crate::verdict::Verdict;
 use crate::{
-    AgentConfig, AgentLost, AgentPart, ClientPart, ClientShare, Config, DistributionPart,
-    Generator, LittlesLaw, Microseconds, Part, PerSecond, Rates, Report, ResponseStamps, SCHEMA,
-    Samples, SeriesPart, Successes,
+    AgentConfig, AgentLost, AgentPart, CheckPart, ClientPart, ClientShare, Config,
+    DistributionPart, Generator, LittlesLaw, Microseconds, Part, PerSecond, Rates, Report,
+    ResponseStamps, SCHEMA, Samples, SeriesPart, Successes,
 };
 use crate::{streams, tls};
 
@@ -496,6 +496,7 @@ fn part(
         parts: parts(recorder, plan, window_ns),
         endpoints: endpoints(recorder, plan),
         slowest: slowest(&recorder.slowest, plan),
+        checks: CheckPart::all(plan, &recorder.checks),
         bad: counts.bad(),
         counts,
     }

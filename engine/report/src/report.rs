@@ -38,7 +38,7 @@ use stats::stationarity::Stationarity;
 use units::{CoreList, OneIn, us_to_ns};
 
 /// Version of the document. Adding, dropping or redefining a field requires a new one.
-pub const SCHEMA: u32 = 16;
+pub const SCHEMA: u32 = 17;
 
 /// The name of the only agent in a run without agents.
 pub const LOCAL: &str = "local";
@@ -397,7 +397,7 @@ impl SeriesPart {
     /// requests due.
     pub fn bad_pieces(&self, window_s: f64) -> Pieces<(u64, u64)> {
         self.pieces(window_s, |counts| {
-            let good = counts.answered.saturating_sub(counts.unexpected_status);
+            let good = counts.answered.saturating_sub(counts.not_good());
             (counts.intended.saturating_sub(good), counts.intended)
         })
     }
@@ -417,7 +417,7 @@ impl SeriesPart {
             let dropped = part(counts.unsent, dropped);
             let errors = counts.errors.saturating_sub(failed_here).saturating_add(dropped);
             (
-                errors.saturating_add(counts.unexpected_status),
+                errors.saturating_add(counts.not_good()),
                 counts.sent.saturating_add(dropped).saturating_sub(failed_here),
             )
         })
@@ -650,6 +650,37 @@ pub struct Part {
     /// of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slowest: Vec<SlowRequest>,
+    /// The checks of responses, in the order of the plan; empty without any. Their failures add up
+    /// to `failed_checks`, since a response is counted by the first check that it fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckPart>,
+}
+
+/// A check of responses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckPart {
+    /// The name of its scenario, or of the plan's only request.
+    pub name: String,
+    /// The check, as the plan has it: `body contains ok`; or `body_too_long` and `body_encoded`,
+    /// for bodies that can't be checked.
+    pub check: String,
+    /// Responses with a status that is a success that failed it first.
+    pub failed: u64,
+}
+
+impl CheckPart {
+    /// The checks of a completed plan, with how many responses failed each.
+    pub fn all(plan: &Plan, failed: &[u64]) -> Vec<CheckPart> {
+        let names = plan.step_names().into_iter().zip(plan.check_names());
+        let each = names
+            .flat_map(|(name, checks)| checks.into_iter().map(move |check| (name.clone(), check)));
+        let part = |((name, check), failed): ((String, String), &u64)| CheckPart {
+            name,
+            check,
+            failed: *failed,
+        };
+        each.zip(failed).map(part).collect()
+    }
 }
 
 /// The requests of one step that were due in one stage. These add up to the whole.
@@ -702,6 +733,8 @@ pub struct StepPiece {
     pub answered: u64,
     /// Of these, with a status that isn't a success.
     pub unexpected_status: u64,
+    /// Of these, with a response that failed a check.
+    pub failed_checks: u64,
     /// Corrected latencies: HdrHistogram V2 deflate, base64; unit 1 ns, one digit. Empty without
     /// any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -789,6 +822,8 @@ pub struct StepCounts {
     pub capped: u64,
     /// Answered requests whose status is not a success.
     pub unexpected_status: u64,
+    /// Answered requests whose status is a success, and whose response failed a check.
+    pub failed_checks: u64,
     /// Answered requests by status code.
     pub status: CountsBy<u16>,
     /// Requests that failed or timed out, by cause.
@@ -809,6 +844,7 @@ impl StepCounts {
             abandoned: counts.abandoned,
             capped: counts.capped,
             unexpected_status: counts.unexpected_status,
+            failed_checks: counts.failed_checks,
             status: counts.status.clone(),
             errors: counts.errors.clone(),
         }
@@ -817,7 +853,8 @@ impl StepCounts {
     /// The same, as counts of a whole.
     pub fn as_whole(&self) -> Counts {
         let StepCounts { intended, sent, unsent, answered, .. } = *self;
-        let StepCounts { timed_out, failed, abandoned, capped, unexpected_status, .. } = *self;
+        let StepCounts { timed_out, failed, abandoned, capped, .. } = *self;
+        let StepCounts { unexpected_status, failed_checks, .. } = *self;
         Counts {
             intended,
             sent,
@@ -829,6 +866,7 @@ impl StepCounts {
             abandoned,
             capped,
             unexpected_status,
+            failed_checks,
             status: self.status.clone(),
             errors: self.errors.clone(),
             ..Counts::default()

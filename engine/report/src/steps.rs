@@ -162,6 +162,7 @@ impl StepSeries {
                 intended: piece.intended,
                 answered: piece.answered,
                 unexpected_status: piece.unexpected_status,
+                failed_checks: piece.failed_checks,
                 histogram: if latency.is_empty() { String::new() } else { to_text(&latency) },
             }
         };

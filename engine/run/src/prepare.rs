@@ -291,6 +291,8 @@ pub fn prepare_with(
     let addresses: Vec<Address> = reached.iter().map(|it| it.address.clone()).collect();
     let blocks = blocks.filter(|_| agree(&mut plan, &reached)).map(Arc::new);
     tls = tls.into_iter().map(|setup| setup.map(|it| it.speaking(plan.http))).collect();
+    let checks = plan.checks().map_err(PrepareError::Plan)?;
+    let checks: Vec<_> = checks.into_iter().map(|checks| checks.map(Arc::new)).collect();
     let step = |(at, one): (usize, &Prerendered)| {
         let Prerendered { request, body, template } = one;
         let payload = match template {
@@ -306,6 +308,7 @@ pub fn prepare_with(
             values: values.map(Arc::new),
             head_request,
             timeout_ns,
+            checks: checks[at].clone(),
         })
     };
     let steps: io::Result<Vec<Step>> = requests.iter().enumerate().map(step).collect();

@@ -79,10 +79,12 @@ impl RunProgress {
     }
 
     /// Requests without a good answer: errors, including those of the warm-up, plus the window's
-    /// unsent requests and unexpected statuses.
+    /// unsent requests and answers that aren't good.
     pub fn bad(&self) -> u64 {
-        let [_, _, unsent, _, _, _, _, unexpected_status, _, _] = self.counts;
-        self.errors.saturating_add(unsent).saturating_add(unexpected_status)
+        let [_, _, unsent, _, _, _, _, unexpected_status, failed_checks, _, _] = self.counts;
+        [unsent, unexpected_status, failed_checks]
+            .into_iter()
+            .fold(self.errors, u64::saturating_add)
     }
 }
 
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn requests_without_a_good_answer_are_bad() {
-        let counts = [10, 9, 1, 7, 1, 1, 0, 3, 0, 0];
+        let counts = [10, 9, 1, 7, 1, 1, 0, 3, 0, 0, 0];
         assert_eq!(RunProgress { errors: 2, counts, ..RunProgress::default() }.bad(), 6);
     }
 

@@ -164,6 +164,10 @@ mod tests {
             spare: None,
             settle_min: None,
             expect_status: "2xx,404".parse().expect("a set"),
+            expect_header: Vec::new(),
+            expect_body: Vec::new(),
+            body_max: None,
+            decompress: false,
             slo: Some("p99<20ms,errors<0.1%".parse().expect("objectives")),
             raw: Some("run.samples".into()),
             thresholds: Thresholds {

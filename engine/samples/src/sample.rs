@@ -1,5 +1,6 @@
 //! A raw sample: one request as a record of 40 bytes.
 
+use plan::check::CHECKS_MAX;
 use plan::status::STATUS_MAX;
 use record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use record::stamps::{Ending, StampedBy, Stamps};
@@ -46,6 +47,8 @@ pub struct Sample {
     pub step: u16,
     /// Status of the response; 0 if not answered.
     pub status: u16,
+    /// Which of its step's checks the response failed, from 0; 0 too if it failed none.
+    pub check: u8,
     /// How it ended.
     pub kind: SampleKind,
     /// Number of the cause of a failure or a timeout, or of the reason why it was never sent, see
@@ -68,9 +71,16 @@ pub enum SampleKind {
     Abandoned = 4,
     /// Never sent.
     Unsent = 5,
+    /// A complete response came, with a status that is a success, and failed a check.
+    CheckFailed = 6,
 }
 
 impl SampleKind {
+    /// True if a complete response came.
+    pub fn is_answered(self) -> bool {
+        matches!(self, SampleKind::Answered | SampleKind::CheckFailed)
+    }
+
     /// The name by which a report counts it.
     pub fn name(self) -> &'static str {
         match self {
@@ -79,6 +89,7 @@ impl SampleKind {
             SampleKind::Failed => "failed",
             SampleKind::Abandoned => "abandoned",
             SampleKind::Unsent => "unsent",
+            SampleKind::CheckFailed => "check_failed",
         }
     }
 }
@@ -88,14 +99,23 @@ const STAMP_SHIFT: u32 = 3;
 /// The number of flag bits below that of a request that waited.
 const WAITED_SHIFT: u32 = 5;
 
+/// The number of bits of the detail below those of a check: statuses have three digits.
+const CHECK_SHIFT: u32 = 10;
+const _: () = assert!(STATUS_MAX <= 1 << CHECK_SHIFT && CHECKS_MAX <= 1 << (16 - CHECK_SHIFT));
+
 const STAMPED_BY: [StampedBy; 3] = [StampedBy::Program, StampedBy::Kernel, StampedBy::Control];
 
 impl Sample {
     /// The sample of a request that ended.
     #[inline]
     pub fn new(shard: u16, stamps: &Stamps, ending: Ending, outcome: Outcome) -> Sample {
+        let check = match outcome {
+            Outcome::CheckFailed { check, .. } => check,
+            _ => 0,
+        };
         let (kind, status, cause) = match outcome {
             Outcome::Answered(status) => (SampleKind::Answered, status, 0),
+            Outcome::CheckFailed { status, .. } => (SampleKind::CheckFailed, status, 0),
             Outcome::TimedOut(kind) => (SampleKind::TimedOut, 0, kind.cause().number()),
             Outcome::Failed(cause) => (SampleKind::Failed, 0, cause.number()),
             Outcome::Abandoned => (SampleKind::Abandoned, 0, 0),
@@ -110,9 +130,15 @@ impl Sample {
             shard,
             step: stamps.step,
             status,
+            check,
             kind,
             cause,
         }
+    }
+
+    /// True if a complete response came.
+    pub fn is_answered(&self) -> bool {
+        self.kind.is_answered()
     }
 
     /// The record.
@@ -135,7 +161,11 @@ impl Sample {
             .map(time_bytes),
             flags: self.kind as u8 | stamped_by << STAMP_SHIFT | waited << WAITED_SHIFT,
             step: self.step.into(),
-            detail: if self.kind == SampleKind::Answered { self.status } else { self.cause }.into(),
+            detail: match self.is_answered() {
+                true => self.status | u16::from(self.check) << CHECK_SHIFT,
+                false => self.cause,
+            }
+            .into(),
         })
     }
 
@@ -155,7 +185,7 @@ impl Sample {
         let [intended_ns, noticed_ns, sent_ns, received_ns, handled_ns] = record.times.map(time_ns);
         let stamped_by = *stamped_by.ok_or_else(|| format!("unknown flags {flags:#010b}"))?;
         let detail = record.detail.get();
-        let is_answered = kind == SampleKind::Answered;
+        let is_answered = kind.is_answered();
         let sample = Sample {
             intended_ns,
             noticed_ns,
@@ -164,7 +194,8 @@ impl Sample {
             waited: flags >> WAITED_SHIFT & 1 == 1,
             shard,
             step: record.step.get(),
-            status: if is_answered { detail } else { 0 },
+            status: if is_answered { detail & ((1 << CHECK_SHIFT) - 1) } else { 0 },
+            check: if is_answered { (detail >> CHECK_SHIFT) as u8 } else { 0 },
             kind,
             cause: if is_answered { 0 } else { detail },
         };
@@ -187,7 +218,9 @@ impl Sample {
         // stamped. A timeout may be noticed late.
         let by_program = stamped_by == StampedBy::Program;
         let ends = match self.kind {
-            SampleKind::Answered if !by_program => received_ns <= handled_ns,
+            SampleKind::Answered | SampleKind::CheckFailed if !by_program => {
+                received_ns <= handled_ns
+            }
             SampleKind::TimedOut => by_program && received_ns <= handled_ns,
             _ => by_program && received_ns == handled_ns,
         };
@@ -214,9 +247,13 @@ impl Sample {
 
     /// Its complete outcome; `None` for a status or a cause that no request of its kind has.
     pub fn outcome(&self) -> Option<Outcome> {
-        match (self.kind, self.status, self.cause) {
-            (SampleKind::Answered, 1.., 0) if usize::from(self.status) < STATUS_MAX => {
-                Some(Outcome::Answered(self.status))
+        let Sample { status, check, .. } = *self;
+        match (self.kind, status, self.cause) {
+            (SampleKind::Answered, 1.., 0) if usize::from(status) < STATUS_MAX && check == 0 => {
+                Some(Outcome::Answered(status))
+            }
+            (SampleKind::CheckFailed, 1.., 0) if usize::from(status) < STATUS_MAX => {
+                Some(Outcome::CheckFailed { status, check })
             }
             (SampleKind::TimedOut, 0, cause) => [TimeoutKind::Timeout, TimeoutKind::Deadline]
                 .into_iter()
@@ -238,10 +275,8 @@ impl Sample {
     /// `received − sent`, as in the report's naive distribution: `None` if it failed or was never
     /// sent.
     pub fn naive_ns(&self) -> Option<u64> {
-        let counted = matches!(
-            self.kind,
-            SampleKind::Answered | SampleKind::TimedOut | SampleKind::Abandoned
-        );
+        let counted =
+            self.is_answered() || matches!(self.kind, SampleKind::TimedOut | SampleKind::Abandoned);
         counted.then(|| self.ending.ended_ns() - self.sent_ns)
     }
 
@@ -328,10 +363,10 @@ mod tests {
     #[test]
     fn records_that_no_writer_writes_are_refused() {
         let good = Sample::new(0, &STAMPS, Ending::at(5_000), Outcome::Answered(200)).encode();
-        // In turn: no outcome, outcome 6, stamp 3, a flag beyond all, received before sent, noticed
+        // In turn: no outcome, outcome 7, stamp 3, a flag beyond all, received before sent, noticed
         // before intended, no status, and two ends by one stamp.
         for (at, value) in
-            [(35, 0), (35, 6), (35, 25), (35, 0x41), (22, 0), (8, 0), (38, 0), (29, 1)]
+            [(35, 0), (35, 7), (35, 25), (35, 0x41), (22, 0), (8, 0), (38, 0), (29, 1)]
         {
             let mut bytes = good;
             bytes[at] = value;

@@ -8,11 +8,11 @@
 use std::mem::offset_of;
 use std::os::fd::RawFd;
 
-use http1::response::KnownHead;
 use sys::seal;
 
 use super::event::Event;
 use super::exchanges::{EXCHANGES_HOT, Exchanges};
+use super::http1::Memory;
 use super::output::Output;
 use super::plan::Step;
 use super::protocol::Protocol;
@@ -67,12 +67,13 @@ impl Connection {
         }
     }
 
-    /// It speaks HTTP/2 from now on, with up to so many streams at once. Their state is allocated
+    /// It speaks HTTP/2 from now on, with up to so many streams at once; `keeps`: responses are kept
+    /// for their checks. Their state is allocated
     /// now: an open model has many connections that it never opens.
-    pub fn speak_http2(&mut self, streams: usize) {
+    pub fn speak_http2(&mut self, streams: usize, keeps: bool) {
         if self.protocol.http2().is_none() {
             seal::lend(|| {
-                self.protocol = Protocol::with_streams(streams);
+                self.protocol = Protocol::with_streams(streams, keeps);
                 self.exchanges = Exchanges::in_any_order(streams);
             });
         }
@@ -125,12 +126,12 @@ impl Connection {
     pub fn receive(
         &mut self,
         steps: &[Step],
-        known: &mut [KnownHead],
+        memory: Memory<'_>,
         arrived_ns: Option<u64>,
         bytes: &[u8],
     ) -> Event {
         let Connection { protocol, socket, exchanges, .. } = self;
-        protocol.receive(socket, exchanges, steps, known, arrived_ns, bytes)
+        protocol.receive(socket, exchanges, steps, memory, arrived_ns, bytes)
     }
 
     /// Interprets the peer's close of its side: see [`Protocol::receive_end`].

@@ -28,6 +28,8 @@ pub struct ConnectionsConfig {
     pub depth: usize,
     /// True if they speak HTTP/2.
     pub http2: bool,
+    /// True if responses are kept for their checks.
+    pub keeps: bool,
     /// The most requests that each carries in all.
     pub requests_per_connection: u64,
     /// How long each carries requests, on average, ns; `None` for no limit.
@@ -43,6 +45,7 @@ pub struct Connections {
     connections: Vec<Connection>,
     depth: usize,
     http2: bool,
+    keeps: bool,
     spare: usize,
     /// Connections that take no more requests, since their peer ends them.
     ending: usize,
@@ -119,6 +122,7 @@ impl Connections {
             connections: (0..conns).map(|_| Connection::new(pipeline)).collect(),
             depth,
             http2: config.http2,
+            keeps: config.keeps,
             spare: config.spare,
             ending: 0,
             requests_per_connection: config.requests_per_connection,
@@ -267,8 +271,8 @@ impl Connections {
     /// A taken slot's socket has been connecting to this endpoint since `since_ns`.
     pub fn open(&mut self, slot: u32, endpoint: u16, fd: RawFd, since_ns: u64) {
         if self.http2 {
-            let depth = self.depth;
-            self[slot].speak_http2(depth);
+            let (depth, keeps) = (self.depth, self.keeps);
+            self[slot].speak_http2(depth, keeps);
         }
         self[slot].open(fd, since_ns);
         let before = std::mem::replace(&mut self.marks[slot as usize].endpoint, endpoint);
@@ -607,6 +611,7 @@ mod tests {
             endpoints: 1,
             depth: 2,
             http2: true,
+            keeps: false,
             requests_per_connection: u64::MAX,
             lifetime_ns: None,
             flush: 2,
@@ -639,6 +644,7 @@ mod tests {
             endpoints: 1,
             depth: 3,
             http2: false,
+            keeps: false,
             requests_per_connection: 4,
             lifetime_ns: None,
             flush: 2,

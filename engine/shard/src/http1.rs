@@ -17,6 +17,7 @@
 use http1::response::{KnownHead, Progress, Response, ResponseParser, Violation};
 use record::outcome::Cause;
 
+use super::content::Kept;
 use super::event::{Event, Next};
 use super::exchange::Exchange;
 use super::exchanges::Exchanges;
@@ -26,6 +27,14 @@ use super::socket::{Socket, State};
 
 /// How far a kernel stamp may be off, ns: the two clocks are read one after the other.
 const CLOCKS_DIFFER_NS: u64 = 10_000;
+
+/// What a shard remembers of responses, across connections.
+pub struct Memory<'a> {
+    /// For each step, the head of the last response on any connection.
+    pub known: &'a mut [KnownHead],
+    /// Where the connection's response is kept; `None` if the plan has no checks.
+    pub kept: Option<&'a mut Kept>,
+}
 
 /// The HTTP/1.1 state of one connection.
 #[derive(Debug)]
@@ -66,8 +75,7 @@ impl Http1 {
         exchanges.waiting().for_each(|exchange| output.push(exchange.stamps.step, exchange.number));
     }
 
-    /// Interprets bytes that arrived at `arrived_ns`, if that is known; `known` has, for each step,
-    /// the head of the last response on any connection.
+    /// Interprets bytes that arrived at `arrived_ns`, if that is known.
     // Inlined, so that a response doesn't pay for passing arguments on and an event through memory.
     #[inline(always)]
     pub fn receive(
@@ -75,7 +83,7 @@ impl Http1 {
         socket: &Socket,
         exchanges: &Exchanges,
         steps: &[Step],
-        known: &mut [KnownHead],
+        memory: Memory<'_>,
         arrived_ns: Option<u64>,
         bytes: &[u8],
     ) -> Event {
@@ -90,7 +98,11 @@ impl Http1 {
         }
         let step = usize::from(stamps.step);
         let head_request = steps[step].head_request;
-        match self.parser.feed_with(&mut known[step], head_request, bytes) {
+        let fed = match memory.kept {
+            None => self.parser.feed_with(&mut memory.known[step], head_request, bytes),
+            Some(kept) => self.feed_keeping(kept, &steps[step], bytes),
+        };
+        match fed {
             Ok(Progress::NeedMore) => Event::More,
             Ok(Progress::Done(response)) => {
                 let Response { status, consumed, keep_alive, .. } = response;
@@ -107,6 +119,23 @@ impl Http1 {
                 Event::Failed { number: *number, cause: Cause::of_violation(&violation) }
             }
         }
+    }
+
+    /// Feeds the parser, and keeps the response if it will be checked.
+    #[cold]
+    fn feed_keeping(
+        &mut self,
+        kept: &mut Kept,
+        step: &Step,
+        bytes: &[u8],
+    ) -> Result<Progress, Violation> {
+        let Some(checks) = &step.checks else {
+            return self.parser.feed(step.head_request, bytes);
+        };
+        if self.parser.is_idle() {
+            kept.begin(checks);
+        }
+        self.parser.feed_keeping(kept, step.head_request, bytes)
     }
 
     /// Interprets the peer's close of its side; `known`: it is certain that the peer closed it, and
@@ -149,11 +178,13 @@ mod tests {
         let mut socket = Socket::new();
         for (state, event) in [(State::Fresh, early), (State::Open, unsolicited)] {
             socket.state = state;
-            let received = http1.receive(&socket, &exchanges, &steps, &mut known, None, OK);
+            let memory = Memory { known: &mut known, kept: None };
+            let received = http1.receive(&socket, &exchanges, &steps, memory, None, OK);
             assert_eq!(received, event, "nothing has been requested on it yet");
         }
         let mut receive = |exchanges: &Exchanges, arrived_ns, bytes: &[u8]| {
-            http1.receive(&socket, exchanges, &steps, &mut known, arrived_ns, bytes)
+            let memory = Memory { known: &mut known, kept: None };
+            http1.receive(&socket, exchanges, &steps, memory, arrived_ns, bytes)
         };
         let begin = |exchanges: &mut Exchanges, number| {
             exchanges.begin(DueRequest { number, ..due_at(1) }, 0);

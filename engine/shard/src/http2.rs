@@ -14,8 +14,10 @@ use http2::client::{Client, NoRoom};
 use http2::event::{Event as Happened, Failure, Response};
 use plan::blocks::Blocks;
 use record::outcome::Cause;
+use sys::seal;
 use uring::OUT_BYTES;
 
+use super::content::{Kept, KeptStreams};
 use super::event::{Ended, Event, OnStream};
 use super::exchange::Exchange;
 use super::exchanges::Exchanges;
@@ -48,6 +50,8 @@ pub struct Http2 {
     refused: Vec<u64>,
     /// The last response.
     response: Response,
+    /// What is kept of the responses; `None` if the plan has no checks.
+    kept: Option<KeptStreams>,
 }
 
 /// What was made of a request.
@@ -64,10 +68,14 @@ pub struct Made {
 }
 
 impl Http2 {
-    /// The state of a new connection, for this many streams at once.
-    pub fn new(streams: usize) -> Http2 {
+    /// The state of a new connection, for this many streams at once; `keeps`: responses are kept
+    /// for their checks.
+    pub fn new(streams: usize, keeps: bool) -> Http2 {
         let mut client = Client::new(streams);
         client.reserve();
+        if keeps {
+            client.decode_fully();
+        }
         Http2 {
             client,
             started: false,
@@ -76,6 +84,7 @@ impl Http2 {
             uploads: Vec::with_capacity(streams),
             refused: Vec::with_capacity(streams),
             response: Response::default(),
+            kept: keeps.then(KeptStreams::default),
         }
     }
 
@@ -86,6 +95,9 @@ impl Http2 {
         self.uploads.clear();
         self.refused.clear();
         (self.started, self.more) = (false, false);
+        if let Some(kept) = &mut self.kept {
+            kept.reset();
+        }
     }
 
     /// True if one more request can begin, with at most `streams` at once and no more than the
@@ -137,6 +149,9 @@ impl Http2 {
             self.unbegun.retain(|(_, unbegun)| *unbegun != number);
         }
         self.forget(number);
+        if let Some(kept) = &mut self.kept {
+            kept.forget(number);
+        }
     }
 
     /// The target has refused a stream for this request before, on any connection.
@@ -152,6 +167,44 @@ impl Http2 {
     /// The last response.
     pub fn response(&self) -> Response {
         self.response
+    }
+
+    /// What was kept of the last response.
+    pub fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref().and_then(KeptStreams::last)
+    }
+
+    /// A response, or a part of one, is kept for its checks.
+    #[inline(never)]
+    fn keep(&mut self, happened: &Happened, exchanges: &Exchanges, steps: &[Step], bytes: &[u8]) {
+        let Some(kept) = &mut self.kept else { return };
+        let checks = |number| {
+            let step = exchanges.get(number).stamps.step;
+            steps[usize::from(step)].checks.as_deref()
+        };
+        match happened {
+            Happened::Head(request, _) => {
+                if let Some(checks) = checks(request.key) {
+                    kept.head(request.key, checks, self.client.fields());
+                }
+            }
+            Happened::Data { request, at, bytes: length } => {
+                kept.body(request.key, &bytes[*at..at + length]);
+            }
+            Happened::Done(request, _) => {
+                if !kept.done(request.key)
+                    && let Some(checks) = checks(request.key)
+                {
+                    // It has no body.
+                    kept.head(request.key, checks, self.client.fields());
+                    kept.done(request.key);
+                }
+            }
+            Happened::Failed(request, _)
+            | Happened::Refused(request)
+            | Happened::Unserved(request) => kept.forget(request.key),
+            _ => {}
+        }
     }
 
     /// A request has ended; returns true if its body hadn't left completely.
@@ -243,8 +296,19 @@ impl Http2 {
 
     /// Interprets bytes.
     #[inline]
-    pub fn receive(&mut self, bytes: &[u8]) -> Event {
-        let (consumed, happened) = self.client.receive(bytes);
+    pub fn receive(&mut self, exchanges: &Exchanges, steps: &[Step], bytes: &[u8]) -> Event {
+        let (consumed, happened) = match &mut self.kept {
+            None => self.client.receive(bytes),
+            Some(kept) => {
+                kept.free_complete();
+                // All fields are decoded, which allocates.
+                seal::lend(|| {
+                    let (consumed, happened) = self.client.receive(bytes);
+                    self.keep(&happened, exchanges, steps, bytes);
+                    (consumed, happened)
+                })
+            }
+        };
         let what = match happened {
             Happened::NeedMore => return Event::Taken,
             Happened::Broken(violation) => return Event::Violated(Cause::of_violation2(violation)),
@@ -281,7 +345,7 @@ impl Http2 {
                 self.more = true;
                 OnStream::Nothing
             }
-            Happened::Interim(..) | Happened::Head(..) => OnStream::Nothing,
+            Happened::Interim(..) | Happened::Head(..) | Happened::Data { .. } => OnStream::Nothing,
         };
         Event::OnStream { consumed, what }
     }

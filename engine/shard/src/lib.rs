@@ -40,6 +40,7 @@ mod clock;
 mod connect;
 mod connection;
 mod connections;
+mod content;
 mod deadlines;
 mod event;
 mod exchange;

@@ -77,7 +77,8 @@ fn steps(pipeline: usize) -> Vec<Step> {
         let copies = if pipeline * (head.len() + body) <= SEND_SILENT_MAX { pipeline } else { 1 };
         let request = Payload::copied(head.as_bytes(), &vec![b'x'; *body], copies).expect("pages");
         let head_request = line.starts_with("HEAD");
-        Step { request, endpoint: 0, values: None, head_request, timeout_ns: u64::MAX / 2 }
+        let timeout_ns = u64::MAX / 2;
+        Step { request, endpoint: 0, values: None, head_request, timeout_ns, checks: None }
     };
     STEPS.iter().map(step).collect()
 }

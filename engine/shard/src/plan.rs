@@ -11,6 +11,7 @@ use load::share::Share;
 use load::values::Rendering;
 use load::{ClosedLoad, Load, OpenLoad, PacedLoad};
 use plan::blocks::Blocks;
+use plan::check::Checks;
 use plan::{Arrivals, StampSource, Wait};
 use record::config::RecorderConfig;
 use samples::Lane;
@@ -163,6 +164,11 @@ impl ShardPlan {
         self.steps[usize::from(self.mix.step(number))].endpoint
     }
 
+    /// True if any response's content is checked.
+    pub(super) fn has_checks(&self) -> bool {
+        self.steps.iter().any(|step| step.checks.is_some())
+    }
+
     /// True if any endpoint uses TLS.
     pub(super) fn is_secure(&self) -> bool {
         self.endpoints.iter().any(|endpoint| endpoint.tls.is_some())
@@ -196,6 +202,8 @@ pub struct Step {
     pub head_request: bool,
     /// How long after its sending it times out, ns.
     pub timeout_ns: u64,
+    /// The checks of its response's content, if there are any.
+    pub checks: Option<Arc<Checks>>,
 }
 
 /// What drives a shard's load, as plain data.
@@ -237,7 +245,14 @@ pub(super) fn due_at(intended_ns: u64) -> load::DueRequest {
 impl Step {
     /// A GET with these bytes.
     pub(super) fn for_test(request: Payload) -> Step {
-        Step { request, endpoint: 0, values: None, head_request: false, timeout_ns: 1_000_000_000 }
+        Step {
+            request,
+            endpoint: 0,
+            values: None,
+            head_request: false,
+            timeout_ns: 1_000_000_000,
+            checks: None,
+        }
     }
 }
 

@@ -224,7 +224,7 @@ impl ShardProgress {
         due_in: bool,
     ) {
         match outcome {
-            Outcome::Answered(_) => self.answered += 1,
+            Outcome::Answered(_) | Outcome::CheckFailed { .. } => self.answered += 1,
             Outcome::Unsent(_) => {}
             Outcome::TimedOut(_) | Outcome::Failed(_) | Outcome::Abandoned => self.errors += 1,
         }

@@ -4,11 +4,9 @@
 //! `Connection` takes the plan's choice. It isn't a trait, so no call is dynamic and nothing of it is
 //! public. `connection` checks that the enum fits into a cache line, so HTTP/2's state is boxed.
 
-use http1::response::KnownHead;
-
 use super::event::Event;
 use super::exchanges::Exchanges;
-use super::http1::Http1;
+use super::http1::{Http1, Memory};
 use super::http2::Http2;
 use super::output::Output;
 use super::plan::Step;
@@ -29,9 +27,10 @@ impl Protocol {
         Protocol::Http1(Http1::new())
     }
 
-    /// HTTP/2 on a new connection, with this many streams at most.
-    pub fn with_streams(streams: usize) -> Protocol {
-        Protocol::Http2(Box::new(Http2::new(streams)))
+    /// HTTP/2 on a new connection, with this many streams at most; `keeps`: responses are kept for
+    /// their checks.
+    pub fn with_streams(streams: usize, keeps: bool) -> Protocol {
+        Protocol::Http2(Box::new(Http2::new(streams, keeps)))
     }
 
     /// The state of HTTP/2.
@@ -85,23 +84,22 @@ impl Protocol {
         }
     }
 
-    /// Interprets bytes that arrived at `arrived_ns`, if that is known; `known` has, for each step,
-    /// the head of the last response on any connection.
+    /// Interprets bytes that arrived at `arrived_ns`, if that is known.
     #[inline(always)]
     pub fn receive(
         &mut self,
         socket: &Socket,
         exchanges: &Exchanges,
         steps: &[Step],
-        known: &mut [KnownHead],
+        memory: Memory<'_>,
         arrived_ns: Option<u64>,
         bytes: &[u8],
     ) -> Event {
         match self {
             Protocol::Http1(http1) => {
-                http1.receive(socket, exchanges, steps, known, arrived_ns, bytes)
+                http1.receive(socket, exchanges, steps, memory, arrived_ns, bytes)
             }
-            Protocol::Http2(http2) => http2.receive(bytes),
+            Protocol::Http2(http2) => http2.receive(exchanges, steps, bytes),
         }
     }
 

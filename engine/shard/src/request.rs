@@ -21,6 +21,7 @@ use load::{DueRequest, Load};
 use plan::{HYBRID_SPIN_NS, StampSource, Wait};
 use record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use record::stamps::{Ending, StampedBy, Stamps};
+use sys::seal;
 use uring::receive_stamps::ReceiveStamps;
 use uring::token::{Op, Token};
 use uring::{Completion, TOKEN_NONE};
@@ -28,6 +29,7 @@ use uring::{Completion, TOKEN_NONE};
 use super::connection::Connection;
 use super::event::{Event, Next};
 use super::exchange::Exchange;
+use super::http1::Memory;
 use super::receive_stamps::is_doubted;
 
 use super::secure::Arrival;
@@ -428,8 +430,10 @@ impl Shard {
         loop {
             let bytes = &arrival.plain(&self.ring, &self.sessions)[at..];
             let length = bytes.len();
-            let (steps, known) = (&self.plan.steps, &mut self.known_heads);
-            let event = self.connections[slot].receive(steps, known, arrival.kernel_ns, bytes);
+            let steps = &self.plan.steps;
+            let kept = self.kept.get_mut(slot as usize);
+            let memory = Memory { known: &mut self.known_heads, kept };
+            let event = self.connections[slot].receive(steps, memory, arrival.kernel_ns, bytes);
             if self.recording.has_parts() {
                 self.count_received(slot, event, length);
             }
@@ -544,6 +548,7 @@ impl Shard {
         let whole = connection.is_sent();
         let stamps = &connection.exchanges.get(number).stamps;
         let (sent_ns, in_window) = (stamps.sent_ns, self.phases.is_recorded(stamps.intended_ns));
+        let step = stamps.step;
         if in_window {
             connection.exchanges.answered();
             self.recording.counts_mut().incomplete_uploads += u64::from(!whole);
@@ -563,8 +568,32 @@ impl Shard {
                 Ending { received_ns, handled_ns, stamped_by }
             }
         };
-        self.end(slot, number, ending, Outcome::Answered(status));
+        let outcome = match self.has_checks {
+            false => Outcome::Answered(status),
+            true => self.checked(slot, step, status),
+        };
+        self.end(slot, number, ending, outcome);
         whole
+    }
+
+    /// The outcome of a request of this step, whose response has this status and is checked.
+    #[inline(never)]
+    fn checked(&mut self, slot: u32, step: u16, status: u16) -> Outcome {
+        let Some(checks) = &self.plan.steps[usize::from(step)].checks else {
+            return Outcome::Answered(status);
+        };
+        if !self.plan.recorder_config.success_of(step).holds(status) {
+            return Outcome::Answered(status);
+        }
+        let kept = match self.connections[slot].protocol.http2() {
+            None => &self.kept[slot as usize],
+            Some(http2) => http2.kept().expect("a response with checks is kept"),
+        };
+        // Regular expressions and decompression allocate.
+        match seal::lend(|| checks.failed(kept.content(), &mut self.decompressed)) {
+            None => Outcome::Answered(status),
+            Some(check) => Outcome::CheckFailed { status, check },
+        }
     }
 
     /// The slot's connection has answered and can be reused, unless it has reached its limit of
@@ -718,7 +747,7 @@ impl Shard {
         // A request sent before the window has no latency in it, and an answer after the window
         // that took far longer than those in it doesn't count as one: such waits count as blocked.
         // A user who works off the warm-up's backlog in the window is served.
-        let is_answered = matches!(outcome, Outcome::Answered(_));
+        let is_answered = outcome.status().is_some();
         let is_recent = self.phases.window_ns() <= stamps.sent_ns;
         self.connections.mark_seen(slot, is_recent);
         let counts = is_answered

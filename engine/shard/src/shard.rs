@@ -11,6 +11,7 @@ use uring::{OUT_BYTES, Ring, RingConfig};
 
 use super::clock::Clock;
 use super::connections::{Connections, ConnectionsConfig};
+use super::content::Kept;
 use super::phases::Phases;
 use super::plan::{ShardPlan, Step};
 use super::progress::SharedProgress;
@@ -50,6 +51,12 @@ pub struct Shard {
     pub(super) sessions: Option<Sessions>,
     /// For each step, the head of its last response on any connection.
     pub(super) known_heads: Vec<KnownHead>,
+    /// True if responses are checked.
+    pub(super) has_checks: bool,
+    /// What is kept of each connection's response; empty without checks, and with HTTP/2.
+    pub(super) kept: Vec<Kept>,
+    /// Memory to decompress a body into.
+    pub(super) decompressed: Vec<u8>,
     /// HTTP/2: the requests that have to be sent again.
     pub(super) requeue: Requeue,
 }
@@ -119,6 +126,7 @@ impl Shard {
             endpoints: plan.endpoints.len(),
             depth: plan.depth,
             http2: plan.blocks.is_some(),
+            keeps: plan.has_checks(),
             requests_per_connection: plan.requests_per_connection,
             lifetime_ns: plan.connection_lifetime_ns,
             flush: plan.flush,
@@ -139,6 +147,11 @@ impl Shard {
             sessions: clients.map(|each| Sessions::new(&each, plan.slots(), BUFFER_SIZE)),
             users: Users::new(&plan),
             known_heads: plan.steps.iter().map(|_| KnownHead::default()).collect(),
+            kept: (0..if plan.has_checks() && plan.blocks.is_none() { plan.slots() } else { 0 })
+                .map(|_| Kept::default())
+                .collect(),
+            has_checks: plan.has_checks(),
+            decompressed: Vec::new(),
             clock: Clock::new(),
             phases: Phases::new(&plan),
             load: plan.load(),

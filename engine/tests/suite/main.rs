@@ -9,6 +9,7 @@ mod support;
 mod tls_server;
 
 mod agents;
+mod checks;
 mod document;
 mod fields;
 mod hosts;

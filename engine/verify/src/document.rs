@@ -110,12 +110,13 @@ type CountOf = fn(&IntervalCounts) -> u64;
 fn series(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
     let counts = &report.whole.counts;
     let intervals = &report.series.intervals;
-    let sums: [(&str, u64, CountOf); 7] = [
+    let sums: [(&str, u64, CountOf); 8] = [
         ("intended", counts.intended, |interval| interval.intended),
         ("sent", counts.sent, |interval| interval.sent),
         ("unsent", counts.unsent, |interval| interval.unsent),
         ("answered", counts.answered, |interval| interval.answered),
         ("unexpected_status", counts.unexpected_status, |interval| interval.unexpected_status),
+        ("failed_checks", counts.failed_checks, |interval| interval.failed_checks),
         ("errors", counts.ended_in_error(), |interval| interval.errors),
         ("sends", counts.sent_in_window, |interval| interval.sends),
     ];

@@ -7,7 +7,7 @@ use plan::{Model, Plan, StampSource};
 use record::counts::Counts;
 use report::merge::offered_rate;
 use report::{
-    Bytes, DistributionPart, LittlesLaw, Part, Rates, Report, ResponseStamps, StepCounts,
+    Bytes, CheckPart, DistributionPart, LittlesLaw, Part, Rates, Report, ResponseStamps, StepCounts,
 };
 use stats::interval::dependent;
 use stats::percentiles::Quantile;
@@ -65,7 +65,7 @@ fn length(name: &str, counts: &Counts, plan: &Plan, all_secure: bool) -> Option<
         // With the program's stamps, those of a few connections are a control.
         "receive_lateness" if plan.stamps() == StampSource::User => None,
         "receive_lateness" => Some(counts.stamped_by_kernel),
-        _ => Some(counts.answered.saturating_sub(counts.unexpected_status)),
+        _ => Some(counts.good()),
     }
 }
 
@@ -120,7 +120,14 @@ pub(super) fn part(
         }
     }
     findings.push(Finding::equal("bad", part.counts.bad(), part.bad));
-    let successes = part.counts.answered.saturating_sub(part.counts.unexpected_status);
+    let failed: Vec<u64> = part.checks.iter().map(|check| check.failed).collect();
+    let planned = CheckPart::all(plan, &failed);
+    findings.extend(compare("checks: ", &planned, &part.checks));
+    let number = plan.check_names().iter().map(Vec::len).sum::<usize>();
+    findings.push(Finding::equal("checks: number", number, part.checks.len()));
+    let failed = failed.into_iter().fold(0, u64::saturating_add);
+    findings.push(Finding::equal("failed_checks", failed, part.counts.failed_checks));
+    let successes = part.counts.good();
     findings.push(Finding::equal(
         "successes apart",
         successes != part.naive.count,

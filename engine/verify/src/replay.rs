@@ -14,6 +14,7 @@ use record::config::RecorderConfig;
 use record::counts::Counts;
 use record::endpoint::EndpointCounts;
 use record::littles_law::InFlightIntegral;
+use record::outcome::Outcome;
 use record::recorder::Recorder;
 use report::merge::{WindowFigures, offer, window_figures};
 use report::slowest::SlowRequest;
@@ -206,6 +207,12 @@ impl<'a> Replay<'a> {
             return Err(Unsound::Step(sample.step, steps));
         }
         let outcome = sample.outcome().expect("the reader checks it");
+        if let Outcome::CheckFailed { check, .. } = outcome {
+            let checks = self.recorder.config().checks_of(sample.step);
+            if checks <= usize::from(check) {
+                return Err(Unsound::Check(sample.step, check, checks));
+            }
+        }
         let is_sent = sample.kind != SampleKind::Unsent && !sample.is_unconnected();
         let stamps = sample.stamps();
         let sent_ns = stamps.sent_ns;

@@ -125,5 +125,10 @@ fn over_time(plan: &Plan, part: &StepPart) -> Vec<Finding> {
             counts.unexpected_status,
             sum(|piece| piece.unexpected_status),
         ),
+        Finding::equal(
+            "series: failed_checks",
+            counts.failed_checks,
+            sum(|piece| piece.failed_checks),
+        ),
     ]
 }

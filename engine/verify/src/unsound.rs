@@ -31,4 +31,7 @@ pub(super) enum Unsound {
     /// A sample of a step that the plan doesn't have.
     #[error("a request of step {0}, of {1}")]
     Step(u16, usize),
+    /// A sample with a check that its step doesn't have.
+    #[error("a request of step {0} failed check {1}, of {2}")]
+    Check(u16, u8, usize),
 }

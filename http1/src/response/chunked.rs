@@ -2,6 +2,7 @@
 //!
 //! The trailer section after the last chunk consists of header fields and is left to the caller.
 
+use super::keep::Keep;
 use super::violation::Violation;
 
 /// The longest chunk line (size, extensions and line end), bytes.
@@ -43,7 +44,8 @@ impl Chunks {
         Chunks { state: ChunkState::FirstDigit, remaining: 0, line_length: 0 }
     }
 
-    /// Consumes bytes from the front of `bytes` and adds the length of their data to `body_bytes`.
+    /// Consumes bytes from the front of `bytes`, hands their data to `keep` and adds its length to
+    /// `body_bytes`.
     ///
     /// Returns how many bytes were consumed and whether the last chunk's line is complete; until
     /// then all bytes are consumed.
@@ -51,12 +53,14 @@ impl Chunks {
         &mut self,
         bytes: &[u8],
         body_bytes: &mut u64,
+        keep: &mut impl Keep,
     ) -> Result<(usize, bool), Violation> {
         let mut at = 0;
         while at < bytes.len() {
             if let ChunkState::Data = self.state {
                 let here = bytes.len() - at;
                 let taken = usize::try_from(self.remaining).map_or(here, |left| left.min(here));
+                keep.body(&bytes[at..at + taken]);
                 at += taken;
                 self.remaining -= taken as u64;
                 *body_bytes =

@@ -49,7 +49,7 @@ fn responses<'a>(fully: bool, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<(u6
                     let Response { status, header_bytes, body_bytes, .. } = response;
                     responses.push((request.key, status, header_bytes, body_bytes));
                 }
-                Event::Head(..) => {}
+                Event::Head(..) | Event::Data { .. } => {}
                 other => panic!("{other:?}"),
             }
         }

@@ -260,7 +260,7 @@ impl Run {
         self.reported_ns = elapsed_ns;
         self.is_done = phase == Phase::Done;
         let warmup = intended - in_window;
-        let counts = [in_window, in_window, 0, in_window, 0, 0, 0, 0, warmup, warmup];
+        let counts = [in_window, in_window, 0, in_window, 0, 0, 0, 0, 0, warmup, warmup];
         let (answered, errors, in_flight) = (intended, 0, 0);
         RunProgress { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
     }

@@ -260,7 +260,7 @@ pub(super) fn errors(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let (failed, unexpected) = (counts.ended_in_error(), counts.unexpected_status);
     let redirects = redirects(report);
-    let bad = failed + unexpected;
+    let bad = failed + counts.not_good();
     let figure = share(bad, counts.intended);
     if figure <= threshold {
         return None;
@@ -274,13 +274,19 @@ pub(super) fn errors(report: &Report) -> Option<Found> {
     } else {
         None
     };
-    let cure = (0 < redirects).then_some(
-        "load the URL that the redirects lead to; if they are what you measure, give \
-         --expect-status 2xx,3xx",
-    );
+    let cure = if 0 < redirects {
+        Some(
+            "load the URL that the redirects lead to; if they are what you measure, give \
+             --expect-status 2xx,3xx",
+        )
+    } else if bad < 2 * counts.failed_checks {
+        Some("look at a response that fails the check, and mend the target or the check")
+    } else {
+        None
+    };
     let evidence = format!(
-        "{} of {} requests ({}) had no good answer: errors {}, unexpected statuses {}{}; the limit \
-         is {}",
+        "{} of {} requests ({}) had no good answer: errors {}, unexpected statuses {}{}{}; \
+         the limit is {}",
         count(bad),
         count(counts.intended),
         percent(figure),
@@ -289,6 +295,10 @@ pub(super) fn errors(report: &Report) -> Option<Found> {
         match redirects {
             0 => String::new(),
             redirects => format!(" (3xx: {}, not followed)", count(redirects)),
+        },
+        match counts.failed_checks {
+            0 => String::new(),
+            failed => format!(", failed checks {}", count(failed)),
         },
         percent(threshold)
     );

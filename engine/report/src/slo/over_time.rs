@@ -19,14 +19,14 @@ pub struct Piece {
     pub intended: u64,
     /// Of these, answered.
     pub answered: u64,
-    /// Of these, with a status that isn't a success.
-    pub unexpected_status: u64,
+    /// Of these, with an answer that isn't good.
+    pub not_good: u64,
 }
 
 impl Piece {
     fn empty() -> Piece {
         let latency = interval_histogram(PIECE_DIGITS);
-        Piece { latency, intended: 0, answered: 0, unexpected_status: 0 }
+        Piece { latency, intended: 0, answered: 0, not_good: 0 }
     }
 
     fn read(piece: &StepPiece) -> Result<Piece, HistogramError> {
@@ -34,20 +34,21 @@ impl Piece {
             "" => interval_histogram(PIECE_DIGITS),
             text => histogram_of_text(text, PIECE_DIGITS)?,
         };
-        let StepPiece { intended, answered, unexpected_status, .. } = *piece;
-        Ok(Piece { latency, intended, answered, unexpected_status })
+        let StepPiece { intended, answered, unexpected_status, failed_checks, .. } = *piece;
+        let not_good = unexpected_status.saturating_add(failed_checks);
+        Ok(Piece { latency, intended, answered, not_good })
     }
 
     fn add(&mut self, other: &Piece) {
         self.latency.add(&other.latency).expect("all have the same bounds");
         self.intended = self.intended.saturating_add(other.intended);
         self.answered = self.answered.saturating_add(other.answered);
-        self.unexpected_status = self.unexpected_status.saturating_add(other.unexpected_status);
+        self.not_good = self.not_good.saturating_add(other.not_good);
     }
 
     /// Requests without a good answer.
     pub fn bad(&self) -> u64 {
-        let good = self.answered.saturating_sub(self.unexpected_status);
+        let good = self.answered.saturating_sub(self.not_good);
         self.intended.saturating_sub(good)
     }
 }
@@ -60,7 +61,7 @@ pub fn of_whole(latencies: &Pieces<Histogram<u64>>, series: &SeriesPart) -> Piec
             latency: latency.clone(),
             intended: counts.intended,
             answered: counts.answered,
-            unexpected_status: counts.unexpected_status,
+            not_good: counts.not_good(),
         }
     });
     Pieces::new(each.collect(), series.interval_s).lasting(latencies.seconds())

@@ -1,0 +1,604 @@
+//! Checks of responses: what the content of a good answer is like, as written and compiled.
+//!
+//! Status codes are checked first, and apart (`status`). Then the checks are made in order, those of
+//! headers before those of the body, and the first that fails is the request's cause. A body that
+//! can't be checked, because it is too long or encoded, fails for that cause instead.
+
+use std::fmt;
+use std::io::Read as _;
+
+use flate2::bufread::MultiGzDecoder;
+use regex::bytes::Regex;
+use schemars::JsonSchema;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::error::PlanError;
+use super::json_pointer::Pointer;
+use super::plan::Plan;
+use super::status::StatusSet;
+
+/// The longest body that is kept for its checks if the plan sets no other limit, bytes.
+pub const BODY_MAX_DEFAULT: u64 = 64 << 10;
+/// The largest such limit, bytes: each connection has a buffer for a body.
+pub const BODY_MAX_MAX: u64 = 16 << 20;
+/// The most checks of a step, those of its body's length and encoding included: a sample has six
+/// bits for the one that failed.
+pub const CHECKS_MAX: usize = 63;
+
+/// How a check of a body is written.
+const OF_BODY: &str = "give `contains TEXT`, `regex PATTERN`, `json:/POINTER`, `json:/POINTER = \
+                       VALUE` or `sha256 HEX`";
+/// How a check of a header is written.
+const OF_HEADER: &str =
+    "give `Name`, `Name: VALUE`, `Name: contains TEXT` or `Name: regex PATTERN`";
+
+/// What a scenario's step expects, as its table has it: the statuses alone, or a table.
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[serde(untagged)]
+pub enum Expect {
+    /// The status codes that count as success.
+    Status(StatusSet),
+    /// These, and what the response's content is like.
+    Table(ExpectTable),
+}
+
+impl<'de> Deserialize<'de> for Expect {
+    /// Reads one or the other with its own errors.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Expect, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Expect;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("status codes, or a table of status, body and header")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Expect, E> {
+                text.parse().map(Expect::Status).map_err(E::custom)
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, code: u64) -> Result<Expect, E> {
+                self.visit_str(&code.to_string())
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, code: i64) -> Result<Expect, E> {
+                self.visit_str(&code.to_string())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Expect, A::Error> {
+                let table = MapAccessDeserializer::new(table);
+                ExpectTable::deserialize(table).map(Expect::Table)
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// The table of what a step expects.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExpectTable {
+    /// The status codes that count as success.
+    pub status: Option<StatusSet>,
+    /// The checks of the body, one or several; an empty list for none, whatever the plan has.
+    pub body: Option<OneOrMore>,
+    /// The checks of the headers, in the same way.
+    #[serde(alias = "headers")]
+    pub header: Option<OneOrMore>,
+}
+
+/// One text or several.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "not a check as text, or a list of such texts")]
+pub enum OneOrMore {
+    /// One.
+    One(String),
+    /// Any number.
+    Several(Vec<String>),
+}
+
+impl OneOrMore {
+    /// Its texts.
+    pub fn texts(self) -> Vec<String> {
+        match self {
+            OneOrMore::One(text) => vec![text],
+            OneOrMore::Several(texts) => texts,
+        }
+    }
+}
+
+/// The checks of one step's responses, compiled.
+#[derive(Clone, Debug)]
+pub struct Checks {
+    /// Those of headers, then those of the body.
+    each: Vec<Check>,
+    body_max: usize,
+    decompress: bool,
+}
+
+/// The names of the checks of a request with these texts, in the order in which they are made: how
+/// a report counts those that fail.
+pub fn names(header: &[String], body: &[String]) -> Vec<String> {
+    let own = if body.is_empty() { &[][..] } else { &OF_ANY_BODY };
+    let header = header.iter().map(|text| format!("header {text}"));
+    let body = body.iter().map(|text| format!("body {text}"));
+    header.chain(own.iter().map(|name| (*name).to_owned())).chain(body).collect()
+}
+
+/// The checks that any checked body has to pass first.
+const OF_ANY_BODY: [&str; 2] = ["body_too_long", "body_encoded"];
+
+#[derive(Clone, Debug)]
+enum Check {
+    /// A header of this name is there, with such a value.
+    Header(String, TextRule),
+    /// The body isn't longer than what is kept.
+    BodyLength,
+    /// The body isn't encoded, or is decompressed.
+    BodyEncoding,
+    /// The body is such a text.
+    Body(TextRule),
+    /// The pointer leads to a value of the body's JSON; to this one, if one is given.
+    Json(Pointer, Option<Value>),
+    /// The body's SHA-256.
+    Sha256([u8; 32]),
+}
+
+#[derive(Clone, Debug)]
+enum TextRule {
+    Any,
+    Equal(String),
+    Matches(Regex),
+}
+
+/// The header fields of a response, in memory that is used again.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
+    bytes: Vec<u8>,
+    /// Where each name ends, and where its value does.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Fields {
+    /// Those of another response follow.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Adds a field.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(name);
+        let name_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((name_end, self.bytes.len()));
+    }
+
+    /// The values of the fields of this name, without blanks around them.
+    fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        let mut from = 0;
+        let each = self.ends.iter().map(move |(name_end, end)| {
+            let start = std::mem::replace(&mut from, *end);
+            (&self.bytes[start..*name_end], &self.bytes[*name_end..*end])
+        });
+        let of_name = each.filter(move |(found, _)| found.eq_ignore_ascii_case(name.as_bytes()));
+        of_name.map(|(_, value)| value.trim_ascii())
+    }
+}
+
+/// A response as its checks see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Content<'a> {
+    /// Its header fields.
+    pub fields: &'a Fields,
+    /// Its body; `None` if it was longer than what is kept.
+    pub body: Option<&'a [u8]>,
+}
+
+impl Checks {
+    /// The checks of a plan that makes one request; `None` if it has none.
+    ///
+    /// # Errors
+    /// A text that is no check.
+    pub fn of_request(plan: &Plan) -> Result<Option<Checks>, PlanError> {
+        let mut each = Vec::new();
+        for text in &plan.expect_header {
+            let check = header_check(text).map_err(|it| it.of("--expect-header", text))?;
+            each.push(check);
+        }
+        if !plan.expect_body.is_empty() {
+            each.extend([Check::BodyLength, Check::BodyEncoding]);
+        }
+        for text in &plan.expect_body {
+            each.push(body_check(text).map_err(|it| it.of("--expect-body", text))?);
+        }
+        if CHECKS_MAX < each.len() {
+            let problem = format!("more than {CHECKS_MAX} checks of one request");
+            let number = plan.expect_header.len() + plan.expect_body.len();
+            return Err(PlanError::new("--expect-body", number, problem, "leave some out"));
+        }
+        if !plan.expect_body.is_empty() && plan.method == "HEAD" {
+            let problem = "a response to HEAD has no body to check";
+            let value = format!("{:?}", plan.expect_body[0]);
+            return Err(PlanError::new("--expect-body", value, problem, "omit it, or use GET"));
+        }
+        let (body_max, decompress) = (plan.body_max(), plan.decompress);
+        Ok((!each.is_empty()).then_some(Checks { each, body_max, decompress }))
+    }
+
+    /// The most bytes of a body that they need, 0 if none is about the body.
+    pub fn body_max(&self) -> usize {
+        let is_of_body = |check: &Check| !matches!(check, Check::Header(..));
+        if self.each.iter().any(is_of_body) { self.body_max } else { 0 }
+    }
+
+    /// The index of the first check that this response fails; `scratch` is memory to decompress
+    /// into.
+    pub fn failed(&self, content: Content<'_>, scratch: &mut Vec<u8>) -> Option<u8> {
+        let headers = |check: &Check| match check {
+            Check::Header(name, rule) => {
+                !content.fields.values(name).any(|value| rule.holds(value))
+            }
+            _ => false,
+        };
+        let failed = self.each.iter().position(headers).or_else(|| match self.body_max() {
+            0 => None,
+            _ => {
+                let body = self.body(content, scratch);
+                self.each.iter().position(|check| !check.holds(&body))
+            }
+        });
+        failed.map(|at| u8::try_from(at).expect("a step has few checks"))
+    }
+
+    /// The body, decompressed if need be.
+    fn body<'a>(&self, content: Content<'a>, scratch: &'a mut Vec<u8>) -> Body<'a> {
+        match (Encoding::of(content.fields), content.body) {
+            (_, Some(b"")) => Body { is_readable: true, bytes: Some(b"") },
+            (Encoding::Gzip, Some(bytes)) if self.decompress => {
+                let most = self.body_max as u64;
+                scratch.clear();
+                let read = MultiGzDecoder::new(bytes).take(most + 1).read_to_end(scratch);
+                let fits = scratch.len() as u64 <= most;
+                Body { is_readable: read.is_ok(), bytes: fits.then_some(scratch.as_slice()) }
+            }
+            (encoding, bytes) => Body { is_readable: encoding == Encoding::None, bytes },
+        }
+    }
+}
+
+/// A body as the checks see it.
+struct Body<'a> {
+    /// True if no encoding is left.
+    is_readable: bool,
+    /// Its bytes; `None` if they are too many.
+    bytes: Option<&'a [u8]>,
+}
+
+/// How a body is encoded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    None,
+    Gzip,
+    Other,
+}
+
+impl Encoding {
+    fn of(fields: &Fields) -> Encoding {
+        let of_name =
+            |name| fields.values(name).flat_map(|value| value.split(|byte| *byte == b','));
+        let is_plain = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+        if of_name("Transfer-Encoding").any(|coding| !is_plain(coding.trim_ascii())) {
+            return Encoding::Other;
+        }
+        let codings = of_name("Content-Encoding").map(|coding| coding.trim_ascii());
+        codings.fold(Encoding::None, |found, coding| {
+            match (found, coding.to_ascii_lowercase().as_slice()) {
+                (found, b"" | b"identity") => found,
+                (Encoding::None, b"gzip" | b"x-gzip") => Encoding::Gzip,
+                _ => Encoding::Other,
+            }
+        })
+    }
+}
+
+impl Check {
+    /// True if it is about the body and the body passes, or about something else.
+    fn holds(&self, body: &Body<'_>) -> bool {
+        match self {
+            Check::Header(..) => true,
+            Check::BodyLength => body.bytes.is_some(),
+            Check::BodyEncoding => body.is_readable,
+            Check::Body(rule) => body.bytes.is_some_and(|bytes| rule.holds(bytes)),
+            Check::Json(pointer, wanted) => {
+                let found = body.bytes.and_then(|bytes| pointer.find(bytes));
+                found.is_some_and(|found| wanted.as_ref().is_none_or(|it| is_same(found, it)))
+            }
+            Check::Sha256(wanted) => {
+                body.bytes.is_some_and(|bytes| Sha256::digest(bytes).as_slice() == wanted)
+            }
+        }
+    }
+}
+
+/// True if this JSON text is this value.
+fn is_same(text: &str, wanted: &Value) -> bool {
+    serde_json::from_str(text).is_ok_and(|found: Value| are_same(&found, wanted))
+}
+
+/// True if both are the same value. Of two numbers of which one has a fraction or an exponent, 1.50
+/// and 1.5 are the same; whole ones are compared digit by digit.
+fn are_same(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Number(one), Value::Number(other)) if one.is_f64() || other.is_f64() => {
+            one.as_f64() == other.as_f64()
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, it)| are_same(one, it))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let has = |(name, one)| other.get(name).is_some_and(|it| are_same(one, it));
+            one.len() == other.len() && one.iter().all(has)
+        }
+        _ => found == wanted,
+    }
+}
+
+impl TextRule {
+    fn holds(&self, bytes: &[u8]) -> bool {
+        match self {
+            TextRule::Any => true,
+            TextRule::Equal(text) => bytes == text.as_bytes(),
+            TextRule::Matches(regex) => regex.is_match(bytes),
+        }
+    }
+
+    /// `contains TEXT` or `regex PATTERN`; `None` if the text begins with neither.
+    fn of(text: &str) -> Result<Option<TextRule>, NoCheck> {
+        if let Some(text) = text.strip_prefix("contains ") {
+            return match text.trim() {
+                "" => Err(NoCheck::new("nothing is to be contained")),
+                _ => matches(&regex::escape(text)).map(Some),
+            };
+        }
+        text.strip_prefix("regex ").map(matches).transpose()
+    }
+}
+
+fn matches(pattern: &str) -> Result<TextRule, NoCheck> {
+    let no_regex = |error: regex::Error| {
+        let error = error.to_string();
+        let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        let problem = format!("not a regular expression ({reason})");
+        NoCheck {
+            problem,
+            cure: Some("mend it; backslashes stand for themselves in single quotes"),
+        }
+    };
+    Regex::new(pattern).map(TextRule::Matches).map_err(no_regex)
+}
+
+/// Why a text is no check.
+struct NoCheck {
+    problem: String,
+    cure: Option<&'static str>,
+}
+
+impl NoCheck {
+    fn new(problem: impl Into<String>) -> NoCheck {
+        NoCheck { problem: problem.into(), cure: None }
+    }
+
+    fn of(self, flag: &'static str, text: &str) -> PlanError {
+        let usual = if flag == "--expect-header" { OF_HEADER } else { OF_BODY };
+        PlanError::new(flag, format!("{text:?}"), self.problem, self.cure.unwrap_or(usual))
+    }
+}
+
+fn header_check(text: &str) -> Result<Check, NoCheck> {
+    let (name, value) =
+        text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_token) {
+        return Err(NoCheck::new("no header has such a name"));
+    }
+    let rule = match value.map(str::trim_start) {
+        None => TextRule::Any,
+        Some(value) => match TextRule::of(value)? {
+            Some(rule) => rule,
+            None => TextRule::Equal(value.trim_end().to_owned()),
+        },
+    };
+    Ok(Check::Header(name.to_owned(), rule))
+}
+
+fn body_check(text: &str) -> Result<Check, NoCheck> {
+    if let Some(rule) = TextRule::of(text)? {
+        return Ok(Check::Body(rule));
+    }
+    if let Some(rest) = text.strip_prefix("json:") {
+        let (pointer, wanted) = match rest.split_once(" = ") {
+            None if rest.contains('=') => {
+                return Err(NoCheck {
+                    problem: "no blanks around =".to_owned(),
+                    cure: Some("write it as in json:/ok = true"),
+                });
+            }
+            None => (rest, None),
+            Some((pointer, wanted)) => (pointer, Some(wanted)),
+        };
+        let pointer = Pointer::parse(pointer.trim()).map_err(NoCheck::new)?;
+        let no_json = |_| NoCheck {
+            problem: "the value isn't JSON".to_owned(),
+            cure: Some("give JSON, with quotes around a text: json:/name = \"x\""),
+        };
+        let wanted = wanted.map(serde_json::from_str).transpose().map_err(no_json)?;
+        return Ok(Check::Json(pointer, wanted));
+    }
+    let Some(hex) = text.strip_prefix("sha256 ") else {
+        return Err(NoCheck::new("not a check of a body"));
+    };
+    let bytes = (0..hex.len()).step_by(2).map(|at| {
+        let digits = hex.get(at..at + 2).filter(|digits| !digits.starts_with('+'))?;
+        u8::from_str_radix(digits, 16).ok()
+    });
+    let digest: Option<Vec<u8>> = bytes.collect();
+    match digest.map(<[u8; 32]>::try_from) {
+        Some(Ok(digest)) => Ok(Check::Sha256(digest)),
+        _ => Err(NoCheck::new("a SHA-256 has 64 hexadecimal digits")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    const HEAD: &[(&str, &str)] = &[("Content-Type", "application/json"), ("X-Id", " 7 ")];
+
+    fn plan(header: &[&str], body: &[&str]) -> Plan {
+        let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Plan { expect_header: own(header), expect_body: own(body), ..Plan::default() }
+    }
+
+    fn checks(plan: &Plan) -> Checks {
+        Checks::of_request(plan).expect("they are checks").expect("there are some")
+    }
+
+    /// The name of the check that a response fails.
+    fn failed(plan: &Plan, head: &[(&str, &str)], body: Option<&[u8]>) -> Option<String> {
+        let mut fields = Fields::default();
+        head.iter().for_each(|(name, value)| fields.push(name.as_bytes(), value.as_bytes()));
+        let content = Content { fields: &fields, body };
+        let failed = checks(plan).failed(content, &mut Vec::new())?;
+        names(&plan.expect_header, &plan.expect_body).get(usize::from(failed)).cloned()
+    }
+
+    #[test]
+    fn a_response_fails_the_first_check_that_does_not_hold() {
+        let body = br#"{"ok": true, "id": 7, "price": 1.50, "name": "a\u0062",
+            "big": 9007199254740993, "list": [1, {"b": 2.0}]}"#;
+        for (text, holds) in [
+            ("contains \"ok\": true", true),
+            ("contains OK", false),
+            ("regex \"id\": [0-9]+,", true),
+            ("regex ^[0-9]+$", false),
+            ("json:/ok = true", true),
+            ("json:/ok = false", false),
+            ("json:/ok", true),
+            ("json:/no", false),
+            ("json:/price = 1.5", true),
+            ("json:/id = 7.0", true),
+            ("json:/big = 9007199254740993", true),
+            ("json:/big = 9007199254740992", false),
+            ("json:/list = [1.0, {\"b\": 2}]", true),
+            ("json:/list = [1.0, {\"b\": 3}]", false),
+            ("json:/name = \"ab\"", true),
+            ("json:/name = \"a\"", false),
+            ("sha256 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", false),
+        ] {
+            let found = failed(&plan(&[], &[text]), HEAD, Some(body));
+            assert_eq!(found, (!holds).then(|| format!("body {text}")), "{text}");
+        }
+        for (text, holds) in [
+            ("content-type", true),
+            ("X-Other", false),
+            ("X-Id: 7", true),
+            ("X-Id: 70", false),
+            ("Content-Type: contains json", true),
+            ("Content-Type: regex ^application/[a-z]+$", true),
+            ("Content-Type: regex ^text/", false),
+        ] {
+            let found = failed(&plan(&[text], &[]), HEAD, Some(b""));
+            assert_eq!(found, (!holds).then(|| format!("header {text}")), "{text}");
+        }
+        let several = plan(&["X-Id"], &["contains a", "contains b"]);
+        assert_eq!(failed(&several, HEAD, Some(b"a")).as_deref(), Some("body contains b"));
+        assert_eq!(failed(&several, &[], Some(b"")).as_deref(), Some("header X-Id"));
+    }
+
+    #[test]
+    fn a_body_that_cannot_be_checked_has_causes_of_its_own() {
+        let of = |plan: &Plan, encoding: &str, body| {
+            failed(plan, &[("Content-Encoding", encoding)], body)
+        };
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(b"it is ok").expect("memory");
+        let gzip = gzip.finish().expect("memory");
+        let plain = plan(&[], &["contains ok"]);
+        let decompressed = Plan { decompress: true, body_max: Some(8), ..plain.clone() };
+        let short = Plan { body_max: Some(7), ..decompressed.clone() };
+        assert_eq!(of(&plain, "identity", None).as_deref(), Some("body_too_long"));
+        assert_eq!(of(&plain, "gzip", Some(&gzip)).as_deref(), Some("body_encoded"));
+        assert_eq!(of(&decompressed, "gzip", Some(&gzip)), None);
+        assert_eq!(of(&decompressed, "x-gzip", Some(&gzip)), None);
+        assert_eq!(of(&short, "gzip", Some(&gzip)).as_deref(), Some("body_too_long"));
+        let cut = &gzip[..gzip.len() - 9];
+        assert_eq!(of(&decompressed, "gzip", Some(cut)).as_deref(), Some("body_encoded"));
+        let several = [&gzip[..], &gzip[..]].concat();
+        let long = Plan { body_max: Some(16), ..decompressed.clone() };
+        let twice = Plan { expect_body: vec!["regex ok.*ok".to_owned()], ..long };
+        assert_eq!(of(&twice, "gzip", Some(&several)), None, "members follow each other");
+        let junk = [&gzip[..], b"junk"].concat();
+        assert_eq!(of(&decompressed, "gzip", Some(&junk)).as_deref(), Some("body_encoded"));
+        assert_eq!(of(&plain, "gzip", Some(b"")).as_deref(), Some("body contains ok"));
+        let transferred = [("Transfer-Encoding", "gzip, chunked")];
+        let found = failed(&plain, &transferred, Some(&gzip));
+        assert_eq!(found.as_deref(), Some("body_encoded"));
+        assert_eq!(failed(&plain, &[("Transfer-Encoding", "chunked")], Some(b"ok")), None);
+        for other in ["br", "gzip, br"] {
+            let found = of(&decompressed, other, Some(&gzip));
+            assert_eq!(found.as_deref(), Some("body_encoded"), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_decompressed_only_up_to_the_limit() {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        gzip.write_all(&vec![0; 10 << 20]).expect("memory");
+        let bomb = gzip.finish().expect("memory");
+        let checks = checks(&Plan { decompress: true, ..plan(&[], &["contains ok"]) });
+        let mut scratch = Vec::new();
+        let mut fields = Fields::default();
+        fields.push(b"content-encoding", b"gzip");
+        let failed = checks.failed(Content { fields: &fields, body: Some(&bomb) }, &mut scratch);
+        assert_eq!(failed, Some(0));
+        assert!(scratch.capacity() < 4 * 65_536, "{}", scratch.capacity());
+    }
+
+    #[test]
+    fn a_text_that_is_no_check_is_refused_with_the_cure() {
+        for (header, body, says) in [
+            ("", "ok", "not a check of a body; give `contains TEXT`"),
+            ("", "contains ", "nothing is to be contained"),
+            ("", "regex (", "not a regular expression (unclosed group)"),
+            ("", "json:a", "the JSON pointer a doesn't begin with /"),
+            ("", "json:/a=1", "no blanks around =; write it as in json:/ok = true"),
+            ("X: contains ", "", "nothing is to be contained"),
+            ("", "json:/a = yes", "the value isn't JSON; give JSON, with quotes around a text"),
+            ("", "sha256 12", "a SHA-256 has 64 hexadecimal digits"),
+            (": x", "", "no header has such a name; give `Name`"),
+            ("X y: x", "", "no header has such a name"),
+            ("X: regex [", "", "not a regular expression"),
+        ] {
+            let one = |text: &str| if text.is_empty() { vec![] } else { vec![text.to_owned()] };
+            let plan =
+                Plan { expect_header: one(header), expect_body: one(body), ..Plan::default() };
+            let error = Checks::of_request(&plan).expect_err(body).to_string();
+            assert!(error.contains(says), "{error}");
+        }
+        let many = plan(&[], &["contains a"; CHECKS_MAX - 1]);
+        let error = Checks::of_request(&many).expect_err("too many").to_string();
+        assert!(error.contains("more than 63 checks"), "{error}");
+    }
+}
