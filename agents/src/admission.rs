@@ -145,7 +145,10 @@ impl Demand {
         let conns = Endpoints::of(plan).map_or(users, |endpoints| endpoints.sockets(plan, users));
         let of_plan = Curve::of_plan(plan).filter(|_| plan.replay.is_none());
         let rate_micro = match (of_plan.map(|curve| curve.peak()).or(peak), plan.period) {
-            (Some(peak), _) => Some(share.part_of(peak.micro_per_second())),
+            // Each arrival starts a session.
+            (Some(peak), _) => {
+                Some(share.part_of(peak.micro_per_second()).saturating_mul(plan.steps_max()))
+            }
             (None, Some(period)) => {
                 // Each user starts a request once a period.
                 let per_period = users as u128 * u128::from(SECOND_NS) * 1_000_000;
@@ -594,7 +597,7 @@ mod tests {
     }
 
     fn named(name: String) -> Scenario {
-        Scenario { name, weight: 1, step: [Step::default()] }
+        Scenario { name, weight: 1, think: None, step: vec![Step::default()] }
     }
 
     #[test]

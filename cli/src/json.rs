@@ -192,8 +192,14 @@ mod tests {
         let plan = plan.complete(&[0]).expect("a plan that runs");
         let answered = |due_ns: u64| {
             let (noticed_ns, sent_ns) = (due_ns + 100, due_ns + 200);
-            let stamps =
-                Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited: false, step: 0 };
+            let stamps = Stamps {
+                intended_ns: due_ns,
+                noticed_ns,
+                sent_ns,
+                waited: false,
+                step: 0,
+                session: None,
+            };
             let (received_ns, handled_ns) = (due_ns + 100_000, due_ns + 120_000);
             let ending = Ending { received_ns, handled_ns, stamped_by: StampedBy::Kernel };
             // One in eight fails.

@@ -98,7 +98,7 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
         plan.has_tables = said.is_none();
         said.iter().filter(|_| !results.quiet).for_each(|line| tell(line));
         // As on the command line, a body makes a request a POST.
-        let without_method = plan.scenario.iter_mut().map(|it| &mut it.step[0]);
+        let without_method = plan.scenario.iter_mut().flat_map(|it| &mut it.step);
         for step in without_method.filter(|step| step.body.is_some() && !is_given("method")) {
             step.method.get_or_insert_with(|| "POST".to_owned());
         }
@@ -113,7 +113,7 @@ pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArg
             _ => {}
         }
     }
-    let has_objective = |scenario: &Scenario| scenario.step[0].slo.is_some();
+    let has_objective = |scenario: &Scenario| scenario.step.iter().any(|it| it.slo.is_some());
     let slo = args::flag_of("slo").expect("it is in the table");
     if let Some(command) = commands.iter().find(|command| slo.refusal(command, &[]).is_some())
         && plan.scenario.iter().any(has_objective)
@@ -367,7 +367,7 @@ mod tests {
             --raw r.bin --threshold busy=0.5 --threshold errors=0 --requests 8 \
             --connect-to h:1 --resolve x:80:127.0.0.1 --unix s --cacert c --cert d --key e \
             --insecure --tls-session resume --order round-robin --data a=b.csv,random --trace=5 \
-            --slowest 3 --expect-header X-Id --body-max 9 --decompress";
+            --slowest 3 --sessions-max 7 --expect-header X-Id --body-max 9 --decompress";
         let mut args: Vec<&str> = args.split_whitespace().collect();
         args.extend(["--header", "A: b", "--header", "C: d", "--expect-body", "contains ok"]);
         let plan = plan_of(&args, None).expect("a plan");
@@ -385,7 +385,7 @@ mod tests {
             unix = 's'\ncacert = 'c'\ncert = 'd'\nkey = 'e'\ninsecure = true\n\
             tls_session = 'resume'\norder = 'round-robin'\n\
             data = { a = 'b.csv,random' }\ntrace = 5\nslowest = 3\n\
-            expect_header = ['X-Id']\nexpect_body = ['contains ok']\nbody_max = 9\n\
+            sessions_max = 7\nexpect_header = ['X-Id']\nexpect_body = ['contains ok']\nbody_max = 9\n\
             decompress = true\n";
         let want: toml::Table = want.parse().expect("TOML");
         for (key, value) in &want {
@@ -599,10 +599,13 @@ mod tests {
             ),
             (
                 "seed = 1\n[[scenario]]\n[[scenario.step]]\n[[scenario]]\nname = 'a'\n\
-                    [[scenario.step]]\nurl = '/a'\n[[scenario.step]]\nurl = '/b'",
-                "line 2: [[scenario]]: scenario #2: 2 steps; write one `[[scenario]]` for each",
+                    [[scenario.step]]\nurl = '/a'\n[[scenario.step]]\nthink = 'long'",
+                "line 2: [[scenario]]: scenario #2: invalid think time `long`: give `1s`",
             ),
-            ("[[scenario]]\nstep = []", "line 1: [[scenario]]: scenario #1: 0 steps; write one"),
+            (
+                "[[scenario]]\nstep = []",
+                "line 1: [[scenario]]: scenario #1: a scenario without steps",
+            ),
             ("[[scenario]]\n[[scenario.step]]\nuri = '/'", "scenario #1: unknown field `uri`"),
             (
                 "[[scenario]]\n[[scenario.step]]\nheaders = 'X-Key: pa55'",

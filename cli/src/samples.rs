@@ -3,6 +3,7 @@
 //! A sample has the number of its step. Names are in the report alone, so they are added if that is
 //! named too.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -24,7 +25,7 @@ use crate::text::figures::things;
 
 /// The first line of the CSV.
 const HEADER: &str = "intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,\
-                      received_ns,handled_ns,stamped_by,step";
+                      received_ns,handled_ns,stamped_by,step,number";
 /// What the first line has after it with a report.
 const NAMES: &str = ",scenario,stage";
 
@@ -43,6 +44,8 @@ struct Line<'a> {
     handled_ns: Option<u64>,
     stamped_by: Option<&'static str>,
     step: u16,
+    /// Its number in the run, or that of its session.
+    number: u64,
     /// The scenario, with a report.
     #[serde(skip_serializing_if = "Option::is_none")]
     scenario: Option<&'a str>,
@@ -66,9 +69,19 @@ impl Names {
         Names { config, parts: planned(plan), checks }
     }
 
-    /// The part that a sample belongs to; `None` if the plan has no such step.
-    fn of(&self, sample: &Sample) -> Option<&PlannedPart> {
-        self.parts.get(self.config.part(sample.step, sample.intended_ns))
+    /// The part that a sample belongs to; `None` if the plan has no such step. The steps of a session
+    /// belong to the stage in which its first one was due, which `began` notes.
+    fn of(&self, sample: &Sample, began: &mut HashMap<u64, u64>) -> Option<&PlannedPart> {
+        let Sample { step, number, intended_ns, .. } = *sample;
+        let began_ns = match self.config.scenario_firsts.is_empty() {
+            true => intended_ns,
+            false if self.config.is_first(step) => {
+                began.insert(number, intended_ns);
+                intended_ns
+            }
+            false => began.get(&number).copied().unwrap_or(intended_ns),
+        };
+        self.parts.get(self.config.part(step, began_ns))
     }
 
     /// The check that a sample's response failed; `None` if it failed none that the plan has.
@@ -86,8 +99,8 @@ fn check_number(sample: &Sample) -> Option<String> {
 }
 
 impl<'a> Line<'a> {
-    fn new(sample: &Sample, names: Option<&'a Names>) -> Line<'a> {
-        let part = names.map(|names| names.of(sample));
+    fn new(sample: &Sample, names: Option<&'a Names>, began: &mut HashMap<u64, u64>) -> Line<'a> {
+        let part = names.map(|names| names.of(sample, began));
         // Only a response arrives, and is stamped.
         let arrival = Some(sample.ending).filter(|_| sample.is_answered());
         Line {
@@ -105,13 +118,14 @@ impl<'a> Line<'a> {
             handled_ns: arrival.map(|arrival| arrival.handled_ns),
             stamped_by: arrival.map(|arrival| arrival.stamped_by.name()),
             step: sample.step,
+            number: sample.number,
             scenario: part.map(|part| part.map_or("", |part| &part.name)),
             stage: part.flatten().and_then(|part| part.stage.as_ref()).map(StageSpan::label),
         }
     }
 
     fn write_csv(&self, writer: &mut impl Write) -> io::Result<()> {
-        let Line { intended_ns, noticed_ns, ended_ns, shard, outcome, step, .. } = self;
+        let Line { intended_ns, noticed_ns, ended_ns, shard, outcome, step, number, .. } = self;
         write!(writer, "{intended_ns},{noticed_ns},")?;
         if let Some(sent_ns) = self.sent_ns {
             write!(writer, "{sent_ns}")?;
@@ -125,9 +139,9 @@ impl<'a> Line<'a> {
         write!(writer, ",{outcome},{cause},")?;
         match (self.received_ns, self.handled_ns, self.stamped_by) {
             (Some(received_ns), Some(handled_ns), Some(by)) => {
-                write!(writer, "{received_ns},{handled_ns},{by},{step}")?;
+                write!(writer, "{received_ns},{handled_ns},{by},{step},{number}")?;
             }
-            _ => write!(writer, ",,,{step}")?,
+            _ => write!(writer, ",,,{step},{number}")?,
         }
         if let Some(scenario) = self.scenario {
             write!(writer, ",{},", quoted(scenario))?;
@@ -214,8 +228,9 @@ fn stream(
         let names = names.map_or("", |_| NAMES);
         writeln!(writer, "{HEADER}{names}").map_err(Broken::Output)?;
     }
+    let mut began = HashMap::new();
     for sample in samples {
-        let line = Line::new(&sample.map_err(Broken::File)?, names);
+        let line = Line::new(&sample.map_err(Broken::File)?, names, &mut began);
         let written =
             if csv { line.write_csv(writer) } else { json::write_line(&line, &mut *writer) };
         written.map_err(Broken::Output)?;
@@ -244,6 +259,7 @@ mod tests {
             waited: false,
             shard: 1,
             step: 2,
+            number: 7,
             status: 200,
             check: 0,
             kind: SampleKind::Answered,
@@ -262,15 +278,15 @@ mod tests {
     #[test]
     fn a_line_shows_what_a_request_has() {
         insta::assert_snapshot!(text(true, None), @r"
-        intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,received_ns,handled_ns,stamped_by,step
-        1000,1200,1300,250000,1,200,answered,,250000,255000,kernel,2
-        1000,1200,1300,250000,1,,failed,reset,,,,2
-        1000,1200,,250000,1,,unsent,dropped,,,,2
+        intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,received_ns,handled_ns,stamped_by,step,number
+        1000,1200,1300,250000,1,200,answered,,250000,255000,kernel,2,7
+        1000,1200,1300,250000,1,,failed,reset,,,,2,7
+        1000,1200,,250000,1,,unsent,dropped,,,,2,7
         ");
         insta::assert_snapshot!(text(false, None), @r#"
-        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":200,"outcome":"answered","cause":null,"received_ns":250000,"handled_ns":255000,"stamped_by":"kernel","step":2}
-        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":null,"outcome":"failed","cause":"reset","received_ns":null,"handled_ns":null,"stamped_by":null,"step":2}
-        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":null,"ended_ns":250000,"shard":1,"status":null,"outcome":"unsent","cause":"dropped","received_ns":null,"handled_ns":null,"stamped_by":null,"step":2}
+        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":200,"outcome":"answered","cause":null,"received_ns":250000,"handled_ns":255000,"stamped_by":"kernel","step":2,"number":7}
+        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":null,"outcome":"failed","cause":"reset","received_ns":null,"handled_ns":null,"stamped_by":null,"step":2,"number":7}
+        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":null,"ended_ns":250000,"shard":1,"status":null,"outcome":"unsent","cause":"dropped","received_ns":null,"handled_ns":null,"stamped_by":null,"step":2,"number":7}
         "#);
     }
 
@@ -283,10 +299,13 @@ mod tests {
         let names = Names::new(&plan);
         let csv = text(true, Some(&names));
         let lines: Vec<&str> = csv.lines().collect();
-        assert!(lines[0].ends_with(",stamped_by,step,scenario,stage"), "{csv}");
-        assert!(lines[1].ends_with(",kernel,2,\"POST /a, \"\"b\"\"\",1"), "{csv}");
+        assert!(lines[0].ends_with(",stamped_by,step,number,scenario,stage"), "{csv}");
+        assert!(lines[1].ends_with(",kernel,2,7,\"POST /a, \"\"b\"\"\",1"), "{csv}");
         let json = text(false, Some(&names));
-        assert!(json.contains(r#""step":2,"scenario":"POST /a, \"b\"","stage":"1"}"#), "{json}");
+        assert!(
+            json.contains(r#""step":2,"number":7,"scenario":"POST /a, \"b\"","stage":"1"}"#),
+            "{json}"
+        );
         plan.stage[0].name = "a, b".to_owned();
         let named = text(true, Some(&Names::new(&plan)));
         assert!(named.lines().nth(1).is_some_and(|line| line.ends_with(",\"a, b\"")), "{named}");

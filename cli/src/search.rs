@@ -32,7 +32,8 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
         let problem = "a search judges by the backlog whether the target keeps up";
         return Err(Failure::Usage(format!("--slo {given}: {problem}; omit `rate`")));
     }
-    let has_no_name = |it: &Scenario| it.name.is_empty() && it.step[0].slo.is_some();
+    let has_no_name =
+        |it: &Scenario| it.name.is_empty() && it.step.iter().any(|step| step.slo.is_some());
     if plan.scenario.iter().any(has_no_name) {
         let problem = "a search lists its objectives by the names of their scenarios";
         return Err(Failure::Usage(format!("--targets: {problem}; name each one with an slo")));

@@ -104,11 +104,20 @@ pub(crate) fn plan(
     args: &RunArgs,
     agents: &AgentGroupArgs,
 ) -> Result<(Plan, ResultArgs), Failure> {
-    match agents.are_named() {
+    let (plan, results) = match agents.are_named() {
         true => planning::plan(&[command, "controller"], args),
         false => planning::plan(&[command], args),
+    }?;
+    if plan.has_sessions() {
+        let problem = "sessions go on after the window, and each step of a series is judged by what \
+                       was sent in it";
+        return Err(Failure::Usage(format!("[[scenario]]: {problem}; {OR_RUN}")));
     }
+    Ok((plan, results))
 }
+
+/// The cure where only a single run will do.
+const OR_RUN: &str = "give each scenario one step, or use `truetail run`";
 
 /// The agents that make the runs of a series, if any are named.
 ///

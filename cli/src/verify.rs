@@ -247,7 +247,8 @@ mod tests {
         let scenario = |name: &str| Scenario {
             name: name.to_owned(),
             weight: 1,
-            step: [Step { url: Some(format!("/{name}")), ..Step::default() }],
+            think: None,
+            step: vec![Step { url: Some(format!("/{name}")), ..Step::default() }],
         };
         let plan = Plan {
             target: "http://127.0.0.1:1/".to_owned(),
@@ -261,8 +262,14 @@ mod tests {
         let plan = plan.complete(&[0]).expect("a plan that runs");
         let fate = |due_ns: u64| {
             let (noticed_ns, sent_ns) = (due_ns + 100, due_ns + 200);
-            let stamps =
-                Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited: false, step: 0 };
+            let stamps = Stamps {
+                intended_ns: due_ns,
+                noticed_ns,
+                sent_ns,
+                waited: false,
+                step: 0,
+                session: None,
+            };
             let received_ns = sent_ns + factor * (100_000 + due_ns % 20_011);
             let ending =
                 Ending { received_ns, handled_ns: received_ns, stamped_by: StampedBy::Kernel };

@@ -158,16 +158,17 @@ fn recorder() -> Hot {
         intended_ns += 50_000;
         let noticed_ns = intended_ns + latency_ns % 10_000;
         let sent_ns = noticed_ns + latency_ns % 1_000;
-        let stamps = Stamps { intended_ns, noticed_ns, sent_ns, waited: false, step: 0 };
+        let stamps =
+            Stamps { intended_ns, noticed_ns, sent_ns, waited: false, step: 0, session: None };
         let received_ns = sent_ns + latency_ns;
         let ending = Ending {
             received_ns,
             handled_ns: received_ns + latency_ns % 10_000,
             stamped_by: StampedBy::Kernel,
         };
-        recorder.intended(intended_ns);
-        recorder.sent(&stamps, true);
-        recorder.ended(0, &stamps, ending, true, Outcome::Answered(200));
+        recorder.intended(intended_ns, false);
+        recorder.sent(stamps.intended_ns, &stamps, true);
+        recorder.ended((0, stamps.intended_ns), &stamps, ending, true, Outcome::Answered(200));
     })
 }
 

@@ -38,7 +38,8 @@ fn two_hosts(one: &str, two: &str) -> Vec<Scenario> {
     let scenario = |url: &str| Scenario {
         name: String::new(),
         weight: 1,
-        step: [Step { url: Some(url.to_owned()), ..Step::default() }],
+        think: None,
+        step: vec![Step { url: Some(url.to_owned()), ..Step::default() }],
     };
     [one, two].map(scenario).to_vec()
 }

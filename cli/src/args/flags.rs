@@ -27,8 +27,8 @@ use engine::plan::thresholds::{Bound, Thresholds};
 use engine::plan::{
     Arrivals, CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_MAX,
     FLUSH_OPEN_DEFAULT, Http, Model, Order, Overload, PIPELINE_MAX, Plan, QUEUE_MAX_DEFAULT,
-    SLOWEST_DEFAULT, SLOWEST_MAX, STAMP_SENDS_DEFAULT, STREAMS_DEFAULT, STREAMS_MAX, StampSource,
-    Switch, TlsSession, Wait,
+    SESSIONS_MAX_DEFAULT, SESSIONS_MAX_MAX, SLOWEST_DEFAULT, SLOWEST_MAX, STAMP_SENDS_DEFAULT,
+    STREAMS_DEFAULT, STREAMS_MAX, StampSource, Switch, TlsSession, Wait,
 };
 use engine::report::decided_by;
 use engine::report::verdict::Code;
@@ -706,6 +706,13 @@ fn table() -> Vec<Flag> {
             |to, _| put(&mut to.plan.decompress, Ok(true)),
         ),
         flag(
+            option("sessions-max", LOAD).value_name("N").help(format!(
+                "Scenarios of several steps: the most sessions at once on each core \
+                    [default: {SESSIONS_MAX_DEFAULT}]"
+            )),
+            |to, given| put(&mut to.plan.sessions_max, amount(given, 1..=SESSIONS_MAX_MAX)),
+        ),
+        flag(
             option("slo", VERDICT)
                 .value_name("METRIC<BOUND,…")
                 .help("Objectives, e.g. 'p99<20ms,errors<0.1%'")
@@ -776,7 +783,7 @@ fn table() -> Vec<Flag> {
         ),
         file(
             option("raw", RESULTS).value_name("FILE").help(
-                "Write raw samples: the timestamps of every request in the window, 40 bytes \
+                "Write raw samples: the timestamps of every request in the window, 48 bytes \
                     each [default: none]",
             ),
             |to| &mut to.plan.raw,
@@ -786,7 +793,7 @@ fn table() -> Vec<Flag> {
         .shown(&["controller"], |arg, _| {
             arg.value_name("FOLDER").help(
                 "Collect the agents' raw samples in this folder, one file each: the \
-                    timestamps of every request in the window, 40 bytes each [default: none]",
+                    timestamps of every request in the window, 48 bytes each [default: none]",
             )
         }),
         results(

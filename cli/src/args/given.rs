@@ -23,6 +23,7 @@ pub(crate) struct RunArgs {
     /// Read flags from a TOML file; typed flags override it
     #[arg(
         long,
+        alias = "scenario",
         value_name = "FILE.toml",
         value_parser = file(),
         long_help = "Read flags from a TOML file; typed flags override it. Its keys are the \
@@ -31,7 +32,7 @@ pub(crate) struct RunArgs {
             quiet = true. A repeatable flag takes a list, and its name may be a plural: \
             headers = [\"A: b\"]. Thresholds are a table: [thresholds] busy = 0.9. A flag that \
             selects one model drops the file's keys of the other: --period drops its rate. \
-            Paths are relative to the working directory"
+            Paths are relative to the working directory. --scenario is the same flag"
     )]
     pub(crate) plan: Option<PathBuf>,
 }

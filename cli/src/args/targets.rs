@@ -154,7 +154,7 @@ fn parse(text: &str) -> Result<(Vec<Scenario>, Format), (String, Format)> {
         Format::Urls
     };
     for Found { line, scenario } in &mut all {
-        let [step] = &mut scenario.step;
+        let step = &mut scenario.step[0];
         authorize(step);
         bad.extend(unsendable(step).map(|problem| Bad { line: *line, problem }));
     }
@@ -224,7 +224,12 @@ pub(crate) fn unsendable(step: &Step) -> Option<String> {
 }
 
 fn scenario(step: Step) -> Scenario {
-    Scenario { name: String::new(), weight: Scenario::weight_default(), step: [step] }
+    Scenario {
+        name: String::new(),
+        weight: Scenario::weight_default(),
+        think: None,
+        step: vec![step],
+    }
 }
 
 /// Method and URL of the line that begins a target in vegeta's format. A method in small letters is
@@ -321,7 +326,7 @@ fn of_json(text: &str) -> Result<Scenario, String> {
     let url = Some(url);
     let mut step = Step { method, url, headers, body, expect, timeout, slo, ..Step::default() };
     step.complete_expect().map_err(|twice| format!("{twice} is there twice"))?;
-    Ok(Scenario { name, weight, step: [step] })
+    Ok(Scenario { name, weight, think: None, step: vec![step] })
 }
 
 #[cfg(test)]
@@ -341,7 +346,7 @@ mod tests {
     fn steps(text: &str) -> Vec<Step> {
         let (scenarios, _) = parse(text).expect("targets");
         assert!(scenarios.iter().all(|it| it.weight == 1 && it.name.is_empty()));
-        scenarios.into_iter().map(|Scenario { step: [step], .. }| step).collect()
+        scenarios.into_iter().flat_map(|scenario| scenario.step).collect()
     }
 
     #[test]
@@ -427,7 +432,7 @@ mod tests {
             {\"url\":\"/\",\"expect\":\"2xx,304\",\"timeout\":2}";
         let (scenarios, _) = parse(text).expect("targets");
         let [home, other] = &scenarios[..] else { panic!("two") };
-        let [step] = &home.step;
+        let step = &home.step[0];
         assert_eq!((home.name.as_str(), home.weight), ("home", 6));
         assert_eq!(
             (&step.expect_status, &step.slo),

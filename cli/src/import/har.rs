@@ -114,7 +114,12 @@ pub(crate) fn read(har: impl Read) -> Result<OfHar, String> {
             Err(reason) => *all.left_out.entry(reason).or_default() += 1,
             Ok(step) => match scenarios.iter_mut().find(|it| it.step[0] == step) {
                 Some(same) => same.weight += 1,
-                None => scenarios.push(Scenario { name: String::new(), weight: 1, step: [step] }),
+                None => scenarios.push(Scenario {
+                    name: String::new(),
+                    weight: 1,
+                    think: None,
+                    step: vec![step],
+                }),
             },
         }
     }

@@ -154,7 +154,7 @@ fn scenarios(routes: Vec<(Key, Route)>) -> Vec<Scenario> {
         // Names are shown, and a query may hold a secret: `run` finds a name without it.
         let name = if name.contains('?') { String::new() } else { format!("{method} {name}") };
         let step = Step { method: Some(method), url: Some(url), body, ..Step::default() };
-        Scenario { name, weight, step: [step] }
+        Scenario { name, weight, think: None, step: vec![step] }
     };
     routes.into_iter().zip(weights_of(&counts)).map(scenario).collect()
 }
@@ -206,8 +206,8 @@ mod tests {
 
     fn texts(plan: &PlanFile) -> Vec<(&str, u32, &str)> {
         let mut texts = Vec::new();
-        for Scenario { name, weight, step: [step] } in &plan.scenario {
-            texts.push((name.as_str(), *weight, step.url.as_deref().expect("a URL")));
+        for Scenario { name, weight, step, .. } in &plan.scenario {
+            texts.push((name.as_str(), *weight, step[0].url.as_deref().expect("a URL")));
         }
         texts
     }

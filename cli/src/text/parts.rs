@@ -125,6 +125,50 @@ pub(super) fn scenarios(part: &Part, rows_max: Option<usize>) -> String {
     text.done()
 }
 
+/// A line for the sessions of each scenario, if one has several steps: how many there were, how they
+/// ended, and how long they took without think times.
+pub(super) fn sessions(report: &Report) -> String {
+    let part = &report.whole;
+    if part.scenarios.is_empty() {
+        return String::new();
+    }
+    let latencies = part.scenarios.iter().map(|one| &one.latency);
+    let (unit, times) = times(latencies, &[0.5, 0.99]);
+    let names = Names::of_scenarios(part.scenarios.iter().map(|one| &*one.name), false);
+    let columns = [names.column(), Right(9), Right(10), Right(9), Right(11), Right(11)];
+    let mut text = Text::new();
+    let title = format!("by session, {unit}");
+    text.row(&columns, &[&*title, "all", "completed", "failed", "p50", "p99"]);
+    for (one, times) in part.scenarios.iter().zip(times) {
+        let name = names.cell(&one.name, &mut text);
+        let first = [name, count(one.intended), count(one.completed), count(one.failed())];
+        text.row(&columns, &[&first[..], &times[..2]].concat());
+    }
+    for one in &part.scenarios {
+        let ended = one.steps.iter().flat_map(|step| {
+            let name = &step.name;
+            let failed =
+                (0 < step.failed).then(|| format!("{} failed in {name}", count(step.failed)));
+            let unfinished = (0 < step.unfinished)
+                .then(|| format!("{} unfinished in {name}", count(step.unfinished)));
+            failed.into_iter().chain(unfinished)
+        });
+        let unsent = (0 < one.unsent).then(|| format!("{} never began", count(one.unsent)));
+        let all: Vec<String> = ended.chain(unsent).collect();
+        if !all.is_empty() {
+            text.add(wrap(&format!("{}: {}", one.name, all.join(", "))));
+        }
+    }
+    if 0 < part.counts.capped_sessions {
+        let (waited, most) = (part.counts.capped_sessions, report.config.plan.sessions_max);
+        let arrivals = things(waited, "arrival");
+        let most = count(most.unwrap_or(0) as u64);
+        text.add(wrap(&format!("{arrivals} waited: {most} sessions were open (--sessions-max)")));
+    }
+    text.add(wrap("Within a session each step waits for the response before it, as a user does."));
+    text.done()
+}
+
 /// The bytes and the outcomes of each scenario; empty if there is only one.
 pub(super) fn outcomes(part: &Part) -> String {
     let sums = worst_first(part);

@@ -191,6 +191,7 @@ mod tests {
                 sent_ns: due_ns,
                 waited: false,
                 step: 0,
+                session: None,
             };
             (stamps, Ending::at(due_ns + took_ns), Outcome::Answered(200))
         };

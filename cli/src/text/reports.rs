@@ -89,6 +89,7 @@ pub(crate) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
         endpoints: Vec::new(),
         slowest: Vec::new(),
         checks: Vec::new(),
+        scenarios: Vec::new(),
     }
 }
 
@@ -97,7 +98,8 @@ pub(crate) fn two_by_two() -> Report {
     let scenario = |name: &str, weight| Scenario {
         name: name.to_owned(),
         weight,
-        step: [Step { url: Some("/".to_owned()), ..Step::default() }],
+        think: None,
+        step: vec![Step { url: Some("/".to_owned()), ..Step::default() }],
     };
     let plan = Plan {
         target: "http://127.0.0.1:8080/".to_owned(),

@@ -11,7 +11,7 @@ use super::details::{self, generator};
 use super::extent::Extent;
 use super::figures::{count, listed, megabytes, rate, things, time};
 use super::layout::{SCREEN, Text, fitting, sections, wrap};
-use super::parts::{holders, scenarios, stages};
+use super::parts::{holders, scenarios, sessions, stages};
 use super::table::table;
 use super::{explain, per_agent, slo, verdict};
 
@@ -40,6 +40,7 @@ pub(crate) fn summary(report: &Report, written: &[String], extent: Extent) -> St
         difference.map_or_else(String::new, |text| wrap(&text)),
         stages(&report.whole, &report.config.plan, report.config.window_s(), rows_max),
         scenarios(&report.whole, rows_max) + &holders(report),
+        sessions(report),
         per_agent::table(report),
         end(report, written),
         extent.details(|| details::all(report)),
@@ -65,7 +66,8 @@ fn head(report: &Report) -> String {
 /// Rates of requests, and of bytes where there is room for them.
 fn per_second(report: &Report) -> String {
     let of = &report.whole.rate;
-    let asked = of.target.map_or(String::new(), |target| format!("asked {}  ", rate(target)));
+    let unit = if report.whole.scenarios.is_empty() { "" } else { " sessions" };
+    let asked = of.target.map_or(String::new(), |it| format!("asked {}{unit}  ", rate(it)));
     let (sent, answered) = (rate(of.sent), rate(of.answered));
     let requests = format!("{:<SCREEN$}{asked}sent {sent}  answered {answered}", "per second");
     let traffic = &report.traffic;

@@ -125,9 +125,9 @@ impl ClosedLoad {
         self.pop_of(self.first_waiting)
     }
 
-    /// The number of this user's request that has waited longest.
-    pub fn first_waiting(&self, user: usize) -> Option<u64> {
-        self.users[user].front().map(|due| due.number)
+    /// The step of this user's request that has waited longest.
+    pub fn first_waiting(&self, user: usize) -> Option<u16> {
+        self.users[user].front().map(|due| due.step)
     }
 
     /// The number of this user's waiting requests.

@@ -40,6 +40,7 @@ pub mod rescaling;
 mod routes;
 pub mod schedule;
 pub mod share;
+pub mod think;
 mod tree;
 pub mod values;
 

@@ -88,6 +88,11 @@ impl OpenLoad {
         Some(DueRequest::noticed(arrival, noticed_ns))
     }
 
+    /// The next arrival can't be taken at this time: if it is due, only the backlog delays it.
+    pub fn lag(&mut self, now_ns: u64) {
+        self.lagging |= self.next.is_some_and(|next| next.due_ns <= now_ns);
+    }
+
     fn advance(&mut self, due_ns: u64) {
         self.digest.add(due_ns);
         self.next = self.schedule.next();

@@ -25,8 +25,10 @@ const MIX_SEED: u64 = 0x6d69_7800_0000_0000;
 #[derive(Clone, Debug)]
 pub struct Mix {
     place: Place,
-    /// For each step but the last, the end of the places of it and all before it.
+    /// For each scenario but the last, the end of the places of it and all before it.
     up_to: Box<[u64]>,
+    /// The first step of each scenario; empty if all have only one.
+    firsts: Box<[u16]>,
 }
 
 /// A request's place among those of the steps.
@@ -43,13 +45,18 @@ enum Place {
 impl Mix {
     /// The mix of a completed plan.
     pub fn of_plan(plan: &Plan) -> Mix {
-        match plan.order {
+        let mix = match plan.order {
             Order::Weighted => Mix::new(plan.seed, &plan.weights()),
             Order::RoundRobin => {
                 let is_open = plan.model() == Model::Open;
                 Mix::in_turn(if is_open { 1 } else { plan.conns() as u64 }, &plan.weights())
             }
+        };
+        if !plan.has_sessions() {
+            return mix;
         }
+        let first = |(first, _)| u16::try_from(first).expect("a step's number has 16 bits");
+        Mix { firsts: plan.scenario_steps().into_iter().map(first).collect(), ..mix }
     }
 
     /// Steps drawn by these weights, at least one of them above 0, and at most 2¹⁶ steps.
@@ -59,14 +66,14 @@ impl Mix {
         let scaled =
             |sum| u64::try_from((u128::from(sum) << 64) / u128::from(total)).unwrap_or(u64::MAX);
         let place = Place::Drawn { seed: mix(seed ^ MIX_SEED) };
-        Mix { place, up_to: ends(weights).map(scaled).collect() }
+        Mix { place, up_to: ends(weights).map(scaled).collect(), firsts: Box::default() }
     }
 
     /// Steps taken in turn, each as often as it weighs, by this many users; the arrivals of an open
     /// model are those of one user. The weights are as for [`Mix::new`].
     pub fn in_turn(users: u64, weights: &[u32]) -> Mix {
         let place = Place::InTurn { users, round: total(weights) };
-        Mix { place, up_to: ends(weights).collect() }
+        Mix { place, up_to: ends(weights).collect(), firsts: Box::default() }
     }
 
     /// The mix of a completed plan whose requests take these steps, by their numbers.
@@ -75,7 +82,7 @@ impl Mix {
     }
 
     /// The average number of requests for each step, rounded so that the sum is preserved.
-    pub fn shares(&self, requests: u64) -> impl Iterator<Item = (u16, u64)> {
+    pub fn shares(&self, requests: u64) -> impl Iterator<Item = (u16, u64)> + '_ {
         let places = match self.place {
             Place::Drawn { .. } | Place::Listed(_) => 1 << 64,
             Place::InTurn { round, .. } => u128::from(round),
@@ -86,14 +93,19 @@ impl Mix {
         };
         let ends = self.up_to.iter().map(up_to).chain([requests]);
         let mut from = 0;
-        (0..).zip(ends).map(move |(step, end)| {
+        (0..).zip(ends).map(move |(scenario, end)| {
             let share = end - from;
             from = end;
-            (step, share)
+            (self.first(scenario), share)
         })
     }
 
-    /// The step of request `number`, as an index into the weights.
+    /// The first step of a scenario.
+    fn first(&self, scenario: u16) -> u16 {
+        self.firsts.get(usize::from(scenario)).copied().unwrap_or(scenario)
+    }
+
+    /// The step of request `number`; the first one of its scenario, if that has several.
     #[inline]
     pub fn step(&self, number: u64) -> u16 {
         if self.up_to.is_empty() {
@@ -106,8 +118,8 @@ impl Mix {
                 return steps[usize::try_from(number).expect("an address has 64 bits")];
             }
         };
-        let step = self.up_to.partition_point(|up_to| *up_to <= place);
-        u16::try_from(step).expect("there are at most 2^16")
+        let scenario = self.up_to.partition_point(|up_to| *up_to <= place);
+        self.first(u16::try_from(scenario).expect("there are at most 2^16"))
     }
 }
 

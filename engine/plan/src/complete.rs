@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use units::{CoreList, Nanos, OneIn, Rate, SECOND_NS};
 
 use super::data::End;
+use super::endpoints::Endpoints;
 use super::error::PlanError;
 use super::plan::{Arrivals, Http, Model, Overload, Plan, StampSource, Switch};
 use super::slo::{Clause, Objective, Objectives};
@@ -14,6 +15,11 @@ use crate::address::Address;
 
 /// How long an arrival may wait with [`Overload::Drop`] by default: time to open a connection.
 pub const QUEUE_MAX_DEFAULT: Nanos = Nanos(100_000_000);
+/// The most sessions at once on a shard if the plan doesn't say. Each takes 48 bytes, and the time
+/// of its next step 16.
+pub const SESSIONS_MAX_DEFAULT: usize = 10_000;
+/// The largest such number.
+pub const SESSIONS_MAX_MAX: usize = 1_000_000;
 /// Default in-flight cap of an open model: fits the common soft limit of 1,024 open files.
 pub const CONNS_OPEN_DEFAULT: usize = 1_000;
 /// Default number of connections of a closed model.
@@ -185,6 +191,7 @@ impl Plan {
         self.complete_http()?;
         self.complete_scenarios()?;
         self.check_checks()?;
+        self.complete_sessions(model)?;
         self.check_order()?;
         self.check_data()?;
         self.check_objectives()?;
@@ -493,6 +500,44 @@ impl Plan {
         }
         let problem = "with `Connection: close`, a connection carries one request";
         Err(PlanError::new("--pipeline", self.pipeline, problem, "omit it or that header"))
+    }
+
+    /// Refuses what doesn't go with sessions, and their number without them.
+    fn complete_sessions(&mut self, model: Model) -> Result<(), PlanError> {
+        let refuse = |flag, value: String, problem: &str, cure: &str| {
+            Err(PlanError::new(flag, value, problem, cure))
+        };
+        if !self.has_sessions() {
+            let Some(most) = self.sessions_max else { return Ok(()) };
+            let problem = "no scenario has several steps, so there are no sessions";
+            return refuse("--sessions-max", most.to_string(), problem, "omit it");
+        }
+        let most = *self.sessions_max.get_or_insert(SESSIONS_MAX_DEFAULT);
+        if !(1..=SESSIONS_MAX_MAX).contains(&most) {
+            let problem = format!("must be from 1 to {SESSIONS_MAX_MAX}");
+            return refuse("--sessions-max", most.to_string(), &problem, "give another number");
+        }
+        if let Some(period) = self.period {
+            let problem = "users with scenarios of several steps have no period yet";
+            return refuse("--period", period.to_string(), problem, "omit it, or give think times");
+        }
+        let is_rate = |clause: &Clause| matches!(clause.objective, Objective::Rate { .. });
+        if let Some(slo) = self.slo.as_ref().filter(|slo| slo.iter().any(is_rate)) {
+            let problem = "sessions go on after the window, so not all their steps are due in it";
+            return refuse("--slo", slo.to_string(), problem, "omit `rate`");
+        }
+        if model == Model::Closed {
+            if let Some(requests) = self.requests {
+                let problem = "a closed loop of sessions doesn't end by a number of requests";
+                return refuse("--requests", requests.to_string(), problem, "give --duration");
+            }
+            let endpoints = Endpoints::of(self)?.each().len();
+            if 1 < endpoints {
+                let problem = "users of a closed model go through several steps on one host";
+                return refuse(self.scenario_key(), endpoints.to_string(), problem, "give --rate");
+            }
+        }
+        Ok(())
     }
 
     fn check_policies(&mut self, model: Model, conns: usize) -> Result<(), PlanError> {

@@ -70,7 +70,7 @@ impl Endpoints {
         let (mut each, mut of_steps): (Vec<PlanEndpoint>, Vec<u16>) = (Vec::new(), Vec::new());
         // Many requests, few origins: each text is parsed once.
         let mut by_text: HashMap<String, u16> = HashMap::new();
-        for (url, weight) in plan.urls().into_iter().zip(plan.weights()) {
+        for (url, weight) in plan.urls().into_iter().zip(plan.step_weights()) {
             let text = origin(&url);
             let at = match by_text.get(text) {
                 Some(at) => *at,
@@ -158,7 +158,7 @@ mod tests {
 
     fn scenario((url, weight): (&str, u32)) -> Scenario {
         let step = Step { url: Some(url.to_owned()), ..Step::default() };
-        Scenario { name: String::new(), weight, step: [step] }
+        Scenario { name: String::new(), weight, think: None, step: vec![step] }
     }
 
     fn plan(scenarios: &[(&str, u32)]) -> Plan {

@@ -13,9 +13,9 @@ impl Plan {
     /// All objectives of a completed plan: its own, then those of its scenarios' steps.
     pub fn objectives(&self) -> Option<Objectives> {
         let own = self.slo.iter().flat_map(Objectives::iter).cloned();
-        let of_steps = self.scenario.iter().flat_map(|Scenario { name, step: [step], .. }| {
+        let of_steps = self.named_steps().flat_map(|(name, step)| {
             let clauses = step.slo.iter().flat_map(Objectives::iter);
-            clauses.map(|clause| Clause { of: Some(name.clone()), ..clause.clone() })
+            clauses.map(move |clause| Clause { of: Some(name.clone()), ..clause.clone() })
         });
         let all: Vec<Clause> = own.chain(of_steps).collect();
         (!all.is_empty()).then_some(Objectives(all))
@@ -26,7 +26,7 @@ impl Plan {
     pub(super) fn check_objectives(&self) -> Result<(), PlanError> {
         let refuse =
             |of: &str, problem: &str, cure: &str| Err(PlanError::new("--slo", of, problem, cure));
-        for Scenario { name, step: [step], .. } in &self.scenario {
+        for (name, step) in self.named_steps() {
             let mut clauses = step.slo.iter().flat_map(Objectives::iter);
             if let Some(of) = clauses.find_map(|clause| clause.of.as_ref()) {
                 let problem =
@@ -41,7 +41,7 @@ impl Plan {
             let metric = objective.metric();
             // Only the log has the names of its routes.
             let is_known = self.replay.is_none() || !self.scenario.is_empty();
-            match self.part_names().filter(|name| name == of).count() {
+            match self.part_names().iter().filter(|name| *name == of).count() {
                 0 if !is_known => {}
                 0 => {
                     // Results call a stage without a name by its number.
@@ -52,6 +52,12 @@ impl Plan {
                         let problem = format!("stage {of} has no name");
                         let cure = format!("give it one, e.g. busy={stage}, and use that");
                         return refuse(of, &problem, &cure);
+                    }
+                    let is_whole = |it: &Scenario| it.name == *of;
+                    if let Some(scenario) = self.scenario.iter().find(|it| is_whole(it)) {
+                        let problem = "this scenario has several steps, which have objectives";
+                        let first = self.names_like(&format!("{}/", scenario.name));
+                        return refuse(of, problem, &first);
                     }
                     let problem = "neither a scenario nor a stage has this name";
                     return refuse(of, problem, &self.names_like(of));
@@ -78,16 +84,17 @@ impl Plan {
         Ok(())
     }
 
-    /// The names of scenarios and stages.
-    fn part_names(&self) -> impl Iterator<Item = &str> {
-        let scenarios = self.scenario.iter().map(|scenario| scenario.name.as_str());
-        let stages = self.stage.iter().map(|stage| stage.name.as_str());
-        scenarios.chain(stages).filter(|name| !name.is_empty())
+    /// The names of steps and stages.
+    fn part_names(&self) -> Vec<String> {
+        let steps = self.named_steps().map(|(name, _)| name);
+        let stages = self.stage.iter().map(|stage| stage.name.clone());
+        steps.chain(stages).filter(|name| !name.is_empty()).collect()
     }
 
     /// The cure for a name that nothing has: the names that something has, the most similar first.
     fn names_like(&self, unknown: &str) -> String {
-        let names = most_similar_first(unknown, self.part_names());
+        let names = self.part_names();
+        let names = most_similar_first(unknown, names.iter().map(String::as_str));
         if names.is_empty() {
             return "name scenarios with --targets, or stages with --stages NAME=…".to_owned();
         }
@@ -110,7 +117,8 @@ mod tests {
         let scenario = |name: &str, slo: Option<&str>| Scenario {
             name: name.to_owned(),
             weight: 1,
-            step: [Step { slo: slo.map(|slo| slo.parse().expect(slo)), ..Step::default() }],
+            think: None,
+            step: vec![Step { slo: slo.map(|slo| slo.parse().expect(slo)), ..Step::default() }],
         };
         let plan = |slo: &str| Plan {
             target: "http://h/".to_owned(),

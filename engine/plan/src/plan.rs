@@ -140,6 +140,10 @@ pub struct Plan {
     /// Default: [`super::QUEUE_MAX_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_max: Option<Nanos>,
+    /// Scenarios of several steps: the most sessions at once on each shard. An arrival beyond that
+    /// waits as for a connection. Default: [`super::SESSIONS_MAX_DEFAULT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions_max: Option<usize>,
     /// Longest time from a request's due time to the end of its response; a request that takes
     /// longer has expired. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -388,6 +392,7 @@ impl Default for Plan {
             flush: None,
             overload: Overload::Queue,
             queue_max: None,
+            sessions_max: None,
             deadline: None,
             keepalive: Switch::On,
             requests_per_connection: None,

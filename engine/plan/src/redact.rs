@@ -62,15 +62,18 @@ impl Redacted {
     pub fn with_bodies(plan: &Plan, body: &Body, of_steps: &[&Body]) -> Redacted {
         assert_eq!(plan.step_count(), of_steps.len(), "a body for each request");
         let headers = |lines: &[String]| lines.iter().map(|line| redacted_header(line)).collect();
-        let scenario = |(scenario, body): (&Scenario, &&Body)| {
-            let own = &scenario.step[0];
-            let step = Step {
-                url: own.url.as_deref().map(redacted_url),
-                headers: headers(&own.headers),
-                body: own.body.as_deref().map(|text| redacted_body(text, body)),
-                ..own.clone()
-            };
-            Scenario { step: [step], ..scenario.clone() }
+        let mut bodies = of_steps.iter();
+        let mut step = |own: &Step| Step {
+            url: own.url.as_deref().map(redacted_url),
+            headers: headers(&own.headers),
+            body: bodies
+                .next()
+                .and_then(|body| own.body.as_deref().map(|text| redacted_body(text, body))),
+            ..own.clone()
+        };
+        let scenario = |scenario: &Scenario| {
+            let step = scenario.step.iter().map(&mut step).collect();
+            Scenario { step, ..scenario.clone() }
         };
         Redacted(Plan {
             target: redacted_url(&plan.target),
@@ -78,7 +81,7 @@ impl Redacted {
             has_tables: false,
             headers: headers(&plan.headers),
             body: plan.body.as_deref().map(|text| redacted_body(text, body)),
-            scenario: plan.scenario.iter().zip(of_steps).map(scenario).collect(),
+            scenario: plan.scenario.iter().map(scenario).collect(),
             ..plan.clone()
         })
     }
@@ -239,12 +242,14 @@ mod tests {
             body: Some("abc".to_owned()),
             ..Step::default()
         };
-        let scenario = Scenario { name: "GET /a".to_owned(), weight: 2, step: [step] };
+        let scenario =
+            Scenario { name: "GET /a".to_owned(), weight: 2, think: None, step: vec![step] };
         let plan = Plan { scenario: vec![scenario], ..Plan::default() };
         let [none, abc] = [b"", &b"abc"[..]].map(|bytes| Body::of_bytes(bytes.to_vec()));
         let redacted = Redacted::with_bodies(&plan, &none, &[&abc]).into_plan();
-        let Scenario { name, weight, step: [shown] } = &redacted.scenario[0];
+        let Scenario { name, weight, step, .. } = &redacted.scenario[0];
         assert_eq!((name.as_str(), *weight), ("GET /a", 2));
+        let shown = &step[0];
         assert_eq!(shown.url, Some(format!("/a?token={ABC}")));
         assert_eq!(shown.headers, [format!("Cookie: {ABC}")]);
         assert_eq!(shown.body.as_deref(), Some(ABC));

@@ -8,6 +8,7 @@ use units::Nanos;
 use crate::check::{Expect, ExpectTable};
 use crate::slo::Objectives;
 use crate::status::StatusSet;
+use crate::think::Think;
 
 /// The most scenarios of a plan.
 pub const SCENARIOS_MAX: usize = 1_000;
@@ -24,15 +25,28 @@ pub struct Scenario {
     /// How often it is picked, relative to the others' weights.
     #[serde(default = "Scenario::weight_default", deserialize_with = "weight")]
     pub weight: u32,
-    /// Its step.
-    #[serde(deserialize_with = "only_step")]
-    pub step: [Step; 1],
+    /// How long a user thinks between two of its steps, unless a step has a time of its own.
+    /// Default: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<Think>,
+    /// Its steps, in order, at least one: a session sends each when the one before was answered
+    /// well.
+    #[serde(deserialize_with = "steps")]
+    pub step: Vec<Step>,
 }
 
-/// A scenario's request. Fields left out are the plan's.
+/// One of a scenario's requests. Fields left out are the plan's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Step {
+    /// The name of its results, after that of its scenario if that has several steps. Default: its
+    /// method and path.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// How long the user thinks before it, after the response to the step before. Default: the
+    /// scenario's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think: Option<Think>,
     /// The method.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
@@ -109,6 +123,11 @@ impl Step {
 }
 
 impl Scenario {
+    /// A scenario of one step.
+    pub fn of_one(name: String, weight: u32, step: Step) -> Scenario {
+        Scenario { name, weight, think: None, step: vec![step] }
+    }
+
     /// The weight of a scenario that is given none.
     pub fn weight_default() -> u32 {
         1
@@ -125,13 +144,13 @@ pub fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Erro
     })
 }
 
-/// Reads a scenario's step. An array read from TOML would drop the steps beyond its length.
-fn only_step<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[Step; 1], D::Error> {
+/// Reads a scenario's steps.
+fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Error> {
     let steps = Vec::<Step>::deserialize(deserializer)?;
-    steps.try_into().map_err(|steps: Vec<Step>| {
-        let number = steps.len();
-        D::Error::custom(format!("{number} steps; write one `[[scenario]]` for each request"))
-    })
+    match steps.is_empty() {
+        true => Err(D::Error::custom("a scenario without steps; write a `[[scenario.step]]`")),
+        false => Ok(steps),
+    }
 }
 
 #[cfg(test)]

@@ -259,7 +259,8 @@ mod tests {
         let scenario = |at: usize| Scenario {
             name: at.to_string(),
             weight: 1,
-            step: [Step { url: Some("/".to_owned()), ..Step::default() }],
+            think: None,
+            step: vec![Step { url: Some("/".to_owned()), ..Step::default() }],
         };
         for (plan, start, cure) in [
             (Plan { rate: "5".parse().ok(), ..of() }, "--rate 5: --stages sets", "one of the two"),

@@ -13,15 +13,79 @@ use super::plan::Plan;
 use super::request::header_name;
 use super::scenario::{SCENARIOS_MAX, Scenario, Step, WEIGHT_MAX};
 use super::status::StatusSet;
+use super::think::Think;
 
 impl Plan {
+    /// The steps of all scenarios, in order, each with its scenario.
+    fn steps(&self) -> impl Iterator<Item = (&Scenario, &Step)> {
+        self.scenario.iter().flat_map(|scenario| scenario.step.iter().map(move |it| (scenario, it)))
+    }
+
+    /// The same, each with the name of its results: that of its scenario, or `shop/pay` for the
+    /// step `pay` of a scenario `shop` with several.
+    pub(super) fn named_steps(&self) -> impl Iterator<Item = (String, &Step)> {
+        self.steps().map(|(scenario, step)| match scenario.step.len() {
+            1 => (scenario.name.clone(), step),
+            _ => (format!("{}/{}", scenario.name, step.name), step),
+        })
+    }
+
+    /// The step with this number, among those of all scenarios.
+    fn step(&self, step: usize) -> Option<&Step> {
+        self.steps().nth(step).map(|(_, step)| step)
+    }
+
+    /// The first step of each scenario, and the number of its steps.
+    pub fn scenario_steps(&self) -> Vec<(usize, usize)> {
+        if self.scenario.is_empty() {
+            return vec![(0, 1)];
+        }
+        let lengths = self.scenario.iter().map(|scenario| scenario.step.len());
+        let firsts = lengths.scan(0, |next, length| {
+            *next += length;
+            Some((*next - length, length))
+        });
+        firsts.collect()
+    }
+
+    /// The first step of this step's scenario.
+    pub fn first_of(&self, step: u16) -> u16 {
+        let firsts = self.scenario_steps();
+        let before = firsts.partition_point(|(first, _)| *first <= usize::from(step));
+        u16::try_from(firsts[before - 1].0).expect("a step's number has 16 bits")
+    }
+
+    /// The most steps of a scenario.
+    pub fn steps_max(&self) -> u64 {
+        self.scenario_steps().iter().map(|(_, length)| *length as u64).max().unwrap_or(1)
+    }
+
+    /// True if a scenario has several steps, so that arrivals start sessions.
+    pub fn has_sessions(&self) -> bool {
+        self.scenario.iter().any(|scenario| 1 < scenario.step.len())
+    }
+
+    /// The think time after this step, before the next one of its scenario; `None` if it is the
+    /// last.
+    pub fn think_after(&self, step: usize) -> Option<Think> {
+        let (scenario, of) = self.steps().nth(step)?;
+        let last = scenario.step.last().expect("a scenario has steps");
+        if std::ptr::eq(of, last) {
+            return None;
+        }
+        let next = self.step(step + 1).and_then(|next| next.think);
+        Some(next.or(scenario.think).unwrap_or(Think::Constant(Nanos(0))))
+    }
+
     /// One plan per request that this plan makes, with that request's values.
     pub fn requests(&self) -> Vec<Plan> {
         if self.scenario.is_empty() {
             return vec![self.clone()];
         }
-        let of_step = |scenario: &Scenario| {
+        let of_step = |(_, own): (&Scenario, &Step)| {
             let Step {
+                name: _,
+                think: _,
                 method,
                 url,
                 headers,
@@ -32,8 +96,8 @@ impl Plan {
                 timeout,
                 expect: _,
                 slo: _,
-            } = scenario.step[0].clone();
-            let inherited = self.headers_besides(&scenario.step[0]).cloned();
+            } = own.clone();
+            let inherited = self.headers_besides(own).cloned();
             let all: Vec<String> = inherited.chain(headers).collect();
             Plan {
                 target: self.url_of(url.as_deref()),
@@ -48,7 +112,7 @@ impl Plan {
                 ..self.clone()
             }
         };
-        self.scenario.iter().map(of_step).collect()
+        self.steps().map(of_step).collect()
     }
 
     /// The files that these requests need: each name once, with the flag that names it first.
@@ -66,7 +130,7 @@ impl Plan {
     /// An error about the request of this step, by the place of the wrong text: the step itself, if
     /// a file of targets or of a plan has it, else the plan's flag.
     pub fn error_of(&self, step: usize, error: PlanError) -> PlanError {
-        let Some(Scenario { name, step: [own], .. }) = self.scenario.get(step) else {
+        let Some((name, own)) = self.named_steps().nth(step) else {
             return error;
         };
         let PlanError { flag, value, problem, cure } = &error;
@@ -86,10 +150,10 @@ impl Plan {
             ("--header", Some(number)) if inherited < number => {
                 format!("its header #{}", number - inherited)
             }
-            _ => return error.of_request(&short(name)),
+            _ => return error.of_request(&short(&name)),
         };
         if self.replay.is_some() {
-            return error.of_request(&short(name));
+            return error.of_request(&short(&name));
         }
         let at = match name.as_str() {
             "" => format!("#{}", step + 1),
@@ -112,10 +176,10 @@ impl Plan {
 
     /// The number of these requests.
     pub fn step_count(&self) -> usize {
-        self.scenario.len().max(1)
+        self.steps().count().max(1)
     }
 
-    /// The weights of these requests.
+    /// The weights of the scenarios.
     pub fn weights(&self) -> Vec<u32> {
         if self.scenario.is_empty() {
             return vec![1];
@@ -123,15 +187,23 @@ impl Plan {
         self.scenario.iter().map(|scenario| scenario.weight).collect()
     }
 
+    /// The weight of each step: that of its scenario.
+    pub fn step_weights(&self) -> Vec<u32> {
+        if self.scenario.is_empty() {
+            return vec![1];
+        }
+        self.steps().map(|(scenario, _)| scenario.weight).collect()
+    }
+
     /// The status codes that count as success for the request of this step.
     pub fn expected_of(&self, step: usize) -> &StatusSet {
-        let own = self.scenario.get(step).and_then(|it| it.step[0].expect_status.as_ref());
+        let own = self.step(step).and_then(|step| step.expect_status.as_ref());
         own.unwrap_or(&self.expect_status)
     }
 
     /// The timeout of this step's request.
     pub fn timeout_of(&self, step: usize) -> Nanos {
-        let own = self.scenario.get(step).and_then(|scenario| scenario.step[0].timeout);
+        let own = self.step(step).and_then(|step| step.timeout);
         own.unwrap_or(self.timeout)
     }
 
@@ -147,7 +219,7 @@ impl Plan {
             let path = endpoint.map_or_else(String::new, |endpoint| endpoint.path);
             return vec![named_by(&self.method, &path)];
         }
-        self.scenario.iter().map(|scenario| scenario.name.clone()).collect()
+        self.named_steps().map(|(name, _)| name).collect()
     }
 
     /// The URLs of these requests.
@@ -155,7 +227,7 @@ impl Plan {
         if self.scenario.is_empty() {
             return vec![self.target.clone()];
         }
-        self.scenario.iter().map(|scenario| self.url_of(scenario.step[0].url.as_deref())).collect()
+        self.steps().map(|(_, step)| self.url_of(step.url.as_deref())).collect()
     }
 
     /// A step's URL: a complete URL, a path on the plan's host, or by default the plan's URL.
@@ -181,38 +253,52 @@ impl Plan {
         if self.scenario.is_empty() {
             return Ok(());
         }
-        for at in 0..self.scenario.len() {
-            if let Err(twice) = self.scenario[at].step[0].complete_expect() {
-                let problem = format!("it has {twice} twice");
-                return refuse(at, problem, "write it once");
-            }
-        }
         let own_authority = Endpoint::parse(&self.target)?.authority;
+        let mut number = 0;
         for at in 0..self.scenario.len() {
-            let Scenario { name, weight, step: [step] } = &self.scenario[at];
-            if WEIGHT_MAX < *weight {
+            let weight = self.scenario[at].weight;
+            if WEIGHT_MAX < weight {
                 let problem = format!("the weight {weight} is above {WEIGHT_MAX}");
                 return refuse(at, problem, "divide all weights by the same number");
             }
-            let own = self.url_of(step.url.as_deref());
-            let is_neither = |url: &&String| !url.contains("://") && !url.starts_with('/');
-            if let Some(url) = step.url.as_ref().filter(is_neither) {
-                let problem = format!("{} isn't a URL and doesn't begin with /", shown(url));
-                return refuse(at, problem, "give a URL, or path and query: /search?q=1");
-            }
-            let endpoint = Endpoint::parse(&own).map_err(|error| self.error_of(at, error))?;
-            self.check_timeout(at)?;
-            if name.chars().any(char::is_control) {
+            if self.scenario[at].name.chars().any(char::is_control) {
                 let problem = "the name has a control character".to_owned();
                 return refuse(at, problem, "leave it out");
             }
-            if name.is_empty() {
-                let method = step.method.as_ref().unwrap_or(&self.method);
-                let is_own = endpoint.authority.eq_ignore_ascii_case(&own_authority);
-                let host = if is_own { "" } else { &endpoint.authority };
-                let path = format!("{host}{}", endpoint.path);
-                self.scenario[at].name = self.unused_name(&named_by(method, &path));
-            } else if self.scenario[..at].iter().any(|other| other.name == *name) {
+            let mut names = Vec::new();
+            for of in 0..self.scenario[at].step.len() {
+                let name = self.complete_step(at, of, number, &own_authority)?;
+                let is_free = |name: &String| !names.contains(name);
+                let free = numbered(&name).find(is_free).expect("there are more numbers");
+                if free != name && !self.scenario[at].step[of].name.is_empty() {
+                    let problem = format!("another of its steps is also called {name:?}");
+                    return refuse(at, problem, "give each a name of its own, or none");
+                }
+                names.push(free);
+                number += 1;
+            }
+            let Scenario { name, think, step, .. } = &self.scenario[at];
+            if let [only] = &step[..] {
+                if let Some(think) = think.or(only.think) {
+                    let problem = format!("the think time {think} has no step after it");
+                    return refuse(at, problem, "omit it, or add a `[[scenario.step]]`");
+                }
+                if name.is_empty() {
+                    self.scenario[at].name = self.unused_name(&names[0]);
+                }
+            } else if let Some(think) = step[0].think {
+                let problem = format!("the think time {think} stands before its first step");
+                return refuse(at, problem, "give it to the second, or to the scenario");
+            } else {
+                if name.is_empty() {
+                    self.scenario[at].name = self.unused_name(&format!("scenario {}", at + 1));
+                }
+                for (step, name) in self.scenario[at].step.iter_mut().zip(names) {
+                    step.name = name;
+                }
+            }
+            let name = &self.scenario[at].name;
+            if self.scenario[..at].iter().any(|other| other.name == *name) {
                 let problem = format!("another scenario is also called {name:?}");
                 return refuse(at, problem, "give each a name of its own, or none");
             }
@@ -222,6 +308,43 @@ impl Plan {
             return Err(PlanError::new(key, "weight 0", problem, "give one a weight of 1"));
         }
         Ok(())
+    }
+
+    /// Completes a step, the one with this `number` of all, and refuses what can't run; returns its
+    /// name, by its request if it has none.
+    fn complete_step(
+        &mut self,
+        at: usize,
+        of: usize,
+        number: usize,
+        own_authority: &str,
+    ) -> Result<String, PlanError> {
+        let key = self.scenario_key();
+        let refuse = |problem: String, cure: &str| {
+            Err(PlanError::new(key, format!("#{}", at + 1), problem, cure))
+        };
+        if let Err(twice) = self.scenario[at].step[of].complete_expect() {
+            return refuse(format!("it has {twice} twice"), "write it once");
+        }
+        let step = &self.scenario[at].step[of];
+        let own = self.url_of(step.url.as_deref());
+        let is_neither = |url: &&String| !url.contains("://") && !url.starts_with('/');
+        if let Some(url) = step.url.as_ref().filter(is_neither) {
+            let problem = format!("{} isn't a URL and doesn't begin with /", shown(url));
+            return refuse(problem, "give a URL, or path and query: /search?q=1");
+        }
+        let endpoint = Endpoint::parse(&own).map_err(|error| self.error_of(number, error))?;
+        self.check_timeout(at, step.timeout)?;
+        if step.name.contains(char::is_control) {
+            return refuse("a step's name has a control character".to_owned(), "leave it out");
+        }
+        if !step.name.is_empty() {
+            return Ok(step.name.clone());
+        }
+        let method = step.method.as_ref().unwrap_or(&self.method);
+        let is_own = endpoint.authority.eq_ignore_ascii_case(own_authority);
+        let host = if is_own { "" } else { &endpoint.authority };
+        Ok(named_by(method, &format!("{host}{}", endpoint.path)))
     }
 
     /// The checks of each request's responses; `None` for one without.
@@ -245,7 +368,7 @@ impl Plan {
         let mut all: Vec<Vec<String>> = match self.scenario.is_empty() {
             true => vec![of(None, None)],
             false => {
-                let steps = self.scenario.iter().flat_map(|scenario| &scenario.step);
+                let steps = self.steps().map(|(_, step)| step);
                 steps.map(|it| of(it.expect_header.as_ref(), it.expect_body.as_ref())).collect()
             }
         };
@@ -277,8 +400,8 @@ impl Plan {
     }
 
     /// Refuses a step's own timeout that can't be kept.
-    fn check_timeout(&self, at: usize) -> Result<(), PlanError> {
-        let Some(timeout) = self.scenario[at].step[0].timeout else { return Ok(()) };
+    fn check_timeout(&self, at: usize, timeout: Option<Nanos>) -> Result<(), PlanError> {
+        let Some(timeout) = timeout else { return Ok(()) };
         let refuse = |problem: String, cure| {
             let problem = format!("the timeout {timeout} {problem}");
             Err(PlanError::new(self.scenario_key(), format!("#{}", at + 1), problem, cure))
@@ -296,11 +419,15 @@ impl Plan {
 
     /// This name, with a number appended if a scenario already has it.
     fn unused_name(&self, name: &str) -> String {
-        let numbered = (2..).map(|number| format!("{name} #{number}"));
-        let mut names = std::iter::once(name.to_owned()).chain(numbered);
         let is_free = |name: &String| self.scenario.iter().all(|other| other.name != *name);
-        names.find(is_free).expect("there are more numbers than scenarios")
+        numbered(name).find(is_free).expect("there are more numbers than scenarios")
     }
+}
+
+/// This name, then the same with a number appended.
+fn numbered(name: &str) -> impl Iterator<Item = String> {
+    let more = (2..).map(move |number| format!("{name} #{number}"));
+    std::iter::once(name.to_owned()).chain(more)
 }
 
 /// The name for an unnamed request: its method and its path without the query.
@@ -313,7 +440,7 @@ mod tests {
     use super::*;
 
     fn scenario(weight: u32, step: Step) -> Scenario {
-        Scenario { name: String::new(), weight, step: [step] }
+        Scenario { name: String::new(), weight, think: None, step: vec![step] }
     }
 
     fn step(path: &str) -> Step {

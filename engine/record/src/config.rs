@@ -30,6 +30,8 @@ pub struct RecorderConfig {
     pub endpoint_of_steps: Vec<u16>,
     /// The number of checks of each step; empty if no step has any.
     pub checks_of_steps: Vec<u8>,
+    /// The first step of each scenario, if one has several; empty else.
+    pub scenario_firsts: Vec<u16>,
 }
 
 impl RecorderConfig {
@@ -74,6 +76,21 @@ impl RecorderConfig {
     /// whole.
     pub fn endpoints(&self) -> usize {
         self.endpoint_of_steps.iter().max().map_or(0, |last| usize::from(*last) + 1)
+    }
+
+    /// The number of steps.
+    pub fn steps(&self) -> usize {
+        1 + self.success_of_others.len()
+    }
+
+    /// The scenario of this step; there must be one with several steps.
+    pub fn scenario_of(&self, step: u16) -> usize {
+        self.scenario_firsts.partition_point(|first| *first <= step) - 1
+    }
+
+    /// True if this step begins a session.
+    pub fn is_first(&self, step: u16) -> bool {
+        self.scenario_firsts.binary_search(&step).is_ok()
     }
 
     /// The number of checks of all steps.
@@ -123,13 +140,22 @@ impl RecorderConfig {
                 .ok()
                 .filter(|endpoints| 1 < endpoints.each().len())
                 .map_or(Vec::new(), |endpoints| endpoints.of_steps().to_vec()),
-            checks_of_steps: plan.check_names().iter().map(check_count).collect(),
+            checks_of_steps: plan.check_names().iter().map(|names| check_count(names)).collect(),
+            scenario_firsts: match plan.has_sessions() {
+                true => plan.scenario_steps().into_iter().map(first_step).collect(),
+                false => Vec::new(),
+            },
         }
     }
 }
 
+/// The number of a scenario's first step.
+fn first_step((first, _): (usize, usize)) -> u16 {
+    u16::try_from(first).expect("a step's number has 16 bits")
+}
+
 /// The number of a step's checks.
-fn check_count(names: &Vec<String>) -> u8 {
+fn check_count(names: &[String]) -> u8 {
     u8::try_from(names.len()).expect("at most CHECKS_MAX")
 }
 

@@ -27,6 +27,13 @@ pub struct Counts {
     /// Of the sent, those that never had a connection: failed, with the cause of the failed
     /// connect.
     pub unconnected: u64,
+    /// Of the intended, the later steps of sessions: each was due when its user had thought, and
+    /// not by the schedule.
+    pub later_steps: u64,
+    /// Of those handed to the kernel in the window, the same.
+    pub later_steps_in_window: u64,
+    /// Arrivals that waited since as many sessions as the plan allows were open.
+    pub capped_sessions: u64,
     /// Never sent.
     pub unsent: u64,
     /// The unsent by reason.
@@ -250,6 +257,16 @@ impl Counts {
     /// Answered requests whose answer isn't good.
     pub fn not_good(&self) -> u64 {
         self.unexpected_status.saturating_add(self.failed_checks)
+    }
+
+    /// Requests that the schedule or its user made due: all but the later steps of sessions.
+    pub fn arrivals(&self) -> u64 {
+        self.intended.saturating_sub(self.later_steps)
+    }
+
+    /// The same, of those handed to the kernel in the window.
+    pub fn arrivals_sent_in_window(&self) -> u64 {
+        self.sent_in_window.saturating_sub(self.later_steps_in_window)
     }
 
     /// Answers whose status isn't in `expected`.

@@ -24,6 +24,7 @@ pub mod part;
 pub mod part_series;
 pub mod recorder;
 pub mod samples;
+pub mod scenario;
 pub mod series;
 pub mod shard_report;
 pub mod shard_stats;

@@ -1,7 +1,9 @@
 //! Where outcomes become numbers: the times and counters of one shard.
 //!
 //! The recorder decides nothing and reads no clock: the shard passes the stamps and the outcome of
-//! each request of the window, exactly once each.
+//! each request of the window, exactly once each. `began_ns` is when the request's session was due,
+//! or the request itself if it has none: it decides in which interval and stage the request counts,
+//! so that a session is in one. Latencies are by the request's own times.
 
 use serde::{Deserialize, Serialize};
 use stats::arrivals::ArrivalStats;
@@ -12,6 +14,7 @@ use crate::endpoint::EndpointCounts;
 use crate::littles_law::InFlightIntegral;
 use crate::outcome::{Cause, Outcome, UnsentReason};
 use crate::part::Part;
+use crate::scenario::{ScenarioCounts, SessionEnd};
 use crate::series::Series;
 use crate::slowest::Slowest;
 use crate::stamps::{Ending, StampedBy, Stamps};
@@ -46,6 +49,8 @@ pub struct Recorder {
     pub slowest: Slowest,
     /// How many responses failed each check, those of the first step first.
     pub checks: Vec<u64>,
+    /// How sessions ended; empty if no scenario has several steps.
+    pub scenarios: ScenarioCounts,
 }
 
 impl Recorder {
@@ -60,6 +65,7 @@ impl Recorder {
         let endpoints = (0..config.endpoints()).map(|_| EndpointCounts::preallocated()).collect();
         Recorder {
             checks: vec![0; config.checks()],
+            scenarios: ScenarioCounts::new(config.scenario_firsts.len(), config.steps()),
             config,
             endpoints,
             slowest: Slowest::of_at_most(if parts.is_empty() { slowest } else { 0 }),
@@ -74,17 +80,18 @@ impl Recorder {
         }
     }
 
-    /// A request of the window was due.
+    /// A request of the window was due, or one of a session that was.
     #[inline]
-    pub fn intended(&mut self, intended_ns: u64) {
+    pub fn intended(&mut self, began_ns: u64, is_later: bool) {
         self.counts.intended += 1;
-        self.series.intended(intended_ns - self.config.window_ns);
+        self.counts.later_steps += u64::from(is_later);
+        self.series.intended(began_ns - self.config.window_ns);
     }
 
     /// A request of the window was handed to the kernel.
     #[inline]
-    pub fn sent(&mut self, stamps: &Stamps, in_window: bool) {
-        self.tried(stamps);
+    pub fn sent(&mut self, began_ns: u64, stamps: &Stamps, in_window: bool) {
+        self.tried(began_ns, stamps);
         if stamps.waited
             && let Some(of) = self.endpoint_of(stamps.step)
         {
@@ -93,7 +100,10 @@ impl Recorder {
         if in_window {
             self.counts.sent_in_window += 1;
             self.series.send(stamps.sent_ns - self.config.window_ns);
-            if let Some(arrivals) = &mut self.arrivals {
+            // Only arrivals follow the schedule.
+            if began_ns != stamps.intended_ns {
+                self.counts.later_steps_in_window += 1;
+            } else if let Some(arrivals) = &mut self.arrivals {
                 arrivals.record(stamps.intended_ns, stamps.sent_ns);
             }
         }
@@ -101,16 +111,16 @@ impl Recorder {
 
     /// A request of the window got no connection, because none could be opened: it fails at
     /// `stamps.sent_ns` and never reaches the target.
-    pub fn unconnected(&mut self, stamps: &Stamps) {
-        self.tried(stamps);
+    pub fn unconnected(&mut self, began_ns: u64, stamps: &Stamps) {
+        self.tried(began_ns, stamps);
         self.counts.unconnected += 1;
     }
 
     #[inline]
-    fn tried(&mut self, stamps: &Stamps) {
+    fn tried(&mut self, began_ns: u64, stamps: &Stamps) {
         self.counts.sent += 1;
         self.times.sent(stamps);
-        self.series.sent(stamps.intended_ns - self.config.window_ns);
+        self.series.sent(began_ns - self.config.window_ns);
     }
 
     /// The settings that it records with.
@@ -131,48 +141,49 @@ impl Recorder {
     }
 
     /// A request, of the window or before it, takes a connection; there must be parts.
-    pub fn connection_taken(&mut self, stamps: &Stamps) {
+    pub fn connection_taken(&mut self, began_ns: u64, step: u16) {
         let capped = self.counts.capped;
         if 0 < capped {
-            self.part(stamps.step, stamps.intended_ns).taken(capped);
+            self.part(step, began_ns).taken(capped);
         }
     }
 
     /// A request that took a connection has ended; there must be parts.
-    pub fn connection_freed(&mut self, stamps: &Stamps) {
+    pub fn connection_freed(&mut self, began_ns: u64, step: u16) {
         let capped = self.counts.capped;
         if 0 < capped {
-            self.part(stamps.step, stamps.intended_ns).freed(capped);
+            self.part(step, began_ns).freed(capped);
         }
     }
 
     /// Bytes of a request of the window have left; there must be parts.
-    pub fn bytes_sent(&mut self, stamps: &Stamps, bytes: usize) {
-        self.part(stamps.step, stamps.intended_ns).sent_bytes += bytes as u64;
+    pub fn bytes_sent(&mut self, began_ns: u64, step: u16, bytes: usize) {
+        self.part(step, began_ns).sent_bytes += bytes as u64;
     }
 
     /// Bytes of the response to a request of the window have arrived; there must be parts.
-    pub fn bytes_received(&mut self, stamps: &Stamps, bytes: usize) {
-        self.part(stamps.step, stamps.intended_ns).received_bytes += bytes as u64;
+    pub fn bytes_received(&mut self, began_ns: u64, step: u16, bytes: usize) {
+        self.part(step, began_ns).received_bytes += bytes as u64;
     }
 
     /// The request with this number, of the window, ended; `in_window`: before the end of the
-    /// window.
+    /// window. Returns whether it has a good answer.
     #[inline]
     pub fn ended(
         &mut self,
-        number: u64,
+        (number, began_ns): (u64, u64),
         stamps: &Stamps,
         ending: Ending,
         in_window: bool,
         outcome: Outcome,
-    ) {
+    ) -> bool {
         let ended_ns = ending.ended_ns();
         let corrected_ns = ended_ns - stamps.intended_ns;
-        self.series.ended(stamps.intended_ns - self.config.window_ns, corrected_ns, outcome);
+        let at_ns = began_ns - self.config.window_ns;
+        self.series.ended(at_ns, corrected_ns, outcome);
         self.counts.ended(outcome);
         let is_success = if self.has_parts() {
-            self.part_ended(number, stamps, ended_ns, outcome)
+            self.part_ended((number, began_ns), stamps, ended_ns, outcome)
         } else {
             self.slowest.look(number, stamps, ended_ns, outcome);
             matches!(outcome, Outcome::Answered(status) if self.config.success.holds(status))
@@ -183,7 +194,7 @@ impl Recorder {
                 self.times.corrected_when_handled.record(corrected_ns);
                 self.times.added.record(corrected_ns, stamps.added_ns());
             }
-            return;
+            return false;
         }
         let naive_ns = ended_ns - stamps.sent_ns;
         let mut latencies = &mut self.times.others;
@@ -198,20 +209,34 @@ impl Recorder {
                 latencies = &mut self.times.successes;
             } else if let Outcome::Answered(_) = outcome {
                 self.counts.unexpected_status += 1;
-                self.series.unexpected(stamps.intended_ns - self.config.window_ns);
+                self.series.unexpected(at_ns);
             }
             self.counts.stamped_by_kernel += u64::from(ending.stamped_by == StampedBy::Kernel);
             if let Some(late_ns) = ending.receive_lateness_ns() {
                 self.times.receive_lateness.record(late_ns);
-                self.series.handled(stamps.intended_ns - self.config.window_ns, late_ns);
+                self.series.handled(at_ns, late_ns);
             }
         }
         if !outcome.has_latency() {
-            return;
+            return false;
         }
         latencies.record(naive_ns, corrected_ns);
         self.times.corrected_when_handled.record(ending.handled_ns - stamps.intended_ns);
         self.times.added.record(corrected_ns, stamps.added_ns());
+        is_success
+    }
+
+    /// A session of the window ended, whose last request was of this step; `latency_ns` is `None`
+    /// if that has none.
+    pub fn session_ended(&mut self, step: u16, end: SessionEnd, latency_ns: Option<u64>) {
+        let scenario = self.config.scenario_of(step);
+        self.scenarios.ended(scenario, end, latency_ns);
+    }
+
+    /// True if a scenario has several steps.
+    #[inline]
+    pub fn has_scenarios(&self) -> bool {
+        !self.scenarios.sessions.is_empty()
     }
 
     /// Records a request's end in its part; returns whether its status is a success for its step.
@@ -219,16 +244,16 @@ impl Recorder {
     #[inline(never)]
     fn part_ended(
         &mut self,
-        number: u64,
+        (number, began_ns): (u64, u64),
         stamps: &Stamps,
         ended_ns: u64,
         outcome: Outcome,
     ) -> bool {
         let success = self.config.success_of(stamps.step);
         let is_success = matches!(outcome, Outcome::Answered(status) if success.holds(status));
-        let at_ns = self.config.in_stage_ns(stamps.intended_ns);
+        let at_ns = self.config.in_stage_ns(began_ns);
         let naive_ns = ended_ns - stamps.sent_ns;
-        let part = self.part(stamps.step, stamps.intended_ns);
+        let part = self.part(stamps.step, began_ns);
         part.ended(at_ns, naive_ns, ended_ns - stamps.intended_ns, outcome, is_success);
         part.slowest.look(number, stamps, ended_ns, outcome);
         is_success
@@ -262,9 +287,14 @@ impl Recorder {
             let at_ns = self.config.in_stage_ns(due_ns);
             self.part(stamps.step, due_ns).unsent(at_ns, age_ns, reason, count);
         }
+        if self.has_scenarios() {
+            let scenario = self.config.scenario_of(stamps.step);
+            self.scenarios.unsent(scenario, age_ns, count);
+        }
     }
 
-    /// `count` requests of this step, due at this time in the window, wait for connections;
+    /// `count` requests of this step, of sessions due at this time in the window, wait for
+    /// connections;
     /// `at_the_cap`: all are in use, and no further one to their endpoint could be opened.
     pub fn waited(&mut self, step: u16, due_ns: u64, count: u64, at_the_cap: bool) {
         let capped = if at_the_cap { count } else { 0 };
@@ -321,6 +351,7 @@ impl Recorder {
             && self.parts.len() == config.parts()
             && self.endpoints.len() == config.endpoints()
             && self.checks.len() == config.checks()
+            && self.scenarios.are_of(config.scenario_firsts.len(), config.steps())
             && self.parts.iter().all(|part| part.slowest.is_of(config.slowest))
             && self.slowest.is_of(if self.parts.is_empty() { config.slowest } else { 0 })
     }
@@ -343,6 +374,7 @@ impl Recorder {
             *mine += theirs.clone();
         }
         self.slowest += other.slowest.clone();
+        self.scenarios.merge(&other.scenarios);
         for (mine, theirs) in self.checks.iter_mut().zip(&other.checks) {
             *mine += theirs;
         }

@@ -1,5 +1,7 @@
 //! The stamps of one request, ns since the epoch of the run.
 
+use std::num::NonZeroU32;
+
 /// The stamps and flags of a request that has been sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
@@ -14,12 +16,15 @@ pub struct Stamps {
     pub waited: bool,
     /// Its step among the plan's.
     pub step: u16,
+    /// Its session among those of the shard; `None` if its scenario has only one step.
+    pub session: Option<NonZeroU32>,
 }
 
 impl Stamps {
     /// The stamps of a request that is never sent.
     pub fn unsent(intended_ns: u64, noticed_ns: u64, step: u16) -> Stamps {
-        Stamps { intended_ns, noticed_ns, sent_ns: intended_ns, waited: true, step }
+        let (sent_ns, waited, session) = (intended_ns, true, None);
+        Stamps { intended_ns, noticed_ns, sent_ns, waited, step, session }
     }
 
     /// The part of the corrected latency that the generator added before the request was sent or

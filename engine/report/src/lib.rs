@@ -25,6 +25,7 @@ pub mod merge;
 pub mod profile;
 mod report;
 mod rules;
+pub mod scenarios;
 pub mod slo;
 pub mod slowest;
 pub mod spectrum;

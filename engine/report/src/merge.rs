@@ -37,6 +37,7 @@ use crate::edge::at_the_edge;
 use crate::endpoints::{endpoints, listed};
 use crate::profile::{Profile, Taken};
 use crate::rules::{judge, judge_agent};
+use crate::scenarios::scenarios;
 use crate::slo;
 use crate::slowest::slowest;
 use crate::steady::while_steady;
@@ -497,6 +498,7 @@ fn part(
         endpoints: endpoints(recorder, plan),
         slowest: slowest(&recorder.slowest, plan),
         checks: CheckPart::all(plan, &recorder.checks),
+        scenarios: scenarios(&recorder.scenarios, plan),
         bad: counts.bad(),
         counts,
     }
@@ -563,8 +565,8 @@ pub fn offer(plan: &Plan, part: &Part, agents: &[AgentPart]) -> Option<Offer> {
         until_ns: seconds_to_ns(until_s),
         arrivals: plan.arrivals,
         fraction: share::together(agents.iter().map(|agent| &agent.config.share)),
-        intended: part.counts.intended,
-        sent_in_window: part.counts.sent_in_window,
+        intended: part.counts.arrivals(),
+        sent_in_window: part.counts.arrivals_sent_in_window(),
         unconnected: part.counts.unconnected,
         at_the_edge: at_the_edge(part, window_s, agents.iter().map(shards_of).sum()),
     })

@@ -654,6 +654,54 @@ pub struct Part {
     /// to `failed_checks`, since a response is counted by the first check that it fails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckPart>,
+    /// The sessions of each scenario; empty if no scenario has several steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scenarios: Vec<ScenarioPart>,
+}
+
+/// The sessions of one scenario: users on the way through its steps. Arrivals start sessions, so
+/// between sessions the load is open; within one, each step waits for the response before it, as a
+/// real user does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScenarioPart {
+    /// The scenario's name.
+    pub name: String,
+    /// Its planned share of all sessions, by the plan's weights.
+    pub planned: f64,
+    /// Sessions that were due in the window: `completed + unsent`, and those that ended in a step.
+    pub intended: u64,
+    /// Those with a good answer to every step.
+    pub completed: u64,
+    /// Those whose first step was never sent.
+    pub unsent: u64,
+    /// Where the others ended, a row for each of its steps.
+    pub steps: Vec<ScenarioStep>,
+    /// From when a session was due to its last response, without think times: of those that were
+    /// completed, and of all others whose last request has a latency, with the time until then.
+    pub latency: DistributionPart,
+}
+
+/// The sessions that ended in a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScenarioStep {
+    /// The name of the step's results.
+    pub name: String,
+    /// Its request had no good answer; the step's results have the causes.
+    pub failed: u64,
+    /// It was in flight, or still to be sent, when the run ended.
+    pub unfinished: u64,
+}
+
+impl ScenarioPart {
+    /// Sessions that failed in any step.
+    pub fn failed(&self) -> u64 {
+        self.steps.iter().map(|step| step.failed).fold(0, u64::saturating_add)
+    }
+
+    /// Sessions that were unfinished in any step.
+    pub fn unfinished(&self) -> u64 {
+        self.steps.iter().map(|step| step.unfinished).fold(0, u64::saturating_add)
+    }
 }
 
 /// A check of responses.

@@ -46,9 +46,9 @@ pub fn planned(plan: &Plan) -> Vec<PlannedPart> {
     parts.collect()
 }
 
-/// The steps of a plan, each with its share of the requests.
+/// The steps of a plan, each with its share of the requests, if every session is completed.
 fn steps(plan: &Plan) -> Vec<(String, f64)> {
-    let weights = plan.weights();
+    let weights = plan.step_weights();
     let total: u64 = weights.iter().copied().map(u64::from).sum();
     let shares = weights.into_iter().map(|weight| f64::from(weight) / total as f64);
     plan.step_names().into_iter().zip(shares).collect()
@@ -137,11 +137,15 @@ pub fn mix(report: &Report) -> Option<MixProof> {
     if plan.replay.is_some() || plan.order == Order::RoundRobin && report.partial {
         return None;
     }
-    let mut steps: Vec<(u64, u32)> = plan.weights().into_iter().map(|it| (0, it)).collect();
+    let firsts = plan.scenario_steps();
+    let mut scenarios: Vec<(u64, u32)> = plan.weights().into_iter().map(|it| (0, it)).collect();
     for (planned, part) in planned(plan).iter().zip(&report.whole.parts) {
-        steps[planned.step].0 += part.counts.intended;
+        // Only its first step is drawn.
+        if let Some(at) = firsts.iter().position(|(first, _)| *first == planned.step) {
+            scenarios[at].0 += part.counts.intended;
+        }
     }
-    MixProof::new(&steps)
+    MixProof::new(&scenarios)
 }
 
 /// A part's distributions, with intervals by the pieces of its corrected latencies.

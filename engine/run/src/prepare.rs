@@ -309,6 +309,7 @@ pub fn prepare_with(
             head_request,
             timeout_ns,
             checks: checks[at].clone(),
+            then: plan.think_after(at),
         })
     };
     let steps: io::Result<Vec<Step>> = requests.iter().enumerate().map(step).collect();

@@ -80,6 +80,7 @@ impl Prepared {
             stamp_sends: plan.stamp_sends.and_then(OneIn::count),
             flush: plan.flush(),
             steps: self.steps.clone(),
+            sessions_max: plan.sessions_max.unwrap_or(0),
             seed: plan.seed,
             mix: match &self.replay {
                 Some(replay) => Mix::of_log(plan, Arc::clone(&replay.steps)),

@@ -146,6 +146,7 @@ mod tests {
             flush: Some(4),
             overload: Overload::Drop,
             queue_max: Some(Nanos(100_000_000)),
+            sessions_max: None,
             deadline: None,
             keepalive: Switch::On,
             requests_per_connection: None,

@@ -15,7 +15,7 @@ pub(super) const END_MAGIC: [u8; 4] = *b"TEND";
 const CHECKSUM_BYTES: usize = size_of::<U32>();
 const MAGIC: [u8; 8] = *b"TTSAMPLE";
 const VERSION: u16 = 4;
-const RECORD_BYTES: u16 = 40;
+const RECORD_BYTES: u16 = 48;
 const _: () = assert!(RECORD_BYTES as usize == SAMPLE_BYTES);
 
 /// The header's layout in the file.

@@ -40,7 +40,7 @@
 //! | 16 | u32 | checksum of bytes 0 to 15 and of the records |
 //! | 20 | | the records |
 //!
-//! A record, 40 bytes; u56 is a number of seven bytes:
+//! A record, 48 bytes; u56 is a number of seven bytes:
 //!
 //! | offset | type | content |
 //! | --- | --- | --- |
@@ -51,13 +51,15 @@
 //! | 28 | u56 | handled by the shard; receive lateness = handled − received |
 //! | 35 | u8 | flags, see below |
 //! | 36 | u16 | step, 0 if there is only one |
-//! | 38 | u16 | status of the response; without one, the cause, see [`cause_name`] |
+//! | 38 | u16 | status of the response, and 2¹⁰ times the check that it failed; without one, the cause, see [`cause_name`] |
+//! | 40 | u56 | number in the run; all steps of a session have its number |
+//! | 47 | u8 | 0 |
 //!
-//! A request's stage isn't in its record: it is the stage of the plan that contains `intended`, by
-//! the stages' lengths from the start of the window.
+//! A request's stage isn't in its record: it is the stage of the plan that contains `intended`, of
+//! its own or of the first step of its session, by the stages' lengths from the start of the window.
 //!
 //! Flags, from the lowest bit: three of the outcome (1 answered, 2 timed out, 3 failed, 4
-//! abandoned, 5 unsent), two of the stamp of `received` (0 the program's, 1 the kernel's, 2 the
+//! abandoned, 5 unsent, 6 answered but failed a check), two of the stamp of `received` (0 the program's, 1 the kernel's, 2 the
 //! kernel's as a control, where latencies end at `handled`), and one that is set if the request had
 //! to wait for a connection. Receive lateness is known if the kernel stamped.
 //!

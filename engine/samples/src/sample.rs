@@ -1,4 +1,4 @@
-//! A raw sample: one request as a record of 40 bytes.
+//! A raw sample: one request as a record of 48 bytes.
 
 use plan::check::CHECKS_MAX;
 use plan::status::STATUS_MAX;
@@ -25,6 +25,10 @@ struct Record {
     step: U16,
     /// The status or the cause, depending on the outcome.
     detail: U16,
+    /// Its number in the run, or its session's.
+    number: [u8; TIME_BYTES],
+    /// Always 0.
+    reserved: u8,
 }
 
 /// One request of the window. Times are ns since the epoch of the run.
@@ -45,6 +49,8 @@ pub struct Sample {
     pub shard: u16,
     /// Its step among the plan's.
     pub step: u16,
+    /// Its number in the run: that of its session, if its scenario has several steps.
+    pub number: u64,
     /// Status of the response; 0 if not answered.
     pub status: u16,
     /// Which of its step's checks the response failed, from 0; 0 too if it failed none.
@@ -108,7 +114,12 @@ const STAMPED_BY: [StampedBy; 3] = [StampedBy::Program, StampedBy::Kernel, Stamp
 impl Sample {
     /// The sample of a request that ended.
     #[inline]
-    pub fn new(shard: u16, stamps: &Stamps, ending: Ending, outcome: Outcome) -> Sample {
+    pub fn new(
+        (shard, number): (u16, u64),
+        stamps: &Stamps,
+        ending: Ending,
+        outcome: Outcome,
+    ) -> Sample {
         let check = match outcome {
             Outcome::CheckFailed { check, .. } => check,
             _ => 0,
@@ -129,6 +140,7 @@ impl Sample {
             waited: stamps.waited,
             shard,
             step: stamps.step,
+            number,
             status,
             check,
             kind,
@@ -166,6 +178,8 @@ impl Sample {
                 false => self.cause,
             }
             .into(),
+            number: time_bytes(self.number),
+            reserved: 0,
         })
     }
 
@@ -181,7 +195,8 @@ impl Sample {
         let kind = SampleKind::try_read_from_bytes(&[outcome])
             .map_err(|_| format!("unknown outcome {outcome}"))?;
         let stamp = flags >> STAMP_SHIFT & 0b11;
-        let stamped_by = STAMPED_BY.get(usize::from(stamp)).filter(|_| flags >> 6 == 0);
+        let is_clean = flags >> 6 == 0 && record.reserved == 0;
+        let stamped_by = STAMPED_BY.get(usize::from(stamp)).filter(|_| is_clean);
         let [intended_ns, noticed_ns, sent_ns, received_ns, handled_ns] = record.times.map(time_ns);
         let stamped_by = *stamped_by.ok_or_else(|| format!("unknown flags {flags:#010b}"))?;
         let detail = record.detail.get();
@@ -194,6 +209,7 @@ impl Sample {
             waited: flags >> WAITED_SHIFT & 1 == 1,
             shard,
             step: record.step.get(),
+            number: time_ns(record.number),
             status: if is_answered { detail & ((1 << CHECK_SHIFT) - 1) } else { 0 },
             check: if is_answered { (detail >> CHECK_SHIFT) as u8 } else { 0 },
             kind,
@@ -242,6 +258,7 @@ impl Sample {
             sent_ns: if self.kind == SampleKind::Unsent { self.intended_ns } else { self.sent_ns },
             waited: self.waited,
             step: self.step,
+            session: None,
         }
     }
 
@@ -317,8 +334,14 @@ mod tests {
 
     use super::*;
 
-    const STAMPS: Stamps =
-        Stamps { intended_ns: 1, noticed_ns: 0x0203, sent_ns: 0x0405, waited: true, step: 0x0102 };
+    const STAMPS: Stamps = Stamps {
+        intended_ns: 1,
+        noticed_ns: 0x0203,
+        sent_ns: 0x0405,
+        waited: true,
+        step: 0x0102,
+        session: None,
+    };
     const KERNEL: Ending = Ending {
         received_ns: 0x0607_0809,
         handled_ns: 0x0006_0708_090a_0b0c,
@@ -327,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_record_is_laid_out_as_documented() {
-        let bytes = Sample::new(7, &STAMPS, KERNEL, Outcome::Answered(404)).encode();
+        let bytes = Sample::new((7, 9), &STAMPS, KERNEL, Outcome::Answered(404)).encode();
         let want = [
             [1, 0, 0, 0, 0, 0, 0],
             [3, 2, 0, 0, 0, 0, 0],
@@ -349,20 +372,20 @@ mod tests {
             Outcome::Abandoned,
             Outcome::Unsent(UnsentReason::End),
         ] {
-            let sample = Sample::new(3, &STAMPS, Ending::at(5_000), outcome);
+            let sample = Sample::new((3, 9), &STAMPS, Ending::at(5_000), outcome);
             assert_eq!(Sample::decode(3, &sample.encode()), Ok(sample), "{outcome:?}");
             assert_eq!(sample.outcome(), Some(outcome));
         }
         for stamped_by in STAMPED_BY.into_iter().skip(1) {
             let ending = Ending { stamped_by, ..KERNEL };
-            let sample = Sample::new(3, &STAMPS, ending, Outcome::Answered(200));
+            let sample = Sample::new((3, 9), &STAMPS, ending, Outcome::Answered(200));
             assert_eq!(Sample::decode(3, &sample.encode()), Ok(sample), "{stamped_by:?}");
         }
     }
 
     #[test]
     fn records_that_no_writer_writes_are_refused() {
-        let good = Sample::new(0, &STAMPS, Ending::at(5_000), Outcome::Answered(200)).encode();
+        let good = Sample::new((0, 9), &STAMPS, Ending::at(5_000), Outcome::Answered(200)).encode();
         // In turn: no outcome, outcome 7, stamp 3, a flag beyond all, received before sent, noticed
         // before intended, no status, and two ends by one stamp.
         for (at, value) in
@@ -402,10 +425,10 @@ mod tests {
         ] {
             let mut recorder = Recorder::new(RecorderConfig::default());
             if !matches!(outcome, Outcome::Unsent(_)) {
-                recorder.sent(&STAMPS, true);
+                recorder.sent(STAMPS.intended_ns, &STAMPS, true);
             }
-            recorder.ended(0, &STAMPS, Ending::at(9_000), true, outcome);
-            let sample = Sample::new(0, &STAMPS, Ending::at(9_000), outcome);
+            recorder.ended((0, STAMPS.intended_ns), &STAMPS, Ending::at(9_000), true, outcome);
+            let sample = Sample::new((0, 9), &STAMPS, Ending::at(9_000), outcome);
             let times = recorder.times.distributions();
             let pairs = [
                 (sample.naive_ns(), &times.naive),

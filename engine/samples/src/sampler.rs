@@ -77,13 +77,13 @@ pub struct Sampler {
 impl Sampler {
     /// Takes the sample of a request of the window that has ended.
     #[inline]
-    pub fn push(&mut self, stamps: &Stamps, ending: Ending, outcome: Outcome) {
+    pub fn push(&mut self, number: u64, stamps: &Stamps, ending: Ending, outcome: Outcome) {
         if self.block.len() == BLOCK_RECORDS && !self.exchange() {
             self.lost += 1;
             return;
         }
         self.taken += 1;
-        self.block.push(Sample::new(self.lane.shard, stamps, ending, outcome).encode());
+        self.block.push(Sample::new((self.lane.shard, number), stamps, ending, outcome).encode());
     }
 
     /// Counts samples as lost: only the number of their requests is known.
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     const STAMPS: Stamps =
-        Stamps { intended_ns: 1, noticed_ns: 2, sent_ns: 3, waited: false, step: 0 };
+        Stamps { intended_ns: 1, noticed_ns: 2, sent_ns: 3, waited: false, step: 0, session: None };
 
     #[test]
     fn without_a_writer_samples_are_lost_and_counted() {
@@ -120,7 +120,7 @@ mod tests {
         let mut sampler = lane.clone().sampler();
         let room = BLOCKS * BLOCK_RECORDS;
         for _ in 0..room + 10 {
-            sampler.push(&STAMPS, Ending::at(4), Outcome::Answered(200));
+            sampler.push(9, &STAMPS, Ending::at(4), Outcome::Answered(200));
         }
         assert_eq!(sampler.finish(), Sampled { taken: room as u64, lost: 10 });
         let mut blocks = 0;
@@ -136,7 +136,7 @@ mod tests {
         let lane = Lane::new(0);
         let mut sampler = lane.clone().sampler();
         for _ in 0..3 * BLOCKS * BLOCK_RECORDS {
-            sampler.push(&STAMPS, Ending::at(4), Outcome::Answered(200));
+            sampler.push(9, &STAMPS, Ending::at(4), Outcome::Answered(200));
             if let Some(block) = lane.take_full() {
                 lane.give_back(block);
             }

@@ -174,7 +174,7 @@ impl Shard {
         }
         let opening_ns = stamps.sent_ns.saturating_sub(self.connections[slot].socket.since_ns);
         let has_waited = stamps.waited && opening_ns < 2 * (stamps.sent_ns - stamps.noticed_ns);
-        if has_waited && self.phases.is_recorded(stamps.intended_ns) && outcome.has_latency() {
+        if has_waited && self.recording.is_recorded(&self.phases, stamps) && outcome.has_latency() {
             self.recording.opened(ending.ended_ns() - stamps.intended_ns);
         }
     }
@@ -243,12 +243,12 @@ impl Shard {
                 failed += 1;
                 continue;
             }
-            let DueRequest { intended_ns, noticed_ns, waited, .. } = due;
+            let DueRequest { intended_ns, noticed_ns, waited, step, session, .. } = due;
             if self.load.is_unpaced() {
-                self.recording.intended(&self.phases, intended_ns);
+                self.recording.intended(&self.phases, (intended_ns, session));
             }
-            let step = self.plan.mix.step(due.number);
-            let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited, step };
+            let sent_ns = now_ns;
+            let stamps = Stamps { intended_ns, noticed_ns, sent_ns, waited, step, session };
             self.recording.unconnected(&self.phases, &stamps);
             let (ending, outcome) = (Ending::at(now_ns), Outcome::Failed(cause));
             self.recording.ended(&self.phases, due.number, &stamps, ending, outcome);
@@ -335,7 +335,7 @@ mod tests {
         assert!(shard.open_connection(0, now_ns) && shard.open_connection(0, now_ns));
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
         load.wait(due_at(now_ns), 0);
-        shard.recording.intended(&shard.phases, now_ns);
+        shard.recording.intended(&shard.phases, (now_ns, None));
         let refused = Cause::ConnectRefused;
         shard.give_up(0, refused);
         assert_eq!(shard.recording.recorder().counts.failed, 0, "the other connect is for it");
@@ -355,7 +355,7 @@ mod tests {
         (0..5).for_each(|_| {
             load.wait(due_at(now_ns), 0);
         });
-        (0..5).for_each(|_| shard.recording.intended(&shard.phases, now_ns));
+        (0..5).for_each(|_| shard.recording.intended(&shard.phases, (now_ns, None)));
         shard.open_for_waiting(now_ns);
         assert_eq!(shard.connections.coming(), 2, "each has room for three");
         // The other has room for three of the five.
@@ -370,7 +370,7 @@ mod tests {
         let now_ns = shard.now_ns();
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
         load.wait(DueRequest { waited: true, ..due_at(now_ns) }, 0);
-        shard.recording.intended(&shard.phases, now_ns);
+        shard.recording.intended(&shard.phases, (now_ns, None));
         shard.open_for_waiting(now_ns);
         shard.wait_for_fresh();
         drop(listener.accept().expect("it connects"));
@@ -411,7 +411,7 @@ mod tests {
             load.take_due(end_ns, end_ns).expect("due");
         }
         shard.clock.pass(250_000_000);
-        shard.connections[1].exchanges.begin(due_at(0), 0);
+        shard.connections[1].exchanges.begin(due_at(0));
         shard.connections[1].exchanges.send();
         shard.connections[1].exchanges.end(0);
         shard.connections.leave_idle(1);

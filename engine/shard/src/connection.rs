@@ -155,7 +155,7 @@ mod tests {
         let mut connection = Connection::new(3);
         connection.open(7, 0);
         let begin = |connection: &mut Connection, number| {
-            connection.exchanges.begin(DueRequest { number, ..due_at(1) }, 0);
+            connection.exchanges.begin(DueRequest { number, ..due_at(1) });
         };
         // The first one left alone, the others in a send of their own.
         begin(&mut connection, 1);

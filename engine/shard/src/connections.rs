@@ -488,14 +488,14 @@ impl Connections {
 
     /// Assigns a request of this step to the connection and queues it.
     #[inline]
-    pub fn begin(&mut self, slot: u32, due: DueRequest, step: u16) {
+    pub fn begin(&mut self, slot: u32, due: DueRequest) {
         debug_assert!(self.has_room(slot), "the connection takes another request");
         let most = self.requests_per_connection;
         let Connection { socket, exchanges, .. } = &mut self.connections[slot as usize];
         if exchanges.queued() == 0 {
             self.sends.push_back(slot);
         }
-        exchanges.begin(due, step);
+        exchanges.begin(due);
         if most <= u64::from(exchanges.served())
             || self.lifetime_ns.is_some_and(|mean_ns| is_old(mean_ns, slot, socket, due.noticed_ns))
         {
@@ -660,7 +660,7 @@ mod tests {
         let due = due_at(1);
         let mut taken = Vec::new();
         while let Some(slot) = connections.take_room(0) {
-            connections.begin(slot, due, 0);
+            connections.begin(slot, due);
             connections.offer(slot);
             taken.push(slot);
         }
@@ -675,7 +675,7 @@ mod tests {
             connections.offer(0);
         }
         assert_eq!(connections.take_room(0), Some(0));
-        connections.begin(0, due, 0);
+        connections.begin(0, due);
         connections.offer(0);
         assert_eq!((connections[0].socket.state, connections.take_room(0)), (State::Retired, None));
     }

@@ -173,11 +173,11 @@ impl Exchanges {
         self.served
     }
 
-    /// Begins a request of this step, behind the others.
+    /// Begins a request, behind the others.
     #[inline]
-    pub fn begin(&mut self, due: DueRequest, step: u16) {
-        let DueRequest { intended_ns, number, noticed_ns, waited } = due;
-        let stamps = Stamps { intended_ns, noticed_ns, sent_ns: 0, waited, step };
+    pub fn begin(&mut self, due: DueRequest) {
+        let DueRequest { intended_ns, number, step, session, noticed_ns, waited } = due;
+        let stamps = Stamps { intended_ns, noticed_ns, sent_ns: 0, waited, step, session };
         let exchange = Exchange { stamps, number };
         if self.open == 0 {
             self.oldest = exchange;
@@ -312,7 +312,7 @@ mod tests {
     /// Begins the requests with these numbers, each due at as many ns.
     fn begin(exchanges: &mut Exchanges, numbers: std::ops::RangeInclusive<u64>) {
         for number in numbers {
-            exchanges.begin(DueRequest { number, ..due_at(number) }, 0);
+            exchanges.begin(DueRequest { number, ..due_at(number) });
         }
     }
 

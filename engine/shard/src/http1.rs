@@ -187,7 +187,7 @@ mod tests {
             http1.receive(&socket, exchanges, &steps, memory, arrived_ns, bytes)
         };
         let begin = |exchanges: &mut Exchanges, number| {
-            exchanges.begin(DueRequest { number, ..due_at(1) }, 0);
+            exchanges.begin(DueRequest { number, ..due_at(1) });
         };
         begin(&mut exchanges, 1);
         assert_eq!(receive(&exchanges, None, OK), early, "its request isn't sent yet");

@@ -64,6 +64,7 @@ mod requeue;
 mod roaming;
 mod secure;
 mod send_stamps;
+mod sessions;
 mod setup;
 mod shard;
 mod slots;

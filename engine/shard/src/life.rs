@@ -173,11 +173,12 @@ impl Shard {
                 if !stamps.waited {
                     continue;
                 }
-                self.recording.intended(&self.phases, stamps.intended_ns);
+                self.recording.intended(&self.phases, (stamps.intended_ns, stamps.session));
             }
             let (over_ns, reason) = self.given_up(stamps.intended_ns, now_ns);
             // Only this process made it wait.
-            let stamps = Stamps::unsent(stamps.intended_ns, over_ns, stamps.step);
+            let Stamps { step, session, .. } = stamps;
+            let stamps = Stamps { session, ..Stamps::unsent(stamps.intended_ns, over_ns, step) };
             let (ending, outcome) = (Ending::at(over_ns), Outcome::Unsent(reason));
             self.recording.ended(&self.phases, number, &stamps, ending, outcome);
         }
@@ -218,6 +219,8 @@ impl Shard {
         }
         let waiting = match &self.load {
             _ if self.phases.send_end_ns() <= now_ns => false,
+            // Those that think go on.
+            _ if 0 < self.recording.open_sessions() => true,
             Load::Open(load) => {
                 0 < load.waiting_len()
                     || load.next_due_ns().is_some_and(|due_ns| due_ns < self.phases.end_ns())
@@ -259,6 +262,7 @@ impl Shard {
         self.recording.meter().closing_ns = self.now_ns().saturating_sub(now_ns);
         self.count_users();
         self.count_unsent(now_ns, capped, COUNTED_MAX);
+        self.recording.end_sessions(&self.phases);
         self.show(now_ns);
         self.signals.end_ns.fetch_max(self.phases.end_ns(), Ordering::Relaxed);
         self.signals.ended.fetch_add(1, Ordering::Relaxed);
@@ -305,12 +309,12 @@ impl Shard {
             let Some(due) = due else { return };
             let counted = counted || self.was_sent(due.number);
             let intended_ns = due.intended_ns;
+            let due = self.with_step(due);
             if !counted {
-                self.recording.intended(&self.phases, intended_ns);
+                self.recording.intended(&self.phases, (intended_ns, due.session));
             }
             if !counted && !self.load.is_unpaced() {
-                let step = self.plan.mix.step(due.number);
-                self.recording.waited(&self.phases, intended_ns, step, capped);
+                self.recording.waited(&self.phases, &due, capped);
             }
             let (over_ns, reason) = self.given_up(intended_ns, now_ns);
             self.unsent(due, over_ns, reason);
@@ -457,7 +461,7 @@ mod tests {
     fn the_wait_for_a_connection_is_not_the_generators() {
         let (mut shard, _listener) = Shard::open_for_test();
         let ends = |due: DueRequest, shard: &mut Shard| {
-            shard.recording.intended(&shard.phases, due.intended_ns);
+            shard.recording.intended(&shard.phases, (due.intended_ns, None));
             shard.unsent(due, due.intended_ns + 9 * MS, UnsentReason::Deadline);
             let times = &shard.recording.recorder().times;
             (times.others.corrected().mean_ns(), times.added.mean_ns())

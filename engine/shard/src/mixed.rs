@@ -78,7 +78,15 @@ fn steps(pipeline: usize) -> Vec<Step> {
         let request = Payload::copied(head.as_bytes(), &vec![b'x'; *body], copies).expect("pages");
         let head_request = line.starts_with("HEAD");
         let timeout_ns = u64::MAX / 2;
-        Step { request, endpoint: 0, values: None, head_request, timeout_ns, checks: None }
+        Step {
+            request,
+            endpoint: 0,
+            values: None,
+            head_request,
+            timeout_ns,
+            checks: None,
+            then: None,
+        }
     };
     STEPS.iter().map(step).collect()
 }
@@ -186,12 +194,19 @@ fn a_hundred_steps_take_less_than_100_megabytes() {
     let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
     // Latencies from 1 µs to 10 s on each, so that each touches all the memory that it may.
     let mut answer = |step, latency_ns: u64, late_ns| {
-        let stamps = Stamps { intended_ns: 0, noticed_ns: 0, sent_ns: late_ns, waited: true, step };
+        let stamps = Stamps {
+            intended_ns: 0,
+            noticed_ns: 0,
+            sent_ns: late_ns,
+            waited: true,
+            step,
+            session: None,
+        };
         let ending = Ending::at(late_ns + latency_ns);
         let recorder = shard.recording.recorder_mut();
-        recorder.intended(0);
-        recorder.sent(&stamps, true);
-        recorder.ended(0, &stamps, ending, true, Outcome::Answered(200));
+        recorder.intended(0, false);
+        recorder.sent(stamps.intended_ns, &stamps, true);
+        recorder.ended((0, stamps.intended_ns), &stamps, ending, true, Outcome::Answered(200));
     };
     for step in 0..STEPS {
         let mut latency_ns = 1_000;

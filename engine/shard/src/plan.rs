@@ -12,6 +12,7 @@ use load::values::Rendering;
 use load::{ClosedLoad, Load, OpenLoad, PacedLoad};
 use plan::blocks::Blocks;
 use plan::check::Checks;
+use plan::think::Think;
 use plan::{Arrivals, StampSource, Wait};
 use record::config::RecorderConfig;
 use samples::Lane;
@@ -89,6 +90,8 @@ pub struct ShardPlan {
     pub flush: usize,
     /// The requests, by step.
     pub steps: Vec<Step>,
+    /// The most sessions at once.
+    pub sessions_max: usize,
     /// The seed of what differs between them.
     pub seed: u64,
     /// The mix of steps.
@@ -137,6 +140,11 @@ impl ShardPlan {
 }
 
 impl ShardPlan {
+    /// True for a closed model, whose users have connections of their own.
+    pub(super) fn has_users(&self) -> bool {
+        matches!(self.drive, Drive::Closed | Drive::Paced { .. })
+    }
+
     /// The most connections at once, with those that replace others before these have ended.
     pub(super) fn slots(&self) -> usize {
         match self.drive {
@@ -155,13 +163,13 @@ impl ShardPlan {
         }
     }
 
-    /// The endpoint of the request with this number.
+    /// The endpoint of the requests of this step.
     #[inline]
-    pub(super) fn endpoint_of(&self, number: u64) -> u16 {
+    pub(super) fn endpoint_of(&self, step: u16) -> u16 {
         if self.endpoints.len() == 1 {
             return 0;
         }
-        self.steps[usize::from(self.mix.step(number))].endpoint
+        self.steps[usize::from(step)].endpoint
     }
 
     /// True if any response's content is checked.
@@ -204,6 +212,8 @@ pub struct Step {
     pub timeout_ns: u64,
     /// The checks of its response's content, if there are any.
     pub checks: Option<Arc<Checks>>,
+    /// The think time before the next step of its session; `None` if it is the last one.
+    pub then: Option<Think>,
 }
 
 /// What drives a shard's load, as plain data.
@@ -252,6 +262,7 @@ impl Step {
             head_request: false,
             timeout_ns: 1_000_000_000,
             checks: None,
+            then: None,
         }
     }
 }
@@ -292,6 +303,7 @@ impl ShardPlan {
             steps: vec![Step::for_test(
                 Payload::copied(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", 1).expect("a page"),
             )],
+            sessions_max: 0,
             seed: 1,
             mix: Mix::new(1, &[1]),
             endpoints: vec![Endpoint { address: target, tls: None, prewarm: 0, spare: 0 }],

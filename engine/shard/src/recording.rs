@@ -1,13 +1,16 @@
 //! A shard's results: each outcome goes to the recorder, the raw samples and the progress; a
 //! request due before the window is only counted.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use load::DueRequest;
 use load::schedule::Digest;
 use record::counts::Counts;
 use record::littles_law::InFlightIntegral;
 use record::outcome::{Cause, Outcome, UnsentReason};
 use record::recorder::Recorder;
+use record::scenario::SessionEnd;
 use record::shard_report::ShardReport;
 use record::stamps::{Ending, Stamps};
 use record::streams::StreamCounts;
@@ -21,6 +24,7 @@ use super::meter::ShardMeter;
 use super::phases::Phases;
 use super::plan::ShardPlan;
 use super::progress::{ShardProgress, SharedProgress};
+use super::sessions::{After, Sessions};
 
 /// A shard's numbers.
 pub(super) struct Recording {
@@ -31,6 +35,11 @@ pub(super) struct Recording {
     progress: ShardProgress,
     sampler: Option<Sampler>,
     shared: Arc<SharedProgress>,
+    /// The sessions: when a request's session began decides whether it is recorded, and in which
+    /// stage.
+    sessions: Sessions,
+    /// True if there may be any: requests without them shouldn't pay for looking.
+    uses_sessions: bool,
     /// Twice the window's naive p99, ns, once it has been asked for.
     slow_ns: Option<u64>,
 }
@@ -44,6 +53,8 @@ impl Recording {
             progress: ShardProgress::default(),
             sampler: plan.samples.clone().map(Lane::sampler),
             shared,
+            sessions: Sessions::new(plan),
+            uses_sessions: plan.steps.iter().any(|step| step.then.is_some()),
             slow_ns: None,
         }
     }
@@ -86,6 +97,7 @@ impl Recording {
     /// Setup is over: discards its numbers.
     pub(super) fn restart(&mut self, plan: &ShardPlan) {
         self.slow_ns = None;
+        self.sessions.clear();
         self.progress = ShardProgress::default();
         self.recorder.in_flight =
             InFlightIntegral::new(plan.recorder_config.window_ns, plan.end_ns);
@@ -97,12 +109,65 @@ impl Recording {
         self.meter.stop_at(end_ns);
     }
 
-    /// A request fell due.
+    /// The sessions.
     #[inline]
-    pub(super) fn intended(&mut self, phases: &Phases, intended_ns: u64) {
+    pub(super) fn sessions(&mut self) -> &mut Sessions {
+        &mut self.sessions
+    }
+
+    /// An arrival waited since no more sessions could begin.
+    pub(super) fn waited_for_session(&mut self, phases: &Phases, due: &DueRequest) {
+        if phases.is_recorded(due.intended_ns) {
+            self.recorder.counts.capped_sessions += 1;
+        }
+    }
+
+    /// True if some scenario has several steps.
+    #[inline]
+    pub(super) fn uses_sessions(&self) -> bool {
+        self.uses_sessions
+    }
+
+    /// True if no more sessions can begin.
+    #[inline]
+    pub(super) fn has_all_sessions(&self) -> bool {
+        self.uses_sessions && self.sessions.is_full()
+    }
+
+    /// The number of open sessions of this user of a closed model.
+    pub(super) fn sessions_of(&self, user: usize) -> usize {
+        self.sessions.of_user(user)
+    }
+
+    /// The number of open sessions.
+    pub(super) fn open_sessions(&self) -> usize {
+        self.sessions.open()
+    }
+
+    /// When the request's session was due, or the request itself if it has none, ns since the
+    /// epoch.
+    #[inline]
+    fn began_ns(&self, stamps: &Stamps) -> u64 {
+        self.sessions.began_ns(stamps.session, stamps.intended_ns)
+    }
+
+    /// True if a request with these stamps is recorded.
+    #[inline]
+    pub(super) fn is_recorded(&self, phases: &Phases, stamps: &Stamps) -> bool {
+        phases.is_recorded(self.began_ns(stamps))
+    }
+
+    /// A request fell due: at this time, or in this session.
+    #[inline]
+    pub(super) fn intended(
+        &mut self,
+        phases: &Phases,
+        (intended_ns, session): (u64, Option<NonZeroU32>),
+    ) {
         self.progress.intended += 1;
-        if phases.is_recorded(intended_ns) {
-            self.recorder.intended(intended_ns);
+        let began_ns = self.sessions.began_ns(session, intended_ns);
+        if phases.is_recorded(began_ns) {
+            self.recorder.intended(began_ns, began_ns != intended_ns);
         }
     }
 
@@ -175,16 +240,11 @@ impl Recording {
         }
     }
 
-    /// A request of this step waits for a connection; `at_the_cap` if none can be opened for it.
-    pub(super) fn waited(
-        &mut self,
-        phases: &Phases,
-        intended_ns: u64,
-        step: u16,
-        at_the_cap: bool,
-    ) {
-        if phases.is_recorded(intended_ns) {
-            self.recorder.waited(step, intended_ns, 1, at_the_cap);
+    /// A request waits for a connection; `at_the_cap` if none can be opened for it.
+    pub(super) fn waited(&mut self, phases: &Phases, due: &DueRequest, at_the_cap: bool) {
+        let began_ns = self.sessions.began_ns(due.session, due.intended_ns);
+        if phases.is_recorded(began_ns) {
+            self.recorder.waited(due.step, began_ns, 1, at_the_cap);
         }
     }
 
@@ -196,25 +256,27 @@ impl Recording {
 
     /// A request is sent, and has its connection from now on; there must be parts.
     pub(super) fn connection_taken(&mut self, stamps: &Stamps) {
-        self.recorder.connection_taken(stamps);
+        self.recorder.connection_taken(self.began_ns(stamps), stamps.step);
     }
 
     /// A request that was sent has ended; there must be parts.
     pub(super) fn connection_freed(&mut self, stamps: &Stamps) {
-        self.recorder.connection_freed(stamps);
+        self.recorder.connection_freed(self.began_ns(stamps), stamps.step);
     }
 
     /// Bytes of a request have left; there must be parts.
     pub(super) fn bytes_sent(&mut self, phases: &Phases, stamps: &Stamps, bytes: usize) {
-        if phases.is_recorded(stamps.intended_ns) {
-            self.recorder.bytes_sent(stamps, bytes);
+        let began_ns = self.began_ns(stamps);
+        if phases.is_recorded(began_ns) {
+            self.recorder.bytes_sent(began_ns, stamps.step, bytes);
         }
     }
 
     /// Bytes of the response to a request have arrived; there must be parts.
     pub(super) fn bytes_received(&mut self, phases: &Phases, stamps: &Stamps, bytes: usize) {
-        if phases.is_recorded(stamps.intended_ns) {
-            self.recorder.bytes_received(stamps, bytes);
+        let began_ns = self.began_ns(stamps);
+        if phases.is_recorded(began_ns) {
+            self.recorder.bytes_received(began_ns, stamps.step, bytes);
         }
     }
 
@@ -223,8 +285,9 @@ impl Recording {
         if phases.running() {
             self.meter.sent(stamps.intended_ns, stamps.sent_ns);
         }
-        if phases.is_recorded(stamps.intended_ns) {
-            self.recorder.sent(stamps, stamps.sent_ns <= phases.end_ns());
+        let began_ns = self.began_ns(stamps);
+        if phases.is_recorded(began_ns) {
+            self.recorder.sent(began_ns, stamps, stamps.sent_ns <= phases.end_ns());
             self.recorder.counts.shared_sends += u64::from(together);
         } else {
             self.unrecorded_sent(phases, Some(stamps.sent_ns));
@@ -233,8 +296,9 @@ impl Recording {
 
     /// A request had no connection, because none could be opened.
     pub(super) fn unconnected(&mut self, phases: &Phases, stamps: &Stamps) {
-        if phases.is_recorded(stamps.intended_ns) {
-            self.recorder.unconnected(stamps);
+        let began_ns = self.began_ns(stamps);
+        if phases.is_recorded(began_ns) {
+            self.recorder.unconnected(began_ns, stamps);
         } else {
             self.unrecorded_sent(phases, None);
         }
@@ -243,7 +307,7 @@ impl Recording {
     /// A sampled request has ended; it left the host at `left_ns`, if the kernel stamped that.
     pub(super) fn left(&mut self, phases: &Phases, stamps: &Stamps, left_ns: Option<u64>) {
         // Read before the window too, or their stamps would queue ahead of the window's.
-        if !phases.is_recorded(stamps.intended_ns) {
+        if !self.is_recorded(phases, stamps) {
             return;
         }
         // The two clocks are read one after the other, so the stamp may appear slightly early.
@@ -263,16 +327,72 @@ impl Recording {
         ending: Ending,
         outcome: Outcome,
     ) {
-        let due_in_window = phases.is_recorded(stamps.intended_ns);
+        let began_ns = self.began_ns(stamps);
+        let due_in_window = phases.is_recorded(began_ns);
         self.progress.ended(stamps, ending, outcome, due_in_window);
+        let mut is_good = false;
         if due_in_window {
             let in_window = ending.ended_ns() <= phases.end_ns();
-            self.recorder.ended(number, stamps, ending, in_window, outcome);
+            let request = (number, began_ns);
+            is_good = self.recorder.ended(request, stamps, ending, in_window, outcome);
             if let Some(sampler) = &mut self.sampler {
-                sampler.push(stamps, ending, outcome);
+                sampler.push(number, stamps, ending, outcome);
             }
         } else {
             self.unrecorded_ended(phases, ending, outcome);
+        }
+        if self.uses_sessions {
+            self.step_ended(stamps, (began_ns, due_in_window), ending, outcome, is_good);
+        }
+    }
+
+    /// A request that may be a session's got its outcome: the session goes on, or ends.
+    // A request without sessions shouldn't pay for a longer function.
+    #[inline(never)]
+    fn step_ended(
+        &mut self,
+        stamps: &Stamps,
+        (began_ns, is_recorded): (u64, bool),
+        ending: Ending,
+        outcome: Outcome,
+        mut is_good: bool,
+    ) {
+        let Stamps { step, session, .. } = *stamps;
+        let config = self.recorder.config();
+        if !is_recorded && let Outcome::Answered(status) = outcome {
+            is_good = config.success_of(step).holds(status);
+        }
+        if is_good && self.sessions.answered(stamps, ending.handled_ns) == After::Step {
+            return;
+        }
+        if is_recorded {
+            let end = SessionEnd::of(step, outcome, is_good, config.is_first(step));
+            let thought_ns = session.map_or(0, |place| self.sessions.thought_ns(place));
+            let took_ns = || ending.ended_ns().saturating_sub(began_ns + thought_ns);
+            self.recorder.session_ended(step, end, outcome.has_latency().then(took_ns));
+        }
+        if let Some(place) = session {
+            self.sessions.end(place);
+        }
+    }
+
+    /// The run is over: the sessions that still think don't go on. Each counts with the time that
+    /// it took so far.
+    pub(super) fn end_sessions(&mut self, phases: &Phases) {
+        while let Some((due_ns, place, step)) = self.sessions.take_thinking() {
+            let began_ns = self.sessions.began_ns(Some(place), due_ns);
+            if phases.is_recorded(began_ns) {
+                let took_ns = due_ns - began_ns - self.sessions.thought_ns(place);
+                self.recorder.session_ended(step, SessionEnd::Unfinished(step), Some(took_ns));
+            }
+            self.sessions.end(place);
+        }
+        // Those whose step was withdrawn as the lease ended; a first one was never due.
+        while let Some((began_ns, place, step)) = self.sessions.first_stuck() {
+            if phases.is_recorded(began_ns) && !self.recorder.config().is_first(step) {
+                self.recorder.session_ended(step, SessionEnd::Unfinished(step), None);
+            }
+            self.sessions.end(place);
         }
     }
 

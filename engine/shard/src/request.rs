@@ -88,7 +88,7 @@ impl Shard {
         let due_ns = match &self.load {
             _ if self.phases.send_end_ns() <= now_ns => None,
             // With the queue full, the next arrival is taken when a request ends.
-            Load::Open(load) if load.is_full() => None,
+            Load::Open(load) if load.is_full() || self.recording.has_all_sessions() => None,
             Load::Open(load) => load.next_due_ns().filter(|due_ns| *due_ns < self.phases.end_ns()),
             Load::Paced(load) => {
                 Some(load.next_due_ns()).filter(|due_ns| *due_ns < self.phases.end_ns())
@@ -107,6 +107,7 @@ impl Shard {
             .next_ns()
             .min(self.next_expiry_ns())
             .min(self.connections.next_retry_ns())
+            .min(self.next_step_ns(now_ns))
             .min(look_ns)
             .min(end_ns);
         let sleep_until_ns = match self.plan.wait {
@@ -137,6 +138,10 @@ impl Shard {
         self.expire_waiting(now_ns);
         let deadline_ns = self.plan.deadline_ns;
         for _ in 0..ADMITTED_MAX {
+            if self.recording.uses_sessions() && self.goes_on(now_ns) {
+                now_ns = self.now_ns();
+                continue;
+            }
             match &mut self.load {
                 Load::Closed(load) => {
                     if load.next_ns().is_some_and(|next_ns| next_ns <= now_ns) {
@@ -145,33 +150,22 @@ impl Shard {
                     return;
                 }
                 Load::Open(load) => {
-                    let Some(due) = load.take_due(now_ns, self.phases.end_ns()) else { return };
-                    let intended_ns = due.intended_ns;
-                    let endpoint = self.plan.endpoint_of(due.number);
-                    let nobody_waits = load.waiting_for(usize::from(endpoint)) == 0;
-                    if nobody_waits && deadline_ns <= now_ns - intended_ns {
-                        self.noticed_expired(due);
-                    } else if nobody_waits && let Some(slot) = self.connections.take_room(endpoint)
-                    {
-                        self.recording.intended(&self.phases, intended_ns);
-                        self.begin(slot, due);
-                        self.connections.offer(slot);
-                    } else {
-                        load.wait(due, usize::from(endpoint));
-                        self.recording.intended(&self.phases, intended_ns);
-                        self.open_for(endpoint, now_ns);
-                        let (step, capped) =
-                            (self.plan.mix.step(due.number), self.is_capped(endpoint));
-                        self.recording.waited(&self.phases, intended_ns, step, capped);
+                    if self.recording.has_all_sessions() {
+                        load.lag(now_ns);
+                        return;
                     }
+                    let Some(due) = load.take_due(now_ns, self.phases.end_ns()) else { return };
+                    let due = self.arrives(due, 0);
+                    self.take_or_wait(due, now_ns);
                 }
                 Load::Paced(load) => {
                     let Some((user, arrival)) = load.take_due(now_ns, self.phases.end_ns()) else {
                         return;
                     };
                     let due = DueRequest::noticed(arrival, now_ns);
+                    let due = DueRequest { step: self.plan.mix.step(due.number), ..due };
                     let intended_ns = due.intended_ns;
-                    let endpoint = self.plan.endpoint_of(due.number);
+                    let endpoint = self.plan.endpoint_of(due.step);
                     let is_first = !load.is_waiting(user);
                     let slot = self.slot_of(user, endpoint);
                     // A user's requests are sent in order: this one queues behind those waiting.
@@ -179,14 +173,13 @@ impl Shard {
                         self.noticed_expired(due);
                     } else if self.takes_at_once(slot, is_first) {
                         self.connections.leave_idle(slot);
-                        self.recording.intended(&self.phases, intended_ns);
+                        self.recording.intended(&self.phases, (intended_ns, None));
                         self.begin(slot, due);
                     } else {
                         let Load::Paced(load) = &mut self.load else { return };
                         load.wait(user, arrival, now_ns);
-                        self.recording.intended(&self.phases, intended_ns);
-                        let step = self.plan.mix.step(due.number);
-                        self.recording.waited(&self.phases, intended_ns, step, false);
+                        self.recording.intended(&self.phases, (intended_ns, None));
+                        self.recording.waited(&self.phases, &due, false);
                         if self.users.roam() {
                             self.serve(user, now_ns);
                         } else if self.connections[slot].socket.state == State::Closed {
@@ -199,10 +192,78 @@ impl Shard {
         }
     }
 
+    /// A request of an open model that has just been noticed takes a connection, or waits for one.
+    #[inline]
+    fn take_or_wait(&mut self, due: DueRequest, now_ns: u64) {
+        let Load::Open(load) = &mut self.load else { panic!("users have their own connections") };
+        let endpoint = self.plan.endpoint_of(due.step);
+        let nobody_waits = load.waiting_for(usize::from(endpoint)) == 0;
+        let late_ns = now_ns - due.intended_ns;
+        // One that only a backlog delayed has waited as if for a connection.
+        let has_waited = 0 < late_ns && due.noticed_ns == due.intended_ns;
+        if has_waited && due.session.is_some() {
+            self.recording.waited_for_session(&self.phases, &due);
+        }
+        if nobody_waits
+            && (self.plan.deadline_ns <= late_ns || has_waited && self.plan.queue_max_ns <= late_ns)
+        {
+            return self.noticed_expired(due);
+        }
+        self.recording.intended(&self.phases, (due.intended_ns, due.session));
+        if nobody_waits && let Some(slot) = self.connections.take_room(endpoint) {
+            self.begin(slot, due);
+            return self.connections.offer(slot);
+        }
+        load.wait(due, usize::from(endpoint));
+        self.open_for(endpoint, now_ns);
+        let capped = self.is_capped(endpoint);
+        self.recording.waited(&self.phases, &due, capped);
+    }
+
+    /// The next step of a session, if one is due; returns whether there was one.
+    #[inline(never)]
+    fn goes_on(&mut self, now_ns: u64) -> bool {
+        let Some(due) = self.recording.sessions().take_due(now_ns) else { return false };
+        match self.load {
+            Load::Open(_) => self.take_or_wait(due, now_ns),
+            Load::Closed(_) | Load::Paced(_) => self.user_goes_on(due, now_ns),
+        }
+        true
+    }
+
+    /// An arrival, or a user's request, with its step; it begins a session if its scenario has
+    /// several.
+    #[inline(always)]
+    pub(super) fn arrives(&mut self, mut due: DueRequest, slot: u32) -> DueRequest {
+        due.step = self.plan.mix.step(due.number);
+        if self.recording.uses_sessions() {
+            due.session = self.recording.sessions().begin(&due, slot);
+        }
+        due
+    }
+
+    /// A request that has waited, with its step: that of its session, or else by its number.
+    pub(super) fn with_step(&self, due: DueRequest) -> DueRequest {
+        match due.session {
+            Some(_) => due,
+            None => DueRequest { step: self.plan.mix.step(due.number), ..due },
+        }
+    }
+
+    /// When the next step of a session is due, if it may still be sent; `u64::MAX` for never.
+    #[inline]
+    fn next_step_ns(&mut self, now_ns: u64) -> u64 {
+        match self.recording.uses_sessions() && now_ns < self.phases.send_end_ns() {
+            true => self.recording.sessions().next_due_ns(),
+            false => u64::MAX,
+        }
+    }
+
     /// A request whose deadline had passed when it was noticed is never sent.
     fn noticed_expired(&mut self, due: DueRequest) {
-        self.recording.intended(&self.phases, due.intended_ns);
-        self.unsent(due, due.intended_ns + self.plan.deadline_ns, UnsentReason::Deadline);
+        self.recording.intended(&self.phases, (due.intended_ns, due.session));
+        let (over_ns, reason) = self.expiry_of(&due);
+        self.unsent(due, over_ns, reason);
     }
 
     /// True if an arrival waits for this endpoint because of the cap: no connection is or can be
@@ -273,7 +334,10 @@ impl Shard {
                 Load::Open(load) => {
                     load.pop_waiting(usize::from(self.connections.endpoint(slot)))?
                 }
-                Load::Paced(load) => load.pop_waiting(slot as usize)?,
+                Load::Paced(load) => {
+                    let due = load.pop_waiting(slot as usize)?;
+                    self.with_step(due)
+                }
                 Load::Closed(load) => match load.pop_waiting(slot as usize) {
                     Some(due) => due,
                     None => return self.user_comes(slot, now_ns),
@@ -297,7 +361,7 @@ impl Shard {
             return Some(self.with_lateness(due, now_ns));
         }
         if self.load.is_unpaced() && !self.was_sent(due.number) {
-            self.recording.intended(&self.phases, due.intended_ns);
+            self.recording.intended(&self.phases, (due.intended_ns, due.session));
         }
         self.unsent(due, over_ns, reason);
         None
@@ -547,8 +611,8 @@ impl Shard {
         let connection = &mut self.connections[slot];
         let whole = connection.is_sent();
         let stamps = &connection.exchanges.get(number).stamps;
-        let (sent_ns, in_window) = (stamps.sent_ns, self.phases.is_recorded(stamps.intended_ns));
-        let step = stamps.step;
+        let in_window = self.recording.is_recorded(&self.phases, stamps);
+        let (sent_ns, step) = (stamps.sent_ns, stamps.step);
         if in_window {
             connection.exchanges.answered();
             self.recording.counts_mut().incomplete_uploads += u64::from(!whole);
@@ -777,8 +841,9 @@ impl Shard {
             return self.end_sent_back(due.number, now_ns);
         }
         let over_ns = over_ns.max(due.intended_ns);
-        let step = self.plan.mix.step(due.number);
-        let stamps = Stamps::unsent(due.intended_ns, due.noticed_ns.min(over_ns), step);
+        let DueRequest { intended_ns, noticed_ns, step, session, .. } = due;
+        let stamps = Stamps::unsent(intended_ns, noticed_ns.min(over_ns), step);
+        let stamps = Stamps { session, ..stamps };
         let (ending, outcome) = (Ending::at(over_ns), Outcome::Unsent(reason));
         self.recording.ended(&self.phases, due.number, &stamps, ending, outcome);
     }
@@ -846,7 +911,7 @@ mod tests {
         let (peer, _) = listener.accept().expect("it connects");
         peer.set_nonblocking(true).expect("a socket");
         let slot = shard.connections.take_fresh().expect("it is connected");
-        shard.recording.intended(&shard.phases, now_ns);
+        shard.recording.intended(&shard.phases, (now_ns, None));
         shard.begin(slot, due_at(now_ns));
         assert_eq!(shard.connections[slot].exchanges.queued(), 1);
         (shard, peer)

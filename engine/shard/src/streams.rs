@@ -112,7 +112,7 @@ impl Shard {
                     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
                     self.recording.bytes_received(&self.phases, &stamps, bytes);
                 }
-                if !whole && self.phases.is_recorded(stamps.intended_ns) {
+                if !whole && self.recording.is_recorded(&self.phases, &stamps) {
                     self.recording.counts_mut().incomplete_uploads += 1;
                 }
                 self.answered(slot, number, status, arrived_ns);
@@ -180,9 +180,9 @@ impl Shard {
         let connection = &self.connections[slot];
         let in_flight = connection.exchanges.in_flight();
         let connected_ns = connection.socket.connected_ns;
-        let streams = self.recording.streams_mut();
-        streams.begun(in_flight);
-        if stamps.waited && self.phases.is_recorded(stamps.intended_ns) {
+        self.recording.streams_mut().begun(in_flight);
+        if stamps.waited && self.recording.is_recorded(&self.phases, stamps) {
+            let streams = self.recording.streams_mut();
             let wait = match stamps.noticed_ns < connected_ns {
                 true => &mut streams.sums.connection_wait,
                 false => &mut streams.sums.stream_wait,
@@ -204,14 +204,14 @@ impl Shard {
         if self.recording.has_parts() {
             self.recording.connection_freed(&stamps);
         }
-        if self.phases.is_recorded(stamps.intended_ns) {
+        if self.recording.is_recorded(&self.phases, &stamps) {
             self.recording.counts_mut().requeued += 1;
         }
         self.requeue.again.insert(number, Again { stamps, refused });
-        let Stamps { intended_ns, noticed_ns, .. } = stamps;
-        let due = DueRequest { intended_ns, number, noticed_ns, waited: true };
+        let Stamps { intended_ns, noticed_ns, step, session, .. } = stamps;
+        let due = DueRequest { intended_ns, number, step, session, noticed_ns, waited: true };
         let user = self.user_of(slot);
-        let endpoint = usize::from(self.plan.endpoint_of(number));
+        let endpoint = usize::from(self.plan.endpoint_of(step));
         match &mut self.load {
             Load::Open(load) => load.wait_again(due, endpoint),
             Load::Closed(load) => load.wait_again(user, due),
@@ -342,13 +342,14 @@ impl Shard {
             let of = Making { steps: &self.plan.steps, seed: *seed, room };
             let now = (&connection.exchanges, now_ns, most);
             http2.make(blocks, of, now, frames, |exchange, made| {
+                let is_recorded = recording.is_recorded(phases, &exchange.stamps);
                 let sums = &mut recording.streams_mut().sums;
                 let (block_bytes, field_bytes) = made.block;
                 sums.frames_sent += 1;
                 sums.request_block_bytes += block_bytes as u64;
                 sums.request_field_bytes += field_bytes as u64;
                 if let Some(behind_ns) = made.behind_ns
-                    && phases.is_recorded(exchange.stamps.intended_ns)
+                    && is_recorded
                 {
                     sums.window_wait.record(behind_ns);
                 }
@@ -463,7 +464,7 @@ mod tests {
             shard.reap();
         }
         let now_ns = shard.now_ns();
-        shard.recording.intended(&shard.phases, now_ns);
+        shard.recording.intended(&shard.phases, (now_ns, None));
         shard.begin(slot, DueRequest { number, ..due_at(now_ns) });
     }
 

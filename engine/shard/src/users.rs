@@ -32,14 +32,30 @@ impl Shard {
 
     /// The next request of this slot's unpaced user if it comes at this time, unless it has left or
     /// the load is over.
-    #[inline]
+    #[inline(always)]
     pub(super) fn user_comes(&mut self, slot: u32, came_ns: u64) -> Option<DueRequest> {
         if !self.phases.running() || self.phases.end_ns() <= came_ns || !self.has_left() {
             return None;
         }
         let user = self.user_of(slot);
+        if self.recording.uses_sessions() && self.is_in_session(user) {
+            return None;
+        }
         let Load::Closed(load) = &mut self.load else { panic!("others come by their schedule") };
-        load.is_present(user, came_ns).then(|| load.take(came_ns))
+        if !load.is_present(user, came_ns) {
+            return None;
+        }
+        let due = load.take(came_ns);
+        Some(self.arrives(due, slot))
+    }
+
+    /// True if the user of a closed model has as many sessions as it may have at once.
+    #[inline(never)]
+    fn is_in_session(&self, user: usize) -> bool {
+        match &self.load {
+            Load::Closed(load) => load.at_once() <= self.recording.sessions_of(user),
+            Load::Open(_) | Load::Paced(_) => false,
+        }
     }
 
     /// All unpaced users come at this time, at the beginning of the run: those with a connection
@@ -154,11 +170,11 @@ impl Shard {
         self.users.busy(self.users.of(slot)) < self.plan.depth
     }
 
-    /// The number of the request of a user that has waited longest for a connection.
-    fn first_waiting(&self, user: usize) -> Option<u64> {
+    /// The step of the request of a user that has waited longest for a connection.
+    fn first_waiting(&self, user: usize) -> Option<u16> {
         match &self.load {
             Load::Closed(load) => load.first_waiting(user),
-            Load::Paced(load) => load.first_waiting(user),
+            Load::Paced(load) => load.first_waiting(user).map(|number| self.plan.mix.step(number)),
             Load::Open(_) => None,
         }
     }
@@ -167,15 +183,35 @@ impl Shard {
     pub(super) fn is_awaited(&self, slot: u32) -> bool {
         let user = self.user_of(slot);
         let first = self.first_waiting(user);
-        first.is_some_and(|number| self.slot_of(user, self.plan.endpoint_of(number)) == slot)
+        first.is_some_and(|step| self.slot_of(user, self.plan.endpoint_of(step)) == slot)
     }
 
     /// Takes the request of a user that has waited longest.
     pub(super) fn pop_waiting_of(&mut self, user: usize) -> Option<DueRequest> {
-        match &mut self.load {
+        let due = match &mut self.load {
             Load::Closed(load) => load.pop_waiting(user),
             Load::Paced(load) => load.pop_waiting(user),
             Load::Open(_) => None,
+        };
+        due.map(|due| self.with_step(due))
+    }
+
+    /// The next step of a session of a closed model is due: its user sends it, or waits for its
+    /// connection.
+    pub(super) fn user_goes_on(&mut self, due: DueRequest, now_ns: u64) {
+        let Some(place) = due.session else { return };
+        let slot = self.recording.sessions().user(place);
+        if self.connections.has_room(slot) {
+            self.connections.leave_idle(slot);
+            self.begin(slot, due);
+            return self.connections.offer(slot);
+        }
+        let user = self.user_of(slot);
+        if let Load::Closed(load) = &mut self.load {
+            load.wait(user, due);
+        }
+        if self.connections[slot].socket.state == State::Closed {
+            self.user_reconnects(slot, now_ns);
         }
     }
 
@@ -196,7 +232,7 @@ impl Shard {
             if self.first_waiting(user).is_none() {
                 let Load::Closed(_) = &self.load else { return };
                 let Some(due) = self.user_comes(self.slot_of(user, 0), now_ns) else { return };
-                let slot = self.slot_of(user, self.plan.endpoint_of(due.number));
+                let slot = self.slot_of(user, self.plan.endpoint_of(due.step));
                 if self.connections.has_room(slot) {
                     self.connections.leave_idle(slot);
                     self.begin(slot, due);
@@ -205,8 +241,8 @@ impl Shard {
                 let Load::Closed(load) = &mut self.load else { return };
                 load.wait(user, due);
             }
-            let Some(number) = self.first_waiting(user) else { return };
-            let endpoint = self.plan.endpoint_of(number);
+            let Some(step) = self.first_waiting(user) else { return };
+            let endpoint = self.plan.endpoint_of(step);
             let slot = self.slot_of(user, endpoint);
             if !self.connections.has_room(slot) {
                 if self.connections[slot].socket.state == State::Closed {

@@ -14,6 +14,7 @@
 
 use load::DueRequest;
 use plan::StampSource;
+use record::config::RecorderConfig;
 use record::outcome::Cause;
 use record::stamps::Stamps;
 use uring::OUT_BYTES;
@@ -92,8 +93,7 @@ impl Shard {
         if self.connections.must_flush(slot, behind) {
             self.flush();
         }
-        let step = self.plan.mix.step(due.number);
-        self.connections.begin(slot, due, step);
+        self.connections.begin(slot, due);
         if self.users.roam() {
             self.users.began(slot);
         }
@@ -234,9 +234,10 @@ impl Shard {
             let is_first = exchanges.in_flight() == 0;
             let stamps = exchanges.send();
             stamps.sent_ns = now_ns;
-            if is_unpaced && !stamps.waited {
+            if is_unpaced && !stamps.waited && !is_later(&self.plan.recorder_config, stamps) {
                 // An unpaced request is intended when it is sent, unless its user had to wait for a
-                // connection: then it was intended when that wait began.
+                // connection: then it was intended when that wait began. A session's later step was
+                // due when its user had thought.
                 self.recording.queued(stamps.intended_ns, now_ns);
                 stamps.intended_ns = now_ns;
                 stamps.noticed_ns = now_ns;
@@ -248,7 +249,7 @@ impl Shard {
                 self.connections.deadlines.check_by(slot, self.look_ns(&stamps));
             }
             if is_unpaced {
-                self.recording.intended(&self.phases, stamps.intended_ns);
+                self.recording.intended(&self.phases, (stamps.intended_ns, stamps.session));
             }
             self.recording.sent(&self.phases, &stamps, together);
             if self.recording.has_parts() {
@@ -282,4 +283,9 @@ impl Shard {
         let fd = self.connections.close(slot);
         self.ring.close(fd, if may_send { &pending } else { &pending[..1] });
     }
+}
+
+/// True for a later step of a session, which is due when its user has thought.
+fn is_later(config: &RecorderConfig, stamps: &Stamps) -> bool {
+    stamps.session.is_some() && !config.is_first(stamps.step)
 }

@@ -93,7 +93,8 @@ fn the_request_loop_allocates_nothing() {
     let scenario = |path: &str| Scenario {
         name: String::new(),
         weight: 1,
-        step: [Step { url: Some(path.to_owned()), ..Step::default() }],
+        think: None,
+        step: vec![Step { url: Some(path.to_owned()), ..Step::default() }],
     };
     let routes = Plan { scenario: ["/a", "/b?c", "/"].map(scenario).into(), ..plan(address) };
     let mut file = tempfile::NamedTempFile::new().expect("a file");

@@ -227,7 +227,8 @@ fn recorded(plan: &Plan) -> Vec<made_up::Recorded> {
         // Sends keep the order of the arrivals.
         let (noticed_ns, sent_ns) = (due_ns + mixed % 2 * 500, due_ns + 500);
         let waited = noticed_ns < sent_ns;
-        let stamps = Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited, step: 0 };
+        let stamps =
+            Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited, step: 0, session: None };
         // Some are beyond the range of a histogram.
         let ending = Ending::at(due_ns + 2_000 + mixed % 1_000 * (mixed % 97) * 1_000_000);
         match mixed % 97 {

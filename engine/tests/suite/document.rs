@@ -60,6 +60,7 @@ fn fate(due_ns: u64) -> Fate {
         sent_ns: noticed_ns + 1_000,
         waited: false,
         step: 0,
+        session: None,
     };
     let sent_ns = stamps.sent_ns;
     match due_ns / 1_000 % 100 {

@@ -76,7 +76,8 @@ fn routes(address: SocketAddr, file: &tempfile::NamedTempFile) -> Plan {
     let route = |method: &str, url: &str, body: Option<&str>| Scenario {
         name: String::new(),
         weight: 1,
-        step: [Step {
+        think: None,
+        step: vec![Step {
             method: Some(method.to_owned()),
             url: Some(url.to_owned()),
             body: body.map(str::to_owned),
@@ -145,9 +146,9 @@ fn a_limited_closed_run_sends_the_same_for_any_shards_and_pipeline() {
 fn with_upload(plan: Plan) -> Plan {
     let body = Some("x".repeat(40_000));
     let (method, url) = (Some("PUT".to_owned()), Some("/upload".to_owned()));
-    let step = [Step { method, url, body, ..Step::default() }];
+    let step = vec![Step { method, url, body, ..Step::default() }];
     let mut scenario = plan.scenario;
-    scenario.push(Scenario { name: String::new(), weight: 1, step });
+    scenario.push(Scenario { name: String::new(), weight: 1, think: None, step });
     let duration = Nanos::from_secs(30);
     let (headers, trace, conns, requests) = (Vec::new(), None, Some(4), Some(400));
     Plan { scenario, headers, trace, conns, requests, duration, ..plan }

@@ -421,7 +421,8 @@ fn fields_bodies_and_several_steps_leave_as_streams() {
     let step = |url: &str, method: &str, body: Option<&str>| Scenario {
         name: String::new(),
         weight: 1,
-        step: [Step {
+        think: None,
+        step: vec![Step {
             url: Some(url.to_owned()),
             method: Some(method.to_owned()),
             body: body.map(str::to_owned),
@@ -531,7 +532,8 @@ fn many_routes_of_two_hosts_are_answered_by_their_hosts() {
     let route = |number: u32| Scenario {
         name: String::new(),
         weight: 1 + number % 3,
-        step: [Step {
+        think: None,
+        step: vec![Step {
             url: Some(format!(
                 "http://{}/r{number}",
                 if number.is_multiple_of(2) { one } else { two }

@@ -42,6 +42,7 @@ fn made(plan: Plan, latency_ns: impl Fn(u64) -> u64) -> Report {
             sent_ns: due_ns + 100,
             waited: false,
             step: 0,
+            session: None,
         };
         let outcome = Outcome::Answered(if due_ns.is_multiple_of(9) { 503 } else { 200 });
         (stamps, Ending::at(stamps.sent_ns + latency_ns(due_ns)), outcome)

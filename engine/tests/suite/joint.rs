@@ -56,8 +56,14 @@ fn placed(plan: &Plan, shards: usize) -> Plan {
 /// Every request is answered within 1 to 2 ms, on every agent.
 fn well(due_ns: u64) -> Fate {
     let noticed_ns = due_ns + 1_000;
-    let stamps =
-        Stamps { intended_ns: due_ns, noticed_ns, sent_ns: noticed_ns, waited: false, step: 0 };
+    let stamps = Stamps {
+        intended_ns: due_ns,
+        noticed_ns,
+        sent_ns: noticed_ns,
+        waited: false,
+        step: 0,
+        session: None,
+    };
     let received_ns = noticed_ns + 1_000_000 + mix(due_ns) % 1_000_000;
     let ending =
         Ending { received_ns, handled_ns: received_ns + 500, stamped_by: StampedBy::Kernel };
@@ -622,7 +628,7 @@ fn sampled(folder: &TempDir) -> (Report, Vec<PathBuf>) {
         let (mut recorded, mut ends) = (Vec::new(), Vec::new());
         for shard in 0..shards {
             let mut sampler = file.lane(shard).sampler();
-            let push = |stamps: &Stamps, ending, outcome| sampler.push(stamps, ending, outcome);
+            let push = |stamps: &Stamps, ending, outcome| sampler.push(0, stamps, ending, outcome);
             let share = share.of_shard(shard, shards);
             let (recorder, digest) = made_up::record_share(&plan, share, fate, push);
             ends.push((sampler.finish(), ShardEnd::new(&recorder, digest)));

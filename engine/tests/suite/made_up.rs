@@ -73,17 +73,17 @@ pub fn record_share(
         let (mut stamps, ending, outcome) = fate(due_ns);
         stamps.step = (mix.step(number) + stamps.step) % steps;
         let in_window = ending.ended_ns() <= plan.end_ns();
-        recorder.intended(due_ns);
+        recorder.intended(due_ns, false);
         let is_unsent = matches!(outcome, Outcome::Unsent(_));
         if !is_unsent && stamps.sent_ns < ending.ended_ns() {
-            recorder.sent(&stamps, stamps.sent_ns <= plan.end_ns());
+            recorder.sent(stamps.intended_ns, &stamps, stamps.sent_ns <= plan.end_ns());
             in_flight.push((ending, stamps, outcome, number));
             continue;
         }
         if !is_unsent {
-            recorder.unconnected(&stamps);
+            recorder.unconnected(stamps.intended_ns, &stamps);
         }
-        recorder.ended(number, &stamps, ending, in_window, outcome);
+        recorder.ended((number, stamps.intended_ns), &stamps, ending, in_window, outcome);
         ended(&stamps, ending, outcome);
     }
     let sends = in_flight.iter().map(|(_, stamps, ..)| (stamps.sent_ns, true));
@@ -99,7 +99,7 @@ pub fn record_share(
     for (ending, stamps, outcome, number) in in_flight {
         let in_window = ending.ended_ns() <= plan.end_ns();
         recorder.in_flight.stay(stamps.sent_ns, ending.received_ns, ending.handled_ns);
-        recorder.ended(number, &stamps, ending, in_window, outcome);
+        recorder.ended((number, stamps.intended_ns), &stamps, ending, in_window, outcome);
         ended(&stamps, ending, outcome);
     }
     (recorder, digest)

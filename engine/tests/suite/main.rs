@@ -27,6 +27,7 @@ mod sample_loss;
 mod sample_run;
 mod secrets;
 mod send_stamps;
+mod sessions;
 mod shards;
 mod slo;
 mod stages;

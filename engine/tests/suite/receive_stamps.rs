@@ -59,8 +59,14 @@ fn the_added_latency_is_that_of_the_requests_at_the_percentile() {
     let fate = |due_ns: u64| {
         let is_slow = (due_ns / PERIOD_NS).is_multiple_of(10);
         let sent_ns = due_ns + if is_slow { 0 } else { 50_000 };
-        let stamps =
-            Stamps { intended_ns: due_ns, noticed_ns: sent_ns, sent_ns, waited: false, step: 0 };
+        let stamps = Stamps {
+            intended_ns: due_ns,
+            noticed_ns: sent_ns,
+            sent_ns,
+            waited: false,
+            step: 0,
+            session: None,
+        };
         let received_ns = due_ns + if is_slow { 20 * MS } else { 200_000 };
         let ending =
             Ending { received_ns, handled_ns: received_ns + 7_000, stamped_by: StampedBy::Kernel };

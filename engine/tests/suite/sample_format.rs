@@ -25,7 +25,7 @@ fn a_written_file_reads_back() {
     for sample in &mut reader {
         let sample = sample.expect("a complete file");
         let (stamps, ended_ns, outcome) = fate(sample.intended_ns);
-        assert_eq!(sample, Sample::new(sample.shard, &stamps, ended_ns, outcome));
+        assert_eq!(sample, Sample::new((sample.shard, sample.number), &stamps, ended_ns, outcome));
         intended.push(sample.intended_ns);
     }
     intended.sort_unstable();
@@ -78,7 +78,7 @@ fn read_errors_name_the_offset_and_the_problem() {
     };
     let cases = [
         (changed(0, b'X'), "at byte 0: not a file of raw samples"),
-        (changed(8, 1), "at byte 0: unknown version 1: this program reads version 3"),
+        (changed(8, 1), "at byte 0: unknown version 1: this program reads version 4"),
         (changed(30, 1), "at byte 0: the checksum of the header"),
         (changed(64, b'X'), "at byte 64: neither a block nor the end block"),
         (changed(68, 1), "at byte 64: the checksum of the block"),

@@ -31,12 +31,13 @@ fn lost_samples_are_counted_and_shown() {
             sent_ns: intended_ns,
             waited: false,
             step: 0,
+            session: None,
         };
         let ending = Ending::at(intended_ns + 5);
         recorder.counts.intended += 1;
-        recorder.sent(&stamps, true);
-        recorder.ended(0, &stamps, ending, true, Outcome::Answered(200));
-        sampler.push(&stamps, ending, Outcome::Answered(200));
+        recorder.sent(stamps.intended_ns, &stamps, true);
+        recorder.ended((0, stamps.intended_ns), &stamps, ending, true, Outcome::Answered(200));
+        sampler.push(0, &stamps, ending, Outcome::Answered(200));
     }
     let end = (sampler.finish(), ShardEnd::new(&recorder, Digest::default()));
     let header = Header { shards: 1, ..header(&plan("50")) };

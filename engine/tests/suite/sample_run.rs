@@ -38,7 +38,8 @@ pub fn scenarios() -> Vec<Scenario> {
     let scenario = |(path, weight): (&str, u32)| Scenario {
         name: path.to_owned(),
         weight,
-        step: [Step { url: Some(path.to_owned()), ..Step::default() }],
+        think: None,
+        step: vec![Step { url: Some(path.to_owned()), ..Step::default() }],
     };
     [("/a", 2), ("/b", 1)].map(scenario).into()
 }
@@ -70,7 +71,7 @@ pub fn fate(intended_ns: u64) -> Fate {
     let sent_ns = (intended_ns + 3_000).next_multiple_of(100_000);
     let ended_ns = sent_ns + 500_000 + (random >> 24) % 9_000_000;
     let waited = random.is_multiple_of(8);
-    let stamps = Stamps { intended_ns, noticed_ns, sent_ns, waited, step: 0 };
+    let stamps = Stamps { intended_ns, noticed_ns, sent_ns, waited, step: 0, session: None };
     let given_up = Ending::at(ended_ns);
     let outcome = match (random >> 32) % 1_000 {
         0..5 => Outcome::TimedOut(TimeoutKind::Timeout),
@@ -137,7 +138,7 @@ impl SampledRun {
         let mut ends = Vec::new();
         for shard in 0..SHARDS {
             let mut sampler = file.lane(shard).sampler();
-            let push = |stamps: &Stamps, ending, outcome| sampler.push(stamps, ending, outcome);
+            let push = |stamps: &Stamps, ending, outcome| sampler.push(0, stamps, ending, outcome);
             let (mut recorder, digest) = made_up::record(&plan, (shard, SHARDS), &fate, push);
             recorder.series.in_flight(plan.duration.0 - 1, 3);
             ends.push((sampler.finish(), ShardEnd::new(&recorder, digest)));

@@ -131,7 +131,8 @@ fn sixty_four_merged_shards_match_a_single_one() {
         // Sends keep the order of the arrivals.
         let (noticed_ns, sent_ns) = (due_ns + mixed % 2 * 500, due_ns + 500);
         let waited = noticed_ns < sent_ns;
-        let stamps = Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited, step: 0 };
+        let stamps =
+            Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited, step: 0, session: None };
         let ending = Ending::at(sent_ns + 1_000 + mixed % 1_000 * (mixed % 131));
         match mixed % 97 {
             0 => (stamps, ending, Outcome::Failed(Cause::Reset)),

@@ -146,6 +146,7 @@ fn lasting(text: &str, latency_s: impl Fn(f64) -> f64) -> Report {
                 sent_ns: due_ns,
                 waited: false,
                 step: 0,
+                session: None,
             };
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
             let ended_ns = due_ns + latency_ns.round() as u64;

@@ -39,6 +39,7 @@ fn clean() -> Report {
             sent_ns: due_ns + 200,
             waited: false,
             step: 0,
+            session: None,
         };
         let ending = Ending {
             received_ns: due_ns + 100_000,
@@ -913,12 +914,18 @@ fn closed(period: Option<Nanos>) -> Report {
     let mut sent_ns = 0;
     for k in 0..1_000 {
         let ended_ns = sent_ns + if k == 500 { 1_000_000_000 } else { 1_000_000 };
-        let stamps =
-            Stamps { intended_ns: sent_ns, noticed_ns: sent_ns, sent_ns, waited: false, step: 0 };
+        let stamps = Stamps {
+            intended_ns: sent_ns,
+            noticed_ns: sent_ns,
+            sent_ns,
+            waited: false,
+            step: 0,
+            session: None,
+        };
         let ending = Ending { stamped_by: StampedBy::Kernel, ..Ending::at(ended_ns) };
-        recorder.intended(sent_ns);
-        recorder.sent(&stamps, true);
-        recorder.ended(k, &stamps, ending, true, Outcome::Answered(200));
+        recorder.intended(sent_ns, false);
+        recorder.sent(stamps.intended_ns, &stamps, true);
+        recorder.ended((k, stamps.intended_ns), &stamps, ending, true, Outcome::Answered(200));
         sent_ns = ended_ns;
     }
     made_up::report(&plan, vec![(recorder, digest)], None)
@@ -1173,8 +1180,14 @@ fn the_generator_adds_at_most_the_difference_of_corrected_and_naive() {
     let answered = |due_ns: u64| {
         let received_ns = due_ns + if due_ns / 500_000 % 5 < 3 { 98_400 } else { 102_300 };
         let sent_ns = received_ns - 100;
-        let stamps =
-            Stamps { intended_ns: due_ns, noticed_ns: sent_ns, sent_ns, waited: false, step: 0 };
+        let stamps = Stamps {
+            intended_ns: due_ns,
+            noticed_ns: sent_ns,
+            sent_ns,
+            waited: false,
+            step: 0,
+            session: None,
+        };
         (stamps, Ending::at(received_ns), Outcome::Answered(200))
     };
     let recorded = made_up::record(&plan, (0, 1), answered, |_, _, _| {});

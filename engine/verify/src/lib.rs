@@ -38,6 +38,7 @@ mod steps;
 mod steps_taken;
 mod sums;
 mod unsound;
+mod walks;
 
 pub use compare::compare;
 pub use document::{report_alone, report_in_brief};

@@ -351,10 +351,12 @@ pub(super) fn taken(report: &Report, planned: Option<&Planned>) -> Vec<Finding> 
         &config.schedule_arrivals,
     ));
     if let Some(planned) = planned {
-        let (due, intended) = (planned.window.arrivals(), report.whole.counts.intended);
+        let counts = &report.whole.counts;
+        let due = planned.window.arrivals();
+        let intended = counts.arrivals();
         findings.push(Finding::equal("intended by the schedule", due, intended));
         findings.extend(planned.rescaled.iter().cloned());
-        findings.extend(by_schedule(&report.whole, planned));
+        findings.extend(by_schedule(&report.config.plan, &report.whole, planned));
         let checks = slowest::by_schedule(&report.config.plan, &report.whole, &planned.listed);
         findings.extend(summed_up("slowest: due by the schedule", checks));
     }

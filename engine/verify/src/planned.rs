@@ -171,8 +171,8 @@ pub(super) fn log(report: &Report) -> Vec<Finding> {
 
 /// Method and URL of each scenario.
 fn requests(plan: &Plan) -> String {
-    let request = |Scenario { step: [step], .. }: &Scenario| {
-        let (method, url) = (step.method.as_deref(), step.url.as_deref());
+    let request = |Scenario { step, .. }: &Scenario| {
+        let (method, url) = (step[0].method.as_deref(), step[0].url.as_deref());
         format!("{} {}", method.unwrap_or_default(), url.unwrap_or_default())
     };
     plan.scenario.iter().map(request).collect::<Vec<String>>().join(", ")

@@ -33,6 +33,7 @@ use super::rescaled::Rescaled;
 use super::sound::{DecodedSeries, sound};
 use super::steps_taken::StepsTaken;
 use super::unsound::Unsound;
+use super::walks::Walks;
 
 /// How far a reported percentile may be from the exact one: 1 %, or one bucket of its histogram.
 const QUANTILE_TOLERANCE: f64 = 0.01;
@@ -77,6 +78,7 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
         return findings;
     }
     findings.extend(replay.schedule(&decoded));
+    findings.extend(replay.walks.findings());
     findings.extend(replay.littles_law());
     findings.extend(replay.rescaled());
     let checks = compare("", &replay.arrivals(), &report.arrivals);
@@ -164,6 +166,7 @@ struct Replay<'a> {
     /// When the requests were due.
     due_ns: Vec<u64>,
     steps: StepsTaken,
+    walks: Walks,
 }
 
 impl<'a> Replay<'a> {
@@ -181,6 +184,7 @@ impl<'a> Replay<'a> {
             intended: Digest::default(),
             due_ns: Vec::new(),
             steps: StepsTaken::new(plan),
+            walks: Walks::new(plan),
         }
     }
 
@@ -190,6 +194,9 @@ impl<'a> Replay<'a> {
         let header = *reader.header();
         for sample in &mut reader {
             self.add(&sample?)?;
+        }
+        for (step, end, latency_ns) in self.walks.unfinished() {
+            self.recorder.session_ended(step, end, latency_ns);
         }
         let end = reader.end().expect("a file read without an error has its end").clone();
         self.taken.merge(taken(&end));
@@ -207,6 +214,7 @@ impl<'a> Replay<'a> {
             return Err(Unsound::Step(sample.step, steps));
         }
         let outcome = sample.outcome().expect("the reader checks it");
+        let began_ns = self.walks.began_ns(sample);
         if let Outcome::CheckFailed { check, .. } = outcome {
             let checks = self.recorder.config().checks_of(sample.step);
             if checks <= usize::from(check) {
@@ -216,20 +224,27 @@ impl<'a> Replay<'a> {
         let is_sent = sample.kind != SampleKind::Unsent && !sample.is_unconnected();
         let stamps = sample.stamps();
         let sent_ns = stamps.sent_ns;
-        self.recorder.intended(intended_ns);
+        let is_arrival = began_ns == intended_ns;
+        self.recorder.intended(began_ns, !is_arrival);
         if is_sent {
-            self.recorder.sent(&stamps, sent_ns <= self.until_ns);
+            self.recorder.sent(began_ns, &stamps, sent_ns <= self.until_ns);
         } else if sample.is_unconnected() {
-            self.recorder.unconnected(&stamps);
+            self.recorder.unconnected(began_ns, &stamps);
         }
-        // Samples have no numbers.
-        self.recorder.ended(0, &stamps, ending, ending.ended_ns() <= self.until_ns, outcome);
+        let request = (sample.number, began_ns);
+        let in_window = ending.ended_ns() <= self.until_ns;
+        let is_good = self.recorder.ended(request, &stamps, ending, in_window, outcome);
+        if let Some((step, end, latency_ns)) = self.walks.ended(sample, outcome, is_good) {
+            self.recorder.session_ended(step, end, latency_ns);
+        }
         if is_sent {
             self.recorder.in_flight.stay(sent_ns, ending.received_ns, ending.handled_ns);
         }
-        self.intended.add(intended_ns);
-        self.due_ns.push(intended_ns);
-        self.steps.add(intended_ns, sample.step);
+        if is_arrival {
+            self.intended.add(intended_ns);
+            self.due_ns.push(intended_ns);
+            self.steps.add(intended_ns, sample.step);
+        }
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use load::mix::Mix;
 use plan::Plan;
 use record::slowest::SlowError;
 use report::slowest::{SlowRequest, trace_id_of};
+use report::steps::planned;
 use report::{DistributionPart, Part, StepCounts};
 use stats::distribution::VALUE_MAX_NS;
 use units::us_to_ns;
@@ -49,7 +50,7 @@ pub(super) fn slowest(plan: &Plan, list: &[SlowRequest], most: usize, of: &Of<'_
         slow.naive_us.is_none_or(|us| us <= slow.corrected_us || is_close(us, slow.corrected_us))
             && slow.status.is_some() != slow.error.is_some()
             // A replayed log has the steps of its requests, not their weights.
-            && (plan.replay.is_some() || mix.step(slow.number) == step)
+            && (plan.replay.is_some() || mix.step(slow.number) == plan.first_of(step))
     };
     let right = list.iter().filter(|slow| is_right(slow)).count();
     findings.push(Finding::equal("slowest: possible requests", list.len(), right));
@@ -113,5 +114,11 @@ pub(super) fn by_schedule(
         let text = |s: Option<f64>| s.map_or("none".to_owned(), |s| s.to_string());
         Finding::equal(format!("request {}", slow.number), text(due_s), text(Some(slow.due_s)))
     };
-    listed(whole).map(check).collect()
+    // Only arrivals follow the schedule, and not the later steps of a session.
+    let of_parts = planned(plan).into_iter().zip(&whole.parts).filter(|(planned, _)| {
+        let step = u16::try_from(planned.step).expect("a step's number has 16 bits");
+        plan.first_of(step) == step
+    });
+    let of_parts = of_parts.flat_map(|(_, part)| &part.slowest);
+    whole.slowest.iter().chain(of_parts).map(check).collect()
 }

@@ -51,11 +51,16 @@ pub(super) fn parts(plan: &Plan, whole: &Part, window_s: f64) -> Vec<Finding> {
 }
 
 /// Each part had the requests that the plan's mix and stages give it.
-pub(super) fn by_schedule(whole: &Part, planned: &Planned) -> Vec<Finding> {
+pub(super) fn by_schedule(plan: &Plan, whole: &Part, planned: &Planned) -> Vec<Finding> {
     if whole.parts.is_empty() {
         return Vec::new();
     }
+    // Only the first step of a scenario follows the schedule.
+    let firsts: Vec<usize> = plan.scenario_steps().iter().map(|(first, _)| *first).collect();
+    let of_plan = report::steps::planned(plan);
     let parts = whole.parts.iter().enumerate();
+    let parts = parts
+        .filter(|(at, _)| of_plan.get(*at).is_some_and(|planned| firsts.contains(&planned.step)));
     let check = |(at, part): (usize, &StepPart)| {
         Finding::equal(&*part.name, planned.steps.count(at), part.counts.intended)
     };

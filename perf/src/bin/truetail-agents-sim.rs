@@ -291,13 +291,19 @@ impl Run {
                 continue;
             }
             let sent_ns = due_ns + LATE_NS;
-            let stamps =
-                Stamps { intended_ns: due_ns, noticed_ns: due_ns, sent_ns, waited: false, step: 0 };
+            let stamps = Stamps {
+                intended_ns: due_ns,
+                noticed_ns: due_ns,
+                sent_ns,
+                waited: false,
+                step: 0,
+                session: None,
+            };
             let received_ns = sent_ns + NAIVE_NS;
             let stamped_by = StampedBy::Kernel;
             let ending = Ending { received_ns, handled_ns: received_ns, stamped_by };
-            recorder.intended(due_ns);
-            recorder.sent(&stamps, sent_ns <= until_ns);
+            recorder.intended(due_ns, false);
+            recorder.sent(stamps.intended_ns, &stamps, sent_ns <= until_ns);
             in_flight.push((stamps, ending, number));
         }
         let sends = in_flight.iter().map(|(stamps, ..)| (stamps.sent_ns, true));
@@ -312,7 +318,13 @@ impl Run {
         for (stamps, ending, number) in in_flight {
             recorder.in_flight.stay(stamps.sent_ns, ending.received_ns, ending.handled_ns);
             let in_window = ending.received_ns <= until_ns;
-            recorder.ended(number, &stamps, ending, in_window, Outcome::Answered(200));
+            recorder.ended(
+                (number, stamps.intended_ns),
+                &stamps,
+                ending,
+                in_window,
+                Outcome::Answered(200),
+            );
         }
         let window_ns = plan.warmup.0..until_ns;
         let observed_s = window_ns.end.saturating_sub(window_ns.start) as f64 / 1e9;

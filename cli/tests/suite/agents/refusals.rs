@@ -238,10 +238,10 @@ fn strangers_are_refused_by_the_frame_or_not_answered() {
     let (agent, key) = agent(folder.path(), &[]);
     let payload = u32::try_from(OPEN_PAYLOAD).expect("short");
     for (said, message) in [
-        (opening(3, u32::MAX), "4294967295 bytes, at most"),
-        (opening(4, payload), "version 4 of the protocol"),
-        (opening(3, payload - 1), "malformed open"),
-        (opening(3, payload), "WrongKey"),
+        (opening(4, u32::MAX), "4294967295 bytes, at most"),
+        (opening(5, payload), "version 5 of the protocol"),
+        (opening(4, payload - 1), "malformed open"),
+        (opening(4, payload), "WrongKey"),
     ] {
         let answer = answer(&agent, &said);
         assert!(answer.contains(message), "`{message}` is missing: {answer}");

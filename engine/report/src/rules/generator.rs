@@ -190,7 +190,8 @@ fn saturated(report: &Report) -> Option<Saturated<'_>> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "part of a count")]
     let elsewhere = (capped as u64).saturating_add(counts.unconnected);
     let sent = counts.sent_in_window;
-    let short = counts.intended.saturating_sub(sent.saturating_add(elsewhere));
+    let arrivals = counts.arrivals_sent_in_window().saturating_add(elsewhere);
+    let short = counts.arrivals().saturating_sub(arrivals);
     let behind = report.config.plan.model() == Model::Open
         && bounds.unsent * (counts.intended as f64) < short as f64;
     let needed = busiest.busy * (sent + short) as f64 / sent.max(1) as f64;

@@ -94,7 +94,9 @@ pub(super) fn behind_their_pace(report: &Report) -> Option<Found> {
 /// don't count against the pace.
 fn unsent_in_window(report: &Report) -> u64 {
     let counts = &report.whole.counts;
-    counts.intended.saturating_sub(counts.sent_in_window.saturating_add(counts.unconnected))
+    // The later steps of sessions may be due after it.
+    let sent = counts.arrivals_sent_in_window().saturating_add(counts.unconnected);
+    counts.arrivals().saturating_sub(sent)
 }
 
 fn unsent_evidence(late: u64, what: &str, report: &Report, threshold: f64) -> String {
@@ -111,8 +113,12 @@ fn unsent_evidence(late: u64, what: &str, report: &Report, threshold: f64) -> St
 pub(super) fn off_the_rate(report: &Report) -> Option<Found> {
     let plan = &report.config.plan;
     let target = Curve::window_mean(plan, plan.end_ns())? * report.offered();
-    let intended = report.whole.counts.intended;
-    let off = (report.whole.rate.intended / target - 1.0).abs();
+    let counts = &report.whole.counts;
+    let intended = counts.arrivals();
+    // Later steps of sessions aren't scheduled.
+    let share = intended as f64 / counts.intended.max(1) as f64;
+    let rate = report.whole.rate.intended * share;
+    let off = (rate / target - 1.0).abs();
     // A Poisson count of n varies by 1/√n; up to four times that is chance. With constant arrivals,
     // one more or less may fall into the window.
     let few = intended.max(1) as f64;
@@ -124,8 +130,7 @@ pub(super) fn off_the_rate(report: &Report) -> Option<Found> {
     let is_off = threshold < off && !report.interrupted && !is_nothing_sent(report);
     is_off.then(|| {
         let evidence = format!(
-            "{:.1}/s were intended, {target:.1}/s were planned: off by {}; the limit is {}",
-            report.whole.rate.intended,
+            "{rate:.1}/s were intended, {target:.1}/s were planned: off by {}; the limit is {}",
             percent(off),
             percent(threshold)
         );
