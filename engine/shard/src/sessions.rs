@@ -121,6 +121,12 @@ impl Sessions {
         Some(place)
     }
 
+    /// The session of an unpaced user begins when its first request is sent.
+    #[cold]
+    pub(super) fn begin_at(&mut self, place: NonZeroU32, sent_ns: u64) {
+        self.each[index(place)].began_ns = sent_ns;
+    }
+
     /// When a request's session began, ns since the epoch; for one without, when it was due.
     #[inline(always)]
     pub(super) fn began_ns(&self, session: Option<NonZeroU32>, intended_ns: u64) -> u64 {

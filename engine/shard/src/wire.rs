@@ -241,6 +241,9 @@ impl Shard {
                 self.recording.queued(stamps.intended_ns, now_ns);
                 stamps.intended_ns = now_ns;
                 stamps.noticed_ns = now_ns;
+                if let Some(place) = stamps.session {
+                    self.recording.sessions().begin_at(place, now_ns);
+                }
             }
             let stamps = *stamps;
             if has_streams {

@@ -32,6 +32,7 @@ mod part;
 mod planned;
 mod replay;
 mod rescaled;
+mod scenarios;
 mod slowest;
 mod sound;
 mod steps;

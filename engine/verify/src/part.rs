@@ -19,6 +19,7 @@ use super::distribution::{distribution, distributions};
 use super::endpoints::{endpoints, secure};
 use super::finding::{Finding, is_close, summed_up};
 use super::planned::Planned;
+use super::scenarios::scenarios;
 use super::slowest::{self, Of, slowest};
 use super::steps::{by_schedule, parts};
 use super::sums::outcomes;
@@ -137,6 +138,7 @@ pub(super) fn part(
     findings.extend(tls(plan, part));
     findings.extend(http2(plan, part));
     findings.extend(parts(plan, part, report.config.window_s()));
+    findings.extend(scenarios(plan, part));
     findings.extend(of_parts(report, part));
     findings.extend(endpoints(plan, part));
     let slow = if part.parts.is_empty() { plan.slowest() } else { 0 };
@@ -207,6 +209,7 @@ fn compared(what: &str, expected: Option<f64>, found: Option<f64>) -> Finding {
 fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
     let Counts { intended, sent, answered, failed, .. } = *counts;
     let shared = |most| if plan.depth() == 1 { 0 } else { most };
+    let of_sessions = |most| if plan.has_sessions() { most } else { 0 };
     let of_streams = if plan.http.is_1() { 0 } else { u64::MAX };
     let warmup = &counts.warmup;
     let [(setup_sent, setup_ended), (warmup_sent, warmup_ended)] = counts.before_the_window();
@@ -229,6 +232,14 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
             if plan.model() == Model::Open { counts.waited } else { 0 },
             counts.capped,
         ),
+        // Only sessions have later steps.
+        Finding::at_most("later_steps", of_sessions(intended), counts.later_steps),
+        Finding::at_most(
+            "later_steps_in_window",
+            counts.later_steps.min(counts.sent_in_window),
+            counts.later_steps_in_window,
+        ),
+        Finding::at_most("capped_sessions", of_sessions(counts.arrivals()), counts.capped_sessions),
         // Only another stream can carry a request again, and that as often as streams end.
         Finding::at_most("requeued", of_streams, counts.requeued),
         Finding::at_most("goaways", of_streams, counts.goaways),

@@ -340,6 +340,7 @@ fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
         sends_sampled: whole.counts.sends_sampled,
         sends_stamped: whole.counts.sends_stamped,
         waited: whole.counts.waited,
+        capped_sessions: whole.counts.capped_sessions,
         capped: whole.counts.capped,
         connection_errors: whole.counts.connection_errors.clone(),
         connects: whole.counts.connects,
