@@ -350,7 +350,8 @@ mod tests {
 
     #[test]
     fn a_record_is_laid_out_as_documented() {
-        let bytes = Sample::new((7, 9), &STAMPS, KERNEL, Outcome::Answered(404)).encode();
+        let sample = Sample::new((7, 0x0504_0302_0109), &STAMPS, KERNEL, Outcome::Answered(404));
+        let bytes = sample.encode();
         let want = [
             [1, 0, 0, 0, 0, 0, 0],
             [3, 2, 0, 0, 0, 0, 0],
@@ -359,7 +360,10 @@ mod tests {
             [0x0c, 0x0b, 0x0a, 9, 8, 7, 6],
         ];
         assert_eq!(bytes[..35], *want.as_flattened());
-        assert_eq!(bytes[35..], [0b10_1001, 2, 1, 0x94, 1]);
+        assert_eq!(bytes[35..], [0b10_1001, 2, 1, 0x94, 1, 9, 1, 2, 3, 4, 5, 0, 0]);
+        let failed = Outcome::CheckFailed { status: 404, check: 5 };
+        let bytes = Sample::new((7, 0), &STAMPS, KERNEL, failed).encode();
+        assert_eq!(bytes[35..40], [0b10_1110, 2, 1, 0x94, 0b1_0101]);
     }
 
     #[test]
