@@ -9,8 +9,8 @@ use std::fs;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use engine::plan::check::Expect;
 use engine::plan::endpoint::Endpoint;
+use engine::plan::expect::Expect;
 use engine::plan::request::render_request;
 use engine::plan::scenario::{self, Scenario, Step};
 use engine::plan::slo::Objectives;

@@ -52,11 +52,7 @@ impl Mix {
                 Mix::in_turn(if is_open { 1 } else { plan.conns() as u64 }, &plan.weights())
             }
         };
-        if !plan.has_sessions() {
-            return mix;
-        }
-        let first = |(first, _)| u16::try_from(first).expect("a step's number has 16 bits");
-        Mix { firsts: plan.scenario_steps().into_iter().map(first).collect(), ..mix }
+        Mix { firsts: plan.scenario_firsts().into(), ..mix }
     }
 
     /// Steps drawn by these weights, at least one of them above 0, and at most 2¹⁶ steps.

@@ -4,22 +4,16 @@
 //! headers before those of the body, and the first that fails is the request's cause. A body that
 //! can't be checked, because it is too long or encoded, fails for that cause instead.
 
-use std::fmt;
 use std::io::Read as _;
 
 use flate2::bufread::MultiGzDecoder;
 use regex::bytes::Regex;
-use schemars::JsonSchema;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::error::PlanError;
 use super::json_pointer::Pointer;
 use super::plan::Plan;
-use super::status::StatusSet;
 
 /// The longest body that is kept for its checks if the plan sets no other limit, bytes.
 pub const BODY_MAX_DEFAULT: u64 = 64 << 10;
@@ -35,83 +29,6 @@ const OF_BODY: &str = "give `contains TEXT`, `regex PATTERN`, `json:/POINTER`, `
 /// How a check of a header is written.
 const OF_HEADER: &str =
     "give `Name`, `Name: VALUE`, `Name: contains TEXT` or `Name: regex PATTERN`";
-
-/// What a scenario's step expects, as its table has it: the statuses alone, or a table.
-#[derive(Clone, Debug, PartialEq, JsonSchema)]
-#[serde(untagged)]
-pub enum Expect {
-    /// The status codes that count as success.
-    Status(StatusSet),
-    /// These, and what the response's content is like.
-    Table(ExpectTable),
-}
-
-impl<'de> Deserialize<'de> for Expect {
-    /// Reads one or the other with its own errors.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Expect, D::Error> {
-        struct Either;
-
-        impl<'de> Visitor<'de> for Either {
-            type Value = Expect;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("status codes, or a table of status, body and header")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Expect, E> {
-                text.parse().map(Expect::Status).map_err(E::custom)
-            }
-
-            fn visit_u64<E: serde::de::Error>(self, code: u64) -> Result<Expect, E> {
-                self.visit_str(&code.to_string())
-            }
-
-            fn visit_i64<E: serde::de::Error>(self, code: i64) -> Result<Expect, E> {
-                self.visit_str(&code.to_string())
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Expect, A::Error> {
-                let table = MapAccessDeserializer::new(table);
-                ExpectTable::deserialize(table).map(Expect::Table)
-            }
-        }
-
-        deserializer.deserialize_any(Either)
-    }
-}
-
-/// The table of what a step expects.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ExpectTable {
-    /// The status codes that count as success.
-    pub status: Option<StatusSet>,
-    /// The checks of the body, one or several; an empty list for none, whatever the plan has.
-    pub body: Option<OneOrMore>,
-    /// The checks of the headers, in the same way.
-    #[serde(alias = "headers")]
-    pub header: Option<OneOrMore>,
-}
-
-/// One text or several.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "not a check as text, or a list of such texts")]
-pub enum OneOrMore {
-    /// One.
-    One(String),
-    /// Any number.
-    Several(Vec<String>),
-}
-
-impl OneOrMore {
-    /// Its texts.
-    pub fn texts(self) -> Vec<String> {
-        match self {
-            OneOrMore::One(text) => vec![text],
-            OneOrMore::Several(texts) => texts,
-        }
-    }
-}
 
 /// The checks of one step's responses, compiled.
 #[derive(Clone, Debug)]
@@ -228,7 +145,9 @@ impl Checks {
             let value = format!("{:?}", plan.expect_body[0]);
             return Err(PlanError::new("--expect-body", value, problem, "omit it, or use GET"));
         }
-        let (body_max, decompress) = (plan.body_max(), plan.decompress);
+        let body_max = plan.body_max.unwrap_or(BODY_MAX_DEFAULT);
+        let body_max = usize::try_from(body_max).expect("an address has 64 bits");
+        let decompress = plan.decompress;
         Ok((!each.is_empty()).then_some(Checks { each, body_max, decompress }))
     }
 

@@ -17,6 +17,7 @@ pub mod data;
 pub mod endpoint;
 pub mod endpoints;
 mod error;
+pub mod expect;
 pub mod flatten;
 mod json_pointer;
 pub mod literal;

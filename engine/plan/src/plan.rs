@@ -12,7 +12,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{CoreList, Nanos, OneIn, Rate};
 
-use crate::check::BODY_MAX_DEFAULT;
 use crate::data::DataFile;
 use crate::replay::{Speed, Spread};
 use crate::scenario::Scenario;
@@ -478,12 +477,6 @@ impl Plan {
     /// Sends per system call of a completed plan.
     pub fn flush(&self) -> usize {
         self.flush.expect("the plan was completed")
-    }
-
-    /// The longest body that is kept for its checks, bytes.
-    pub fn body_max(&self) -> usize {
-        let most = self.body_max.unwrap_or(BODY_MAX_DEFAULT);
-        usize::try_from(most).expect("an address has 64 bits")
     }
 
     /// The end of the recorded window, which follows the warm-up, ns since the run's epoch.

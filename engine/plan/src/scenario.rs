@@ -5,7 +5,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use units::Nanos;
 
-use crate::check::{Expect, ExpectTable};
+use crate::expect::{Expect, ExpectTable};
 use crate::slo::Objectives;
 use crate::status::StatusSet;
 use crate::think::Think;

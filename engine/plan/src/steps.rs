@@ -48,6 +48,15 @@ impl Plan {
         firsts.collect()
     }
 
+    /// The first step of each scenario, if one has several; empty else.
+    pub fn scenario_firsts(&self) -> Vec<u16> {
+        if !self.has_sessions() {
+            return Vec::new();
+        }
+        let first = |(first, _)| u16::try_from(first).expect("a step's number has 16 bits");
+        self.scenario_steps().into_iter().map(first).collect()
+    }
+
     /// The first step of this step's scenario.
     pub fn first_of(&self, step: u16) -> u16 {
         let firsts = self.scenario_steps();

@@ -141,17 +141,9 @@ impl RecorderConfig {
                 .filter(|endpoints| 1 < endpoints.each().len())
                 .map_or(Vec::new(), |endpoints| endpoints.of_steps().to_vec()),
             checks_of_steps: plan.check_names().iter().map(|names| check_count(names)).collect(),
-            scenario_firsts: match plan.has_sessions() {
-                true => plan.scenario_steps().into_iter().map(first_step).collect(),
-                false => Vec::new(),
-            },
+            scenario_firsts: plan.scenario_firsts(),
         }
     }
-}
-
-/// The number of a scenario's first step.
-fn first_step((first, _): (usize, usize)) -> u16 {
-    u16::try_from(first).expect("a step's number has 16 bits")
 }
 
 /// The number of a step's checks.

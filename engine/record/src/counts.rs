@@ -368,8 +368,8 @@ impl Counts {
     }
 
     /// The counts shown during the run: [`Counts::outcomes`], answers whose status isn't a success,
-    /// answers that failed a check,
-    /// and the warm-up's sent and answered requests. None of them ever decreases.
+    /// answers that failed a check, and the warm-up's sent and answered requests. None of them ever
+    /// decreases.
     pub fn so_far(&self) -> CountsSoFar {
         let [intended, sent, unsent, answered, timed_out, failed, abandoned] = self.outcomes();
         let WarmupCounts { sent: warmup_sent, answered: warmup_answered, .. } = self.warmup;

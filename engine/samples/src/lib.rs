@@ -51,7 +51,7 @@
 //! | 28 | u56 | handled by the shard; receive lateness = handled − received |
 //! | 35 | u8 | flags, see below |
 //! | 36 | u16 | step, 0 if there is only one |
-//! | 38 | u16 | status of the response, and 2¹⁰ times the check that it failed; without one, the cause, see [`cause_name`] |
+//! | 38 | u16 | status + 2¹⁰ × failed check; without a response, the cause, see [`cause_name`] |
 //! | 40 | u56 | number in the run; all steps of a session have its number |
 //! | 47 | u8 | 0 |
 //!

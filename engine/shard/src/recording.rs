@@ -38,8 +38,6 @@ pub(super) struct Recording {
     /// The sessions: when a request's session began decides whether it is recorded, and in which
     /// stage.
     sessions: Sessions,
-    /// True if there may be any: requests without them shouldn't pay for looking.
-    uses_sessions: bool,
     /// Twice the window's naive p99, ns, once it has been asked for.
     slow_ns: Option<u64>,
 }
@@ -54,7 +52,6 @@ impl Recording {
             sampler: plan.samples.clone().map(Lane::sampler),
             shared,
             sessions: Sessions::new(plan),
-            uses_sessions: plan.steps.iter().any(|step| step.then.is_some()),
             slow_ns: None,
         }
     }
@@ -125,13 +122,13 @@ impl Recording {
     /// True if some scenario has several steps.
     #[inline]
     pub(super) fn uses_sessions(&self) -> bool {
-        self.uses_sessions
+        self.sessions.are_used()
     }
 
     /// True if no more sessions can begin.
     #[inline]
     pub(super) fn has_all_sessions(&self) -> bool {
-        self.uses_sessions && self.sessions.is_full()
+        self.sessions.is_full()
     }
 
     /// The number of open sessions of this user of a closed model.
@@ -341,7 +338,7 @@ impl Recording {
         } else {
             self.unrecorded_ended(phases, ending, outcome);
         }
-        if self.uses_sessions {
+        if self.sessions.are_used() {
             self.step_ended(stamps, (began_ns, due_in_window), ending, outcome, is_good);
         }
     }
