@@ -287,6 +287,11 @@ impl Plan {
                 number += 1;
             }
             let Scenario { name, think, step, .. } = &self.scenario[at];
+            let thinks = step.iter().map(|step| step.think).chain([*think]).flatten();
+            if let Some(long) = thinks.into_iter().find(|one| DURATION_MAX < one.longest()) {
+                let problem = format!("the think time {long} is above {DURATION_MAX}");
+                return refuse(at, problem, "give a shorter one");
+            }
             if let [only] = &step[..] {
                 if let Some(think) = think.or(only.think) {
                     let problem = format!("the think time {think} has no step after it");

@@ -8,8 +8,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 use units::{Nanos, Scalar};
 
-use super::complete::DURATION_MAX;
-
 /// A think time, drawn anew for each session: `1s`, `exp 1s` or `uniform 0.5s 2s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(into = "String", from = "String")]
@@ -23,6 +21,13 @@ pub enum Think {
 }
 
 impl Think {
+    /// The longest time in its text.
+    pub fn longest(self) -> Nanos {
+        match self {
+            Think::Constant(time) | Think::Exponential(time) | Think::Uniform(_, time) => time,
+        }
+    }
+
     /// Its mean, ns.
     pub fn mean_ns(self) -> u64 {
         match self {
@@ -42,10 +47,7 @@ impl FromStr for Think {
 
     fn from_str(text: &str) -> Result<Think, InvalidThink> {
         let invalid = || InvalidThink(text.to_owned());
-        let time = |word: &str| {
-            let time: Nanos = word.parse().map_err(|_| invalid())?;
-            (time <= DURATION_MAX).then_some(time).ok_or_else(invalid)
-        };
+        let time = |word: &str| word.parse::<Nanos>().map_err(|_| invalid());
         match text.split_whitespace().collect::<Vec<_>>().as_slice() {
             [one] => Ok(Think::Constant(time(one)?)),
             ["exp", mean] => Ok(Think::Exponential(time(mean)?)),
