@@ -115,9 +115,10 @@ impl Http2 {
         self.client.peer_settings().map(|settings| settings.streams_max)
     }
 
-    /// True if the target takes no more requests on this connection.
+    /// True if the target takes no more requests on this connection: it ends it, or has lowered its
+    /// limit to none, which might last forever.
     fn is_ending(&self) -> bool {
-        self.client.refusal() == Some(NoRoom::Connection)
+        self.client.refusal() == Some(NoRoom::Connection) || self.limit() == Some(Some(0))
     }
 
     /// The queued requests leave with the next sends.
@@ -133,12 +134,12 @@ impl Http2 {
         self.more || self.client.wants_write() || begins
     }
 
-    /// True if a request can't begin a stream here any more, since the target ends the connection.
+    /// True if a request can't begin a stream here any more.
     pub fn is_stranded(&self) -> bool {
         self.is_ending() && !self.unbegun.is_empty()
     }
 
-    /// A request that can't begin a stream here any more, since the target ends the connection.
+    /// A request that can't begin a stream here any more.
     pub fn take_stranded(&mut self) -> Option<u64> {
         if self.is_ending() { self.unbegun.pop_front().map(|(_, number)| number) } else { None }
     }

@@ -72,7 +72,10 @@ impl Shard {
                     }
                     // Waiting for a higher limit might never end; a new connection is given up in
                     // time.
-                    State::Open if limit == NO_STREAM => self.connections.end_when_empty(slot),
+                    State::Open if limit == NO_STREAM => {
+                        self.connections.end_when_empty(slot);
+                        self.send_back_stranded(slot);
+                    }
                     _ => {}
                 }
             }
@@ -400,6 +403,8 @@ mod tests {
 
     /// SETTINGS without a value.
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    /// SETTINGS with a limit of no streams.
+    const NO_STREAMS: [u8; 15] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0];
 
     #[test]
     fn requeued_counts_what_is_above_the_last_stream_and_what_has_not_left() {
@@ -422,6 +427,25 @@ mod tests {
         assert_eq!(after(&mut shard, 1), (4, 3, 1), "the first one is served");
         peer.write_all(&goaway(1)).expect("sent");
         assert_eq!(after(&mut shard, 2), (4, 3, 1), "the second GOAWAY leaves out no more");
+    }
+
+    #[test]
+    fn a_request_that_has_not_left_as_the_limit_falls_to_none_goes_elsewhere() {
+        let (mut shard, slot, mut peer) = connected();
+        begin(&mut shard, slot, 0);
+        shard.flush();
+        // The next is queued as the limit comes.
+        begin(&mut shard, slot, 1);
+        peer.write_all(&NO_STREAMS).expect("sent");
+        while shard.http2(slot).limit() != NO_STREAM {
+            shard.ring.wait(1_000_000_000);
+            shard.reap();
+        }
+        shard.flush();
+        shard.serve_sent_back();
+        let counts = shard.recording.counts();
+        assert_eq!((counts.sent, counts.requeued), (2, 1));
+        assert_eq!(shard.connections[slot].exchanges.open(), 1, "the first one is served");
     }
 
     #[test]
