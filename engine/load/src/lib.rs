@@ -28,6 +28,7 @@
 //! answered; the run's window is the longest of these.
 
 mod closed;
+pub mod cookies;
 pub mod curve;
 mod due;
 mod load;
