@@ -637,6 +637,11 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "PATH:KEY=VALUE,...", help_heading = ROUTES)]
     pub(crate) route: Vec<String>,
 
+    /// Be a shop too: give users a token, a cookie, ids and CSRF values, and check that their next
+    /// steps bring those along (/login, /search, /items/ID, /basket, /pay)
+    #[arg(long, help_heading = ROUTES)]
+    pub(crate) shop: bool,
+
     /// Exit when the parent process exits
     #[arg(long, hide = true)]
     pub(crate) end_with_parent: bool,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use engine::sys::units::Nanos;
-use target::{Cold, Http2, Ledger, Pause, Stall, Target, TargetConfig, TargetError};
+use target::{Cold, Http2, Ledger, Pause, ShopErrors, Stall, Target, TargetConfig, TargetError};
 
 use crate::args::{TargetArgs, target_route};
 use crate::failure::{Failure, complain, refused};
@@ -29,6 +29,7 @@ pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     say(&format!("received {} requests, answered {}\n", ledger.received, ledger.answered))?;
     say(&provoked(&ledger))?;
     say(&routes(&ledger))?;
+    say(&shop(&ledger))?;
     if let Some(line) = starved(&ledger) {
         complain(&line);
     }
@@ -80,6 +81,21 @@ fn routes(ledger: &Ledger) -> String {
     lines.collect()
 }
 
+/// A line about the users of the shop, if there is one: how many came, and what they did wrong.
+fn shop(ledger: &Ledger) -> String {
+    let Some(shop) = &ledger.shop else { return String::new() };
+    let ShopErrors { wrong_token, wrong_cookie, wrong_value, out_of_order } = shop.errors;
+    format!(
+        "shop: {}, {}; requests with a wrong token {}, cookie {}, value {}, out of order {}\n",
+        things(shop.sessions, "session"),
+        things(shop.requests.values().sum(), "request"),
+        count(wrong_token),
+        count(wrong_cookie),
+        count(wrong_value),
+        count(out_of_order),
+    )
+}
+
 /// The warning about connections that could not be accepted: to a client they look like slow
 /// responses.
 fn starved(ledger: &Ledger) -> Option<String> {
@@ -122,6 +138,7 @@ fn config(args: TargetArgs) -> Result<TargetConfig, Failure> {
             refuse: args.refuse,
             window: args.window,
         },
+        shop: args.shop,
         routes: Vec::new(),
     };
     let routes = args.route.iter().map(|given| {
@@ -164,6 +181,23 @@ mod tests {
         ledger.connections.accept_errors = 47;
         let line = starved(&ledger).expect("a line");
         assert!(line.contains(" 47 times,") && line.contains("ulimit -n"), "{line}");
+    }
+
+    #[test]
+    fn what_the_shops_users_did_wrong_has_a_line_of_its_own() {
+        let listen = "127.0.0.1:0".parse().expect("an address");
+        let config = TargetConfig { shop: true, ..TargetConfig::new(listen) };
+        let target = target::start(config).expect("it starts");
+        let mut ledger = target.stop().expect("a ledger");
+        let counts = ledger.shop.as_mut().expect("a shop");
+        counts.sessions = 1_000;
+        counts.requests.insert("pay".to_owned(), 1);
+        counts.errors.wrong_value = 2;
+        let line = "shop: 1,000 sessions, 1 request; requests with a wrong token 0, cookie 0, \
+                    value 2, out of order 0\n";
+        assert_eq!(shop(&ledger), line);
+        ledger.shop = None;
+        assert_eq!(shop(&ledger), "");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Request bodies: read to the end and discarded, to find the start of the next request.
+//! Request bodies: read to the end, to find the start of the next request.
 
 use httparse::Status;
 
@@ -49,17 +49,25 @@ impl Body {
         matches!(self, Body::Sized(0) | Body::Chunked(Expected::Nothing))
     }
 
-    /// Consumes as much of the body as `bytes` begins with; returns the number of bytes consumed.
-    /// The remaining bytes belong to the next request if the body is complete, else to an
-    /// incomplete line.
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<usize, Rejection> {
+    /// Consumes as much of the body as `bytes` begins with, and gives `keep` the content; returns
+    /// the number of bytes consumed. The remaining bytes belong to the next request if the body is
+    /// complete, else to an incomplete line.
+    pub(crate) fn take(
+        &mut self,
+        bytes: &[u8],
+        mut keep: impl FnMut(&[u8]),
+    ) -> Result<usize, Rejection> {
         let mut taken = 0;
         while !self.is_complete() {
             let rest = &bytes[taken..];
+            let is_content = matches!(self, Body::Sized(_) | Body::Chunked(Expected::Data(_)));
             let step = match self {
                 Body::Sized(left) => take_data(left, rest),
                 Body::Chunked(expected) => take_chunked(expected, rest)?,
             };
+            if is_content {
+                keep(&rest[..step]);
+            }
             if step == 0 {
                 break;
             }
@@ -144,7 +152,7 @@ mod tests {
         for end in ends.iter().copied().chain([bytes.len()]) {
             input.extend_from_slice(&bytes[from..end]);
             from = end;
-            let taken = body.take(&input)?;
+            let taken = body.take(&input, |_| {})?;
             input.drain(..taken);
         }
         Ok(body.is_complete().then_some(input))

@@ -52,6 +52,10 @@ pub struct TargetConfig {
     /// How it treats HTTP/2 connections; which protocol a connection speaks is the client's choice.
     #[serde(default)]
     pub http2: Http2,
+    /// Whether it is a shop, which checks what users carry from step to step. Its replies have the
+    /// latencies of their paths, but neither their body size nor their status.
+    #[serde(default)]
+    pub shop: bool,
     /// Routes with a behaviour of their own. What stands above describes the server of all other
     /// paths, its pauses and cold start included.
     #[serde(default)]
@@ -156,6 +160,7 @@ impl TargetConfig {
             cores: Vec::new(),
             tls: false,
             http2: Http2::default(),
+            shop: false,
             routes: Vec::new(),
         }
     }
@@ -278,6 +283,11 @@ impl TargetConfig {
                 let status = route.status;
                 let cure = "give one from 200 to 599 that has a body, so not 204, 205 or 304";
                 return refused(route, format!("status={status}: {cure}"));
+            }
+            if self.shop && route.status != 200 {
+                let status = route.status;
+                let cure = "a shop's steps decide their status; leave it out";
+                return refused(route, format!("status={status} with --shop: {cure}"));
             }
             self.of(route).validate().or_else(|error| refused(route, error.to_string()))?;
         }

@@ -3,15 +3,17 @@
 //!
 //! Ledgers are taken while executors run: each publishes a copy of its counts when asked, and the
 //! asking thread adds them up and renders them, so an executor only pays for one copy. Executors
-//! share nothing else. Each checks two flags every [`CHECK_INTERVAL`].
+//! share nothing else, except for the shop if there is one. Each checks two flags every
+//! [`CHECK_INTERVAL`].
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::counts::Counts;
-use crate::{Ledger, TargetConfig, TargetError, system};
+use crate::shop::Shop;
+use crate::{Ledger, ShopLedger, TargetConfig, TargetError, system};
 
 /// How often an executor checks whether to stop or to publish its counts.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -29,6 +31,8 @@ pub(crate) struct Control {
     pub(crate) address: SocketAddr,
     /// When the target started, ns.
     pub(crate) started_ns: u64,
+    /// The shop, if it is one.
+    pub(crate) shop: Option<Arc<Shop>>,
     stop: AtomicBool,
     /// The number of snapshots asked for.
     asked: AtomicU64,
@@ -84,6 +88,8 @@ impl Control {
             snapshots: snapshots.collect(),
             heartbeats: config.cores.iter().map(|_| Heartbeat::default()).collect(),
             standstills: AtomicU64::new(0),
+            // The start tells its values from those of an earlier shop on the same port.
+            shop: config.shop.then(|| Arc::new(Shop::new(started_ns))),
             config,
             address,
             started_ns,
@@ -146,10 +152,13 @@ impl Control {
         for other in counts {
             sum += &other;
         }
+        let shop = sum.shop.take();
         let standstills = self.standstills.load(Ordering::Relaxed);
         let ledger =
             Ledger::new(&self.config, self.address, self.started_ns, system::now_ns(), sum);
-        Ledger { standstills, ..ledger }
+        let shop = self.shop.as_ref().zip(shop);
+        let shop = shop.map(|(shop, counts)| ShopLedger::new(shop.paths(), &counts));
+        Ledger { standstills, shop, ..ledger }
     }
 
     /// A panic under the lock can't leave a snapshot half written: it is one assignment.

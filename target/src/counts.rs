@@ -4,10 +4,12 @@
 use std::collections::VecDeque;
 use std::ops::AddAssign;
 
+use crate::TargetConfig;
 use crate::arrivals::ArrivalRing;
 use crate::handshakes::Handshakes;
 use crate::outcomes::Outcomes;
 use crate::service::Due;
+use crate::shop::ShopCounts;
 
 /// The most stalls and pauses whose start and end are kept; older ones are only counted.
 pub(crate) const EDGES_MAX: usize = 4_096;
@@ -45,14 +47,15 @@ pub(crate) struct Counts {
     pub(crate) refused: u64,
     /// Requests for the ledger.
     pub(crate) ledger_requests: u64,
+    /// What the shop counts, if there is one.
+    pub(crate) shop: Option<ShopCounts>,
 }
 
 impl Counts {
-    /// Zero counts for a target with this many routes that started at `started_ns`. All memory is
-    /// allocated here.
-    pub(crate) fn new(routes: usize, started_ns: u64) -> Counts {
+    /// Zero counts for a target that started at `started_ns`. All memory is allocated here.
+    pub(crate) fn new(config: &TargetConfig, started_ns: u64) -> Counts {
         Counts {
-            outcomes: (0..=routes).map(|_| Outcomes::new()).collect(),
+            outcomes: (0..=config.routes.len()).map(|_| Outcomes::new()).collect(),
             arrivals: ArrivalRing::new(started_ns),
             pauses: VecDeque::with_capacity(EDGES_MAX),
             pause_count: 0,
@@ -66,6 +69,7 @@ impl Counts {
             rejected: 0,
             refused: 0,
             ledger_requests: 0,
+            shop: config.shop.then(ShopCounts::new),
         }
     }
 
@@ -112,5 +116,8 @@ impl AddAssign<&Counts> for Counts {
         self.rejected += other.rejected;
         self.refused += other.refused;
         self.ledger_requests += other.ledger_requests;
+        if let (Some(own), Some(others)) = (&mut self.shop, &other.shop) {
+            *own += others;
+        }
     }
 }

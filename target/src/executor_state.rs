@@ -19,6 +19,7 @@ use crate::hold_queue::HoldQueue;
 use crate::responses::Responses;
 use crate::router::Router;
 use crate::service::Service;
+use crate::shop::{Asked, Reply, Shop};
 use crate::system;
 
 /// How often a connection that asked for the ledger checks whether it is ready.
@@ -37,7 +38,7 @@ pub(crate) struct Hold {
     pub(crate) due_ns: u64,
 }
 
-/// The state of one executor. Nothing in it is shared with another executor.
+/// The state of one executor. Of it, only the shop is shared with the others.
 pub(crate) struct ExecutorState {
     /// Finds the route of a path.
     pub(crate) router: Router,
@@ -53,6 +54,8 @@ pub(crate) struct ExecutorState {
     pub(crate) tls: Option<TlsAcceptor>,
     /// How HTTP/2 connections are treated.
     pub(crate) http2: Http2,
+    /// The shop, if it is one.
+    pub(crate) shop: Option<Arc<Shop>>,
     stopping: Cell<bool>,
     ledger_jobs: Sender<LedgerJob>,
 }
@@ -70,11 +73,12 @@ impl ExecutorState {
         ExecutorState {
             router: Router::new(config),
             responses: Responses::all(config),
-            counts: RefCell::new(Counts::new(config.routes.len(), started_ns)),
+            counts: RefCell::new(Counts::new(config, started_ns)),
             services: RefCell::new(Service::all(config, executor, started_ns)),
             holds: HoldQueue::default(),
             tls,
             http2: config.http2,
+            shop: control.shop.clone(),
             stopping: Cell::new(false),
             ledger_jobs,
         }
@@ -114,6 +118,21 @@ impl ExecutorState {
             self.holds.add(due.due_ns, connection.clone());
         }
         Hold { parsed_ns, due_ns: due.due_ns }
+    }
+
+    /// The reply to a step of the shop's users, if the target is a shop, that has just been read in
+    /// full and whose first bytes arrived at `arrived_ns`.
+    pub(crate) fn reply(&self, asked: &Asked, arrived_ns: u64) -> Option<Box<Reply>> {
+        let mut counts = self.counts.borrow_mut();
+        let (shop, counts) = self.shop.as_ref().zip(counts.shop.as_mut())?;
+        Some(Box::new(shop.reply(asked, arrived_ns, counts)))
+    }
+
+    /// Notes that a reply of the shop is handed to the kernel at `handed_ns`.
+    pub(crate) fn hand_over(&self, reply: &Reply, handed_ns: u64) {
+        if let Some(shop) = &self.shop {
+            shop.hand_over(reply, handed_ns);
+        }
     }
 
     /// The ledger of the whole target as JSON; `None` if the target stops first.

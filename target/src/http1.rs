@@ -13,6 +13,7 @@ use crate::input::Input;
 use crate::preface::Beginning;
 use crate::request::{self, Asks, Head};
 use crate::responses::{self, Persistence, Rejection};
+use crate::shop::Reply;
 use crate::stream::Stream;
 use crate::system;
 
@@ -50,6 +51,7 @@ struct Waiting {
 
 enum Answer {
     Sample { route: usize, persistence: Persistence, head_only: bool },
+    Shop { route: usize, persistence: Persistence, reply: Box<Reply> },
     Ledger { persistence: Persistence, head_only: bool },
     Continue,
     Reject(Rejection),
@@ -175,7 +177,7 @@ impl Connection {
     fn take_requests(&mut self) {
         while self.open && self.waiting.len() < PIPELINE_MAX {
             match self.take_request() {
-                Ok(Some(head)) => self.receive(&head),
+                Ok(Some(head)) => self.receive(head),
                 Ok(None) => return,
                 Err(rejection) => {
                     self.executor.counts.borrow_mut().rejected += 1;
@@ -190,7 +192,7 @@ impl Connection {
     fn take_request(&mut self) -> Result<Option<Head>, Rejection> {
         let mut head = match self.head.take() {
             Some(head) => head,
-            None => match request::parse(self.input.bytes(), &self.executor.router)? {
+            None => match self.parse_head()? {
                 None => return Ok(None),
                 Some(head) => {
                     self.input.consume(head.len);
@@ -201,7 +203,9 @@ impl Connection {
                 }
             },
         };
-        let taken = head.body.take(self.input.bytes())?;
+        let shop = &mut head.shop;
+        let keep = |content: &[u8]| shop.iter_mut().for_each(|asked| asked.add_body(content));
+        let taken = head.body.take(self.input.bytes(), keep)?;
         self.input.consume(taken);
         if head.body.is_complete() {
             return Ok(Some(head));
@@ -210,9 +214,14 @@ impl Connection {
         Ok(None)
     }
 
+    fn parse_head(&self) -> Result<Option<Head>, Rejection> {
+        let executor = &self.executor;
+        request::parse(self.input.bytes(), &executor.router, executor.shop.is_some())
+    }
+
     /// Decides when a request will be answered.
-    fn receive(&mut self, head: &Head) {
-        let Head { persistence, head_only, .. } = *head;
+    fn receive(&mut self, head: Head) {
+        let Head { persistence, head_only, .. } = head;
         self.open = persistence != Persistence::Close;
         match head.asks {
             Asks::Ledger => {
@@ -222,7 +231,12 @@ impl Connection {
             Asks::Sample(route) => {
                 let Hold { parsed_ns, due_ns } =
                     self.executor.receive(route, self.arrived_ns, &self.waker);
-                let answer = Answer::Sample { route, persistence, head_only };
+                let asked = head.shop;
+                let reply = asked.and_then(|asked| self.executor.reply(&asked, self.arrived_ns));
+                let answer = match reply {
+                    None => Answer::Sample { route, persistence, head_only },
+                    Some(reply) => Answer::Shop { route, persistence, reply },
+                };
                 self.waiting.push_back(Waiting { parsed_ns, due_ns, answer });
             }
         }
@@ -244,23 +258,15 @@ impl Connection {
         match answer {
             Answer::Sample { route, persistence, head_only } => {
                 let bytes = executor.responses[route].sample(persistence, head_only);
+                let held_ns = system::now_ns() - parsed_ns;
+                self.write_counted(bytes, route, held_ns).await
+            }
+            Answer::Shop { route, persistence, reply } => {
+                let bytes = responses::shop(&reply, persistence);
                 let handed_ns = system::now_ns();
-                let mut written = self.write(bytes).await;
-                // A peer that closed its side may still be reading or be gone: only the socket's
-                // error shows which.
-                if self.peer_closed
-                    && written == Written::Whole
-                    && system::has_error(self.stream.socket())
-                {
-                    written = Written::PeerGone;
-                }
-                let of_route = &mut executor.counts.borrow_mut().outcomes[route];
-                match written {
-                    Written::Whole => of_route.answer(handed_ns - parsed_ns),
-                    Written::PeerGone => of_route.close_unanswered(),
-                    Written::Stop => {}
-                }
-                written
+                // Before it is written: the user's next step may come to another executor at once.
+                executor.hand_over(&reply, handed_ns);
+                self.write_counted(&bytes, route, handed_ns - parsed_ns).await
             }
             Answer::Ledger { persistence, head_only } => match executor.ledger().await {
                 Some(document) => {
@@ -271,6 +277,24 @@ impl Connection {
             Answer::Continue => self.write(responses::CONTINUE).await,
             Answer::Reject(rejection) => self.write(rejection.response()).await,
         }
+    }
+
+    /// Writes the response to a request of this route that was held for `held_ns`, and counts it.
+    async fn write_counted(&mut self, bytes: &[u8], route: usize, held_ns: u64) -> Written {
+        let mut written = self.write(bytes).await;
+        // A peer that closed its side may still be reading or be gone: only the socket's error
+        // shows which.
+        if self.peer_closed && written == Written::Whole && system::has_error(self.stream.socket())
+        {
+            written = Written::PeerGone;
+        }
+        let of_route = &mut self.executor.counts.borrow_mut().outcomes[route];
+        match written {
+            Written::Whole => of_route.answer(held_ns),
+            Written::PeerGone => of_route.close_unanswered(),
+            Written::Stop => {}
+        }
+        written
     }
 
     /// Writes all of `bytes`, with a single `send` if the socket takes them at once.
@@ -301,7 +325,7 @@ impl Connection {
     fn count_unanswered(&mut self) {
         let outcomes = &mut self.executor.counts.borrow_mut().outcomes;
         for waiting in &self.waiting {
-            if let Answer::Sample { route, .. } = waiting.answer {
+            if let Answer::Sample { route, .. } | Answer::Shop { route, .. } = waiting.answer {
                 outcomes[route].close_unanswered();
             }
         }

@@ -19,6 +19,7 @@ use crate::executor_state::{ExecutorState, Hold};
 use crate::preface::Beginning;
 use crate::request::{self, Asks};
 use crate::responses;
+use crate::shop::{Asked, Reply};
 use crate::stream::Stream;
 use crate::system;
 use crate::wire::Wire;
@@ -58,6 +59,8 @@ struct Connection {
 struct Incoming {
     asks: Asks,
     head_only: bool,
+    /// The step of the shop's users that it is, if it is one.
+    shop: Option<Box<Asked>>,
     /// When its first bytes were read, ns.
     arrived_ns: u64,
     body: RecvStream,
@@ -69,6 +72,8 @@ struct Waiting {
     route: usize,
     head_only: bool,
     parsed_ns: u64,
+    /// The shop's reply, if it has one.
+    reply: Option<Box<Reply>>,
     respond: SendResponse<Bytes>,
 }
 
@@ -219,8 +224,9 @@ impl Connection {
             let _ = respond.send_informational(interim);
         }
         let arrived_ns = self.wire.read_ns();
+        let shop = self.executor.shop.is_some().then(|| asked(&request)).flatten();
         let body = request.into_body();
-        let mut incoming = Incoming { asks, head_only, arrived_ns, body, respond };
+        let mut incoming = Incoming { asks, head_only, shop, arrived_ns, body, respond };
         match incoming.poll_end(context) {
             Poll::Ready(true) => self.receive(incoming, context),
             Poll::Ready(false) => {}
@@ -245,7 +251,7 @@ impl Connection {
 
     /// Decides when a request will be answered.
     fn receive(&mut self, incoming: Incoming, context: &mut Context<'_>) {
-        let Incoming { asks, head_only, arrived_ns, respond, .. } = incoming;
+        let Incoming { asks, head_only, shop, arrived_ns, respond, .. } = incoming;
         match asks {
             Asks::Ledger => {
                 self.executor.counts.borrow_mut().ledger_requests += 1;
@@ -256,7 +262,8 @@ impl Connection {
                 let Hold { parsed_ns, due_ns } =
                     self.executor.receive(route, arrived_ns, context.waker());
                 self.received += 1;
-                let waiting = Waiting { route, head_only, parsed_ns, respond };
+                let reply = shop.and_then(|asked| self.executor.reply(&asked, arrived_ns));
+                let waiting = Waiting { route, head_only, parsed_ns, reply, respond };
                 self.waiting.insert((due_ns, self.received), waiting);
             }
         }
@@ -269,10 +276,14 @@ impl Connection {
             && first.key().0 <= system::now_ns()
         {
             any = true;
-            let Waiting { route, head_only, parsed_ns, mut respond } = first.remove();
-            let (head, body) = self.executor.responses[route].parts(head_only);
+            let Waiting { route, head_only, parsed_ns, reply, mut respond } = first.remove();
+            let (head, body) = match &reply {
+                None => self.executor.responses[route].parts(head_only),
+                Some(reply) => responses::shop_parts(reply),
+            };
             let id = respond.stream_id().as_u32();
             let handed_ns = system::now_ns();
+            reply.iter().for_each(|reply| self.executor.hand_over(reply, handed_ns));
             match respond.send_response(head, body.is_empty()) {
                 Ok(stream) => {
                     let held_ns = handed_ns - parsed_ns;
@@ -321,10 +332,12 @@ impl Connection {
 }
 
 impl Incoming {
-    /// Reads and discards the body; ready once it is complete, or false if the stream was reset.
+    /// Reads the body, which only the shop keeps; ready once it is complete, or false if the stream
+    /// was reset.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         while let Some(data) = ready!(self.body.poll_data(context)) {
             let Ok(data) = data else { return Poll::Ready(false) };
+            self.shop.iter_mut().for_each(|asked| asked.add_body(&data));
             // It fails only for more bytes than were received.
             let _ = self.body.flow_control().release_capacity(data.len());
         }
@@ -350,6 +363,14 @@ impl Leaving {
         }
         self.stream.poll_reset(context).is_pending()
     }
+}
+
+/// The step of the shop's users that a request is, if it is one.
+fn asked(request: &Request<RecvStream>) -> Option<Box<Asked>> {
+    let uri = request.uri();
+    let fields = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let method = request.method().as_str();
+    Asked::of(method, uri.path(), uri.query().unwrap_or_default(), fields).map(Box::new)
 }
 
 /// Answers a request for the ledger, unless the target stops first.

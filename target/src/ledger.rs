@@ -3,6 +3,7 @@
 //! Only this file knows the document's schema. All timestamps are ns of CLOCK_MONOTONIC, so a
 //! client on the same machine can compare them with its own.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use base64::Engine as _;
@@ -14,12 +15,14 @@ use thiserror::Error;
 
 use crate::TargetConfig;
 use crate::counts::{Counts, EDGES_MAX};
+use crate::distribution::Distribution;
 use crate::handshakes::Handshakes;
 use crate::outcomes::Outcomes;
 use crate::service::StallGrid;
+use crate::shop::{STEPS, ShopCounts, ShopErrors};
 
 /// The version of the document's schema.
-pub const LEDGER_SCHEMA: u32 = 7;
+pub const LEDGER_SCHEMA: u32 = 8;
 
 /// What a target actually did, from its start to `taken_ns`.
 ///
@@ -80,6 +83,9 @@ pub struct Ledger {
     pub cold: u64,
     /// Arrivals in the last three minutes. A request arrives when its first bytes are read.
     pub arrivals_per_ms: ArrivalsPerMs,
+    /// What the users of the shop did; absent if the target is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shop: Option<ShopLedger>,
     /// The configuration, with the cores actually used.
     pub config: TargetConfig,
 }
@@ -155,6 +161,41 @@ pub struct Held {
     pub overflow: u64,
     /// The HdrHistogram in ns: V2 deflate, base64.
     pub histogram: String,
+}
+
+/// What the users of the shop did. Each login begins a session. While requests come, sessions and
+/// paths may be ahead of what is counted by request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShopLedger {
+    /// Sessions begun. The last 1,000,000 are remembered, and a token of an older one is wrong.
+    pub sessions: u64,
+    /// Requests read in full, by step: `login`, `search`, `items`, `basket`, `view` (the GET of the
+    /// basket) and `pay`.
+    pub requests: BTreeMap<String, u64>,
+    /// Of these, the ones that were refused, by kind.
+    pub errors: ShopErrors,
+    /// How many sessions took which path, as in `login>search>items>basket>pay`: the steps that
+    /// were not refused. All paths of more than 21 steps, and those beyond the 1,000 most frequent,
+    /// are `other`. The sum is `sessions`.
+    pub paths: BTreeMap<String, u64>,
+    /// For each step but the login, the time from just before the `send` of the session's last
+    /// response until the step's first bytes were read.
+    pub think: BTreeMap<String, Think>,
+}
+
+/// The distribution of think times, ns. A percentile is as in [`Held`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Think {
+    /// Values recorded.
+    pub count: u64,
+    /// The median, ns.
+    pub p50_ns: Option<u64>,
+    /// The 99th percentile, ns.
+    pub p99_ns: Option<u64>,
+    /// The largest, exact, ns.
+    pub max_ns: Option<u64>,
 }
 
 /// A stall or a pause.
@@ -240,7 +281,7 @@ impl Ledger {
                 accept_errors: counts.accept_errors,
                 handshakes: config.tls.then_some(counts.handshakes),
             },
-            held: Held::new(&whole),
+            held: Held::new(&whole.held),
             routes: RouteCounts::all(config, &counts.outcomes),
             stalls: stalls_kept.collect(),
             stall_count,
@@ -248,6 +289,7 @@ impl Ledger {
             pause_count: counts.pause_count - pauses_scheduled,
             cold: counts.cold,
             arrivals_per_ms: ArrivalsPerMs { first_ms, counts: arrivals },
+            shop: None,
             config: config.clone(),
         }
     }
@@ -272,7 +314,7 @@ impl RouteCounts {
             answered: of_route.answered,
             closed_by_peer_unanswered: of_route.closed_by_peer_unanswered,
             in_flight: of_route.in_flight,
-            held: Held::new(of_route),
+            held: Held::new(&of_route.held),
         });
         counts.collect()
     }
@@ -285,24 +327,24 @@ impl From<(u64, u64)> for Span {
 }
 
 impl Held {
-    fn new(of_route: &Outcomes) -> Held {
+    fn new(held: &Distribution) -> Held {
         let us = |value_ns: u64| value_ns as f64 / 1_000.0;
-        let count = of_route.answered;
+        let count = held.count();
         let some = |value: f64| (0 < count).then_some(value);
-        let quantile = |parts: u64, of: u64| some(us(of_route.quantile_ns(parts, of)));
+        let quantile = |parts: u64, of: u64| some(us(held.quantile_ns(parts, of)));
         Held {
             unit: "us".to_owned(),
             count,
-            min: some(us(of_route.held_min_ns)),
-            mean: some(of_route.held_sum_ns as f64 / count as f64 / 1_000.0),
+            min: some(us(held.min_ns)),
+            mean: some(held.sum_ns as f64 / count as f64 / 1_000.0),
             p50: quantile(50, 100),
             p90: quantile(90, 100),
             p99: quantile(99, 100),
             p999: quantile(999, 1_000),
             p9999: quantile(9_999, 10_000),
-            max: some(us(of_route.held_max_ns)),
-            overflow: of_route.held_overflow,
-            histogram: encode(&of_route.held),
+            max: some(us(held.max_ns)),
+            overflow: held.overflow,
+            histogram: encode(&held.histogram),
         }
     }
 
@@ -313,6 +355,38 @@ impl Held {
     pub fn decode(&self) -> Result<Histogram<u64>, LedgerError> {
         let bytes = BASE64.decode(&self.histogram)?;
         Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(LedgerError::Histogram)
+    }
+}
+
+impl ShopLedger {
+    /// The ledger of a shop with so many sessions on these paths, and these counts.
+    pub(crate) fn new(
+        (sessions, paths): (u64, BTreeMap<String, u64>),
+        counts: &ShopCounts,
+    ) -> ShopLedger {
+        let requests = STEPS.map(|step| (step.name().to_owned(), counts.requests[step as usize]));
+        let after_login = STEPS.iter().zip(&counts.think).skip(1);
+        let think = after_login.map(|(step, times)| (step.name().to_owned(), Think::new(times)));
+        ShopLedger {
+            sessions,
+            requests: requests.into(),
+            errors: counts.errors,
+            paths,
+            think: think.collect(),
+        }
+    }
+}
+
+impl Think {
+    fn new(times: &Distribution) -> Think {
+        let count = times.count();
+        let some = |value_ns: u64| (0 < count).then_some(value_ns);
+        Think {
+            count,
+            p50_ns: some(times.quantile_ns(50, 100)),
+            p99_ns: some(times.quantile_ns(99, 100)),
+            max_ns: some(times.max_ns),
+        }
     }
 }
 

@@ -19,8 +19,12 @@
 //! A route is a server of its own in all of this: its stalls and its queue don't delay the requests
 //! of other paths.
 //!
+//! As a shop, it also checks what users of several steps carry from one to the next, and the
+//! replies of the shop are held like any other.
+//!
 //! Deliberately absent: handlers for users' signals, printing, files, and counters that running
 //! executors share. Each executor keeps its own and publishes a copy when a ledger is asked for.
+//! Only the shop's sessions and their paths are shared.
 
 mod config;
 mod error;
@@ -46,6 +50,8 @@ mod wire;
 mod body;
 mod responses;
 
+mod shop;
+
 mod hold_queue;
 mod router;
 mod service;
@@ -53,6 +59,7 @@ mod service;
 mod arrivals;
 mod control;
 mod counts;
+mod distribution;
 mod handshakes;
 mod ledger;
 mod outcomes;
@@ -63,7 +70,9 @@ pub use config::{Cold, Http2, Pause, Route, Stall, TargetConfig};
 pub use error::TargetError;
 pub use handshakes::Handshakes;
 pub use ledger::{
-    ArrivalsPerMs, Connections, Held, LEDGER_SCHEMA, Ledger, LedgerError, RouteCounts, Span,
+    ArrivalsPerMs, Connections, Held, LEDGER_SCHEMA, Ledger, LedgerError, RouteCounts, ShopLedger,
+    Span, Think,
 };
 pub use listener::listen;
+pub use shop::ShopErrors;
 pub use start::{Target, start};

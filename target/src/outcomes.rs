@@ -2,9 +2,7 @@
 
 use std::ops::AddAssign;
 
-use hdrhistogram::Histogram;
-
-use crate::config::{HOLD_MAX, ns};
+use crate::distribution::Distribution;
 
 /// The counts of one route in one executor, or their sum over several.
 #[derive(Clone, Debug)]
@@ -17,16 +15,8 @@ pub(crate) struct Outcomes {
     pub(crate) closed_by_peer_unanswered: u64,
     /// Of these, those still being held.
     pub(crate) in_flight: u64,
-    /// Hold times of the answered requests, ns.
-    pub(crate) held: Histogram<u64>,
-    /// Hold times beyond the histogram's range.
-    pub(crate) held_overflow: u64,
-    /// The sum of all hold times, ns.
-    pub(crate) held_sum_ns: u128,
-    /// The shortest hold time, ns.
-    pub(crate) held_min_ns: u64,
-    /// The longest hold time, ns.
-    pub(crate) held_max_ns: u64,
+    /// Hold times of the answered requests.
+    pub(crate) held: Distribution,
 }
 
 impl Outcomes {
@@ -37,12 +27,7 @@ impl Outcomes {
             answered: 0,
             closed_by_peer_unanswered: 0,
             in_flight: 0,
-            held: Histogram::new_with_bounds(1, ns(HOLD_MAX), 3)
-                .expect("the bounds are valid constants"),
-            held_overflow: 0,
-            held_sum_ns: 0,
-            held_min_ns: u64::MAX,
-            held_max_ns: 0,
+            held: Distribution::new(),
         }
     }
 
@@ -56,12 +41,7 @@ impl Outcomes {
     pub(crate) fn answer(&mut self, held_ns: u64) {
         self.answered += 1;
         self.in_flight -= 1;
-        if self.held.record(held_ns).is_err() {
-            self.held_overflow += 1;
-        }
-        self.held_sum_ns += u128::from(held_ns);
-        self.held_min_ns = self.held_min_ns.min(held_ns);
-        self.held_max_ns = self.held_max_ns.max(held_ns);
+        self.held.record(held_ns);
     }
 
     /// Counts a request whose peer closed the connection before it was answered.
@@ -77,27 +57,7 @@ impl Outcomes {
             self.answered + self.closed_by_peer_unanswered + self.in_flight,
             "every request received has exactly one outcome"
         );
-        assert_eq!(
-            self.held.len() + self.held_overflow,
-            self.answered,
-            "every answer has one hold time"
-        );
-    }
-
-    /// The hold time at quantile `parts / of`, ns; in integers, so that rounding can't move the
-    /// rank.
-    pub(crate) fn quantile_ns(&self, parts: u64, of: u64) -> u64 {
-        let rank = (u128::from(self.answered) * u128::from(parts)).div_ceil(u128::from(of)).max(1);
-        let mut seen = 0;
-        for bucket in self.held.iter_recorded() {
-            seen += u128::from(bucket.count_since_last_iteration());
-            if rank <= seen {
-                let edge_ns = self.held.highest_equivalent(bucket.value_iterated_to());
-                return edge_ns.clamp(self.held_min_ns, self.held_max_ns);
-            }
-        }
-        // The rank is beyond the histogram's range, where only the longest time is known.
-        self.held_max_ns
+        assert_eq!(self.held.count(), self.answered, "every answer has one hold time");
     }
 }
 
@@ -107,10 +67,6 @@ impl AddAssign<&Outcomes> for Outcomes {
         self.answered += other.answered;
         self.closed_by_peer_unanswered += other.closed_by_peer_unanswered;
         self.in_flight += other.in_flight;
-        self.held.add(&other.held).expect("both histograms have the same bounds");
-        self.held_overflow += other.held_overflow;
-        self.held_sum_ns += other.held_sum_ns;
-        self.held_min_ns = self.held_min_ns.min(other.held_min_ns);
-        self.held_max_ns = self.held_max_ns.max(other.held_max_ns);
+        self.held += &other.held;
     }
 }

@@ -1,11 +1,12 @@
-//! Request heads: where one ends, and what it means for the response. Of its path, only the ledger's
-//! and those of the routes matter.
+//! Request heads: where one ends, and what it means for the response. Of its path, only those of
+//! the ledger, the routes and the shop matter.
 
 use httparse::Status;
 
 use crate::body::Body;
 use crate::responses::{Persistence, Rejection};
 use crate::router::Router;
+use crate::shop::Asked;
 
 /// The longest request head, bytes.
 pub(crate) const HEAD_LEN_MAX: usize = 16 << 10;
@@ -29,6 +30,8 @@ pub(crate) struct Head {
     pub(crate) asks: Asks,
     /// True if the client waits for `100 Continue` before it sends the body.
     pub(crate) expects_continue: bool,
+    /// The step of the shop's users that it is, if it is one.
+    pub(crate) shop: Option<Box<Asked>>,
 }
 
 /// What a request asks for.
@@ -50,8 +53,13 @@ impl Asks {
     }
 }
 
-/// Parses the head at the start of `bytes`; `None` if it is incomplete.
-pub(crate) fn parse(bytes: &[u8], router: &Router) -> Result<Option<Head>, Rejection> {
+/// Parses the head at the start of `bytes`, for the shop too if there is one; `None` if it is
+/// incomplete.
+pub(crate) fn parse(
+    bytes: &[u8],
+    router: &Router,
+    has_shop: bool,
+) -> Result<Option<Head>, Rejection> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut fields);
     let len = match request.parse(bytes) {
@@ -61,6 +69,11 @@ pub(crate) fn parse(bytes: &[u8], router: &Router) -> Result<Option<Head>, Rejec
         Err(_) => return Err(Rejection::Malformed),
     };
     let version_1_1 = request.version == Some(1);
+    let (path, query) = origin(request.path.unwrap_or_default());
+    let shop = has_shop.then(|| {
+        let fields = request.headers.iter().map(|field| (field.name, field.value));
+        Asked::of(request.method.unwrap_or_default(), path, query, fields)
+    });
     let fields = Fields::read(request.headers)?;
 
     // RFC 9112, section 3.2: exactly one Host in HTTP/1.1, at most one in HTTP/1.0.
@@ -86,12 +99,14 @@ pub(crate) fn parse(bytes: &[u8], router: &Router) -> Result<Option<Head>, Rejec
         persistence,
         expects_continue: fields.expects_continue && version_1_1 && body != Body::sized(0),
         body,
-        asks: Asks::of(request.path.map_or("", path), router),
+        asks: Asks::of(path, router),
+        shop: shop.flatten().map(Box::new),
     }))
 }
 
-/// The path of a request target in origin form or absolute form (RFC 9112, section 3.2).
-fn path(target: &str) -> &str {
+/// The path and the query of a request target in origin form or absolute form (RFC 9112, section
+/// 3.2).
+fn origin(target: &str) -> (&str, &str) {
     const SCHEME: &str = "http://";
     let is_absolute =
         target.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME));
@@ -101,7 +116,7 @@ fn path(target: &str) -> &str {
     } else {
         target
     };
-    origin.split_once('?').map_or(origin, |(path, _)| path)
+    origin.split_once('?').unwrap_or((origin, ""))
 }
 
 /// The header fields that decide framing and persistence.
@@ -174,7 +189,7 @@ mod tests {
     /// Parses for a target without routes.
     fn parse(bytes: &[u8]) -> Result<Option<Head>, Rejection> {
         let config = TargetConfig::new("127.0.0.1:0".parse().expect("an address"));
-        super::parse(bytes, &Router::new(&config))
+        super::parse(bytes, &Router::new(&config), false)
     }
 
     fn parsed(text: &str) -> Head {

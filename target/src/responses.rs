@@ -1,9 +1,10 @@
-//! The target's responses, rendered once at the start.
+//! The target's responses: the sample ones rendered once at the start, the others as they leave.
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderValue, Response as Head, StatusCode};
+use http::{HeaderName, HeaderValue, Response as Head, StatusCode};
 
+use crate::shop::Reply;
 use crate::{TargetConfig, TargetError};
 
 /// What happens to the connection after a response, and how the response announces it.
@@ -43,7 +44,7 @@ struct Response {
     head_len: usize,
 }
 
-/// The type of all responses but the ledger.
+/// The type of all responses but the ledger and the shop's.
 const TEXT: &str = "text/plain";
 
 /// The interim response to `Expect: 100-continue`.
@@ -74,7 +75,7 @@ impl Responses {
 
     fn new(status: u16, body_size: usize) -> Responses {
         let body: Vec<u8> = b"truetail\n".iter().copied().cycle().take(body_size).collect();
-        let response = |persistence| render(status, TEXT, persistence, &body);
+        let response = |persistence| render(status, TEXT, None, persistence, &body);
         Responses {
             keep: response(Persistence::Keep),
             keep_announced: response(Persistence::KeepAnnounced),
@@ -107,7 +108,24 @@ pub(crate) fn ledger(
     head_only: bool,
 ) -> Vec<u8> {
     let (status, content_type, body) = describe(document);
-    render(status, content_type, persistence, body.as_bytes()).bytes(head_only).to_vec()
+    render(status, content_type, None, persistence, body.as_bytes()).bytes(head_only).to_vec()
+}
+
+/// A response of the shop as HTTP/1.1 sends it.
+pub(crate) fn shop(reply: &Reply, persistence: Persistence) -> Vec<u8> {
+    let Reply { status, content_type, field, body, .. } = reply;
+    render(*status, content_type, field.as_ref(), persistence, body.as_bytes()).bytes
+}
+
+/// The same as HTTP/2 sends it: head and body.
+pub(crate) fn shop_parts(reply: &Reply) -> (Head<()>, Bytes) {
+    let (mut head, body) = parts(reply.status, reply.content_type, reply.body.clone().into_bytes());
+    if let Some((name, value)) = &reply.field {
+        let name = HeaderName::try_from(*name).expect("the shop's fields have valid names");
+        let value = HeaderValue::try_from(value).expect("the shop makes up their values");
+        head.headers_mut().insert(name, value);
+    }
+    (head, body)
 }
 
 /// The same as HTTP/2 sends it: head and body.
@@ -128,7 +146,13 @@ fn describe(document: Result<String, TargetError>) -> (u16, &'static str, String
     }
 }
 
-fn render(status: u16, content_type: &str, persistence: Persistence, body: &[u8]) -> Response {
+fn render(
+    status: u16,
+    content_type: &str,
+    field: Option<&(&str, String)>,
+    persistence: Persistence,
+    body: &[u8],
+) -> Response {
     let reason = match status {
         200 => "OK",
         503 => "Service Unavailable",
@@ -140,10 +164,11 @@ fn render(status: u16, content_type: &str, persistence: Persistence, body: &[u8]
         Persistence::KeepAnnounced => "Connection: keep-alive\r\n",
         Persistence::Close => "Connection: close\r\n",
     };
+    let field = field.map_or_else(String::new, |(name, value)| format!("{name}: {value}\r\n"));
     let length = body.len();
     let head = format!(
         "HTTP/1.1 {status} {reason}\r\nContent-Type: {content_type}\r\n\
-         Content-Length: {length}\r\n{connection}\r\n"
+         Content-Length: {length}\r\n{field}{connection}\r\n"
     );
     let head_len = head.len();
     let mut bytes = head.into_bytes();

@@ -82,6 +82,9 @@ fn a_route_that_cannot_be_served_is_named() {
         let named = format!("status={status}:");
         refused(vec![Route { status, ..route("/a") }], &["--route /a:", &named, "200 to 599"]);
     }
+    let routes = vec![Route { status: 503, ..route("/pay") }];
+    let words = ["--route /pay:", "status=503 with --shop"];
+    check(TargetConfig { routes, shop: true, ..config() }, &words);
     let base_latency = Duration::from_secs(4_000);
     refused(vec![Route { base_latency, ..route("/a") }], &["--route /a:", "4000s", "3600s"]);
     let cores = vec![0, 1];

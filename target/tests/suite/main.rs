@@ -12,4 +12,5 @@ mod latency;
 mod ledger;
 mod protocol;
 mod routes;
+mod shop;
 mod tls;
