@@ -147,7 +147,7 @@ impl Demand {
         let rate_micro = match (of_plan.map(|curve| curve.peak()).or(peak), plan.period) {
             // Each arrival starts a session.
             (Some(peak), _) => {
-                Some(share.part_of(peak.micro_per_second()).saturating_mul(plan.steps_max()))
+                Some(share.part_of(peak.micro_per_second()).saturating_mul(plan.requests_max()))
             }
             (None, Some(period)) => {
                 // Each user starts a request once a period.
@@ -597,7 +597,7 @@ mod tests {
     }
 
     fn named(name: String) -> Scenario {
-        Scenario { name, weight: 1, think: None, step: vec![Step::default()] }
+        Scenario::of_one(name, 1, Step::default())
     }
 
     #[test]

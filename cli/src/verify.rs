@@ -247,8 +247,8 @@ mod tests {
         let scenario = |name: &str| Scenario {
             name: name.to_owned(),
             weight: 1,
-            think: None,
             step: vec![Step { url: Some(format!("/{name}")), ..Step::default() }],
+            ..Scenario::default()
         };
         let plan = Plan {
             target: "http://127.0.0.1:1/".to_owned(),

@@ -24,6 +24,8 @@ pub enum Value<'a> {
     Constant(&'a str),
     /// Given anew for each request.
     Varies,
+    /// The same, and the field is left out if it is empty.
+    Optional,
 }
 
 /// The parts of a request.
@@ -90,6 +92,8 @@ struct Field {
     name: String,
     /// `None` if it varies.
     value: Option<String>,
+    /// True if it is left out without a value.
+    is_optional: bool,
 }
 
 impl Field {
@@ -111,7 +115,16 @@ impl Field {
 struct Rendering {
     bytes: Vec<u8>,
     /// Where those values go, in their order.
-    holes: Vec<usize>,
+    holes: Vec<Hole>,
+}
+
+/// The place of a value that varies.
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    /// Where its field begins, if that is left out without a value; else where it goes itself.
+    from: usize,
+    /// Where it goes.
+    at: usize,
 }
 
 /// The renderings of one request.
@@ -194,10 +207,14 @@ impl Requests {
         };
         assert_eq!(values.len(), holes.len(), "each varying field is given a value");
         let mut from = 0;
-        for (&hole, value) in holes.iter().zip(values) {
-            out.extend_from_slice(&bytes[from..hole]);
-            encoder::plain_text(value, out);
-            from = hole;
+        for (hole, value) in holes.iter().zip(values) {
+            if value.is_empty() && hole.from < hole.at {
+                out.extend_from_slice(&bytes[from..hole.from]);
+            } else {
+                out.extend_from_slice(&bytes[from..hole.at]);
+                encoder::plain_text(value, out);
+            }
+            from = hole.at;
         }
         out.extend_from_slice(&bytes[from..]);
     }
@@ -211,8 +228,11 @@ impl Rendering {
         for field in fields {
             let bytes = &mut rendering.bytes;
             let Some(value) = &field.value else {
+                let before = bytes.len();
                 encoder::literal(&field.name, Indexing::Without, bytes);
-                rendering.holes.push(bytes.len());
+                let at = bytes.len();
+                let from = if field.is_optional { before } else { at };
+                rendering.holes.push(Hole { from, at });
                 continue;
             };
             let is_next = shared.get(entered) == Some(field);
@@ -304,9 +324,9 @@ fn check_header(name: &str, value: Value) -> Result<(), RequestError> {
 }
 
 /// A field with a valid value.
-fn field(name: &str, value: Value) -> Result<Field, RequestError> {
-    let value = match value {
-        Value::Varies => None,
+fn field(name: &str, given: Value) -> Result<Field, RequestError> {
+    let value = match given {
+        Value::Varies | Value::Optional => None,
         Value::Constant(value) => {
             let control = value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t');
             if control || value.trim_matches([' ', '\t']) != value {
@@ -315,7 +335,8 @@ fn field(name: &str, value: Value) -> Result<Field, RequestError> {
             Some(value.to_owned())
         }
     };
-    Ok(Field { name: name.to_ascii_lowercase(), value })
+    let is_optional = matches!(given, Value::Optional);
+    Ok(Field { name: name.to_ascii_lowercase(), value, is_optional })
 }
 
 /// True for a token (RFC 9110, section 5.6.2).

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use engine::load::curve::Curve;
 use engine::load::schedule::{Schedule, mix};
 use engine::load::share::Share;
-use engine::load::values::Rendering;
+use engine::load::values::{Rendering, Site};
 use engine::plan::data::{Data, DataFile, Table};
-use engine::plan::template::Compiled;
+use engine::plan::template::{Compiled, Scope};
 use engine::plan::{Arrivals, Plan};
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
@@ -80,13 +80,15 @@ pub(crate) fn fields() -> Vec<Hot> {
 fn rendering(field: &str, data: &[Data]) -> Hot {
     let headers = (0..8).map(|number| format!("X-{number}: {{{{{field}}}}}")).collect();
     let plan = Plan { target: "http://h/".to_owned(), headers, ..Plan::default() };
-    let compiled = Compiled::new(&plan, data).expect("known fields").expect("some");
+    let compiled = Compiled::new(&plan, Scope { data, ..Scope::default() })
+        .expect("known fields")
+        .expect("some");
     let head = format!("GET / HTTP/1.1\r\n{}\r\n\r\n", compiled.plan.headers.join("\r\n"));
     let template = compiled.template(head.as_bytes(), b"", data).expect("it is short");
-    let rendering = Rendering::new(&template, data, plan.trace);
+    let rendering = Rendering::new(&template, data, plan.trace, Site::default());
     let mut out = Vec::with_capacity(template.longest());
     Hot::new(format!("Rendering::render, 8 × `{{{{{field}}}}}`"), move |number| {
-        rendering.render(1, number, black_box(&mut out));
+        rendering.render(1, number, None, black_box(&mut out));
     })
 }
 

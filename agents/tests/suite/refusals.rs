@@ -38,8 +38,8 @@ fn two_hosts(one: &str, two: &str) -> Vec<Scenario> {
     let scenario = |url: &str| Scenario {
         name: String::new(),
         weight: 1,
-        think: None,
         step: vec![Step { url: Some(url.to_owned()), ..Step::default() }],
+        ..Scenario::default()
     };
     [one, two].map(scenario).to_vec()
 }

@@ -16,4 +16,5 @@ mod null_target_http2;
 mod numbers;
 mod overload;
 mod routes;
+mod shop;
 mod stages;

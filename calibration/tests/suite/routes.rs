@@ -18,7 +18,7 @@ const HOLD_NS: u64 = 100_000_000;
 
 fn scenario((path, weight): (&str, u32)) -> Scenario {
     let step = Step { url: Some(path.to_owned()), ..Step::default() };
-    Scenario { name: path.to_owned(), weight, think: None, step: vec![step] }
+    Scenario::of_one(path.to_owned(), weight, step)
 }
 
 /// The stalls of the route that have begun.

@@ -227,8 +227,8 @@ fn scenario(step: Step) -> Scenario {
     Scenario {
         name: String::new(),
         weight: Scenario::weight_default(),
-        think: None,
         step: vec![step],
+        ..Scenario::default()
     }
 }
 
@@ -326,7 +326,7 @@ fn of_json(text: &str) -> Result<Scenario, String> {
     let url = Some(url);
     let mut step = Step { method, url, headers, body, expect, timeout, slo, ..Step::default() };
     step.complete_expect().map_err(|twice| format!("{twice} is there twice"))?;
-    Ok(Scenario { name, weight, think: None, step: vec![step] })
+    Ok(Scenario { name, weight, step: vec![step], ..Scenario::default() })
 }
 
 #[cfg(test)]

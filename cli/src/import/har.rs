@@ -117,8 +117,8 @@ pub(crate) fn read(har: impl Read) -> Result<OfHar, String> {
                 None => scenarios.push(Scenario {
                     name: String::new(),
                     weight: 1,
-                    think: None,
                     step: vec![step],
+                    ..Scenario::default()
                 }),
             },
         }

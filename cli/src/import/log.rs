@@ -154,7 +154,7 @@ fn scenarios(routes: Vec<(Key, Route)>) -> Vec<Scenario> {
         // Names are shown, and a query may hold a secret: `run` finds a name without it.
         let name = if name.contains('?') { String::new() } else { format!("{method} {name}") };
         let step = Step { method: Some(method), url: Some(url), body, ..Step::default() };
-        Scenario { name, weight, think: None, step: vec![step] }
+        Scenario { name, weight, step: vec![step], ..Scenario::default() }
     };
     routes.into_iter().zip(weights_of(&counts)).map(scenario).collect()
 }

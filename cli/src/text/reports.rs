@@ -98,8 +98,8 @@ pub(crate) fn two_by_two() -> Report {
     let scenario = |name: &str, weight| Scenario {
         name: name.to_owned(),
         weight,
-        think: None,
         step: vec![Step { url: Some("/".to_owned()), ..Step::default() }],
+        ..Scenario::default()
     };
     let plan = Plan {
         target: "http://127.0.0.1:8080/".to_owned(),

@@ -11,23 +11,12 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 use cookie::Cookie;
-
-/// The most cookies of a session: RFC 6265 expects browsers to hold fifty of a domain, and servers
-/// to use as few as possible.
-pub const COOKIES_MAX: usize = 20;
-
-/// The most bytes of all its names, values, domains and paths. For a cookie without a domain, the
-/// host that set it counts.
-pub const BYTES_MAX: usize = 4_096;
-
-/// The most bytes that [`Jar::write`] appends: the `=` of each cookie takes no more than its path,
-/// which isn't sent.
-pub const LONGEST: usize = BYTES_MAX + SEPARATOR.len() * (COOKIES_MAX - 1);
+use plan::scenario::{COOKIES_BYTES_MAX, COOKIES_MAX};
 
 const SEPARATOR: &[u8] = b"; ";
 
 /// A cookie was not taken, since with it there would be more than [`COOKIES_MAX`] cookies or
-/// [`BYTES_MAX`] bytes.
+/// [`COOKIES_BYTES_MAX`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -117,12 +106,15 @@ impl Jar {
         }
     }
 
-    /// Appends the value of the `Cookie` header for a request to this host (without port) and path
-    /// (without query), and returns whether there is any. The cookies with longer paths come first,
-    /// and of those with equally long ones the older.
-    pub fn write(&self, host: &str, path: &[u8], secure: bool, out: &mut Vec<u8>) -> bool {
+    /// Appends the value of the `Cookie` header of a request to this host (without port), and
+    /// returns whether there is any; `path` is where its path (without query) stands in `out`. The
+    /// cookies with longer paths come first, and of those with equally long ones the older.
+    pub fn write(&self, host: &str, path: Range<usize>, secure: bool, out: &mut Vec<u8>) -> bool {
         let before = out.len();
-        for kept in self.kept().filter(|kept| kept.is_for(host, path, secure)) {
+        for kept in self.kept() {
+            if !kept.is_for(host, &out[path.clone()], secure) {
+                continue;
+            }
             if before < out.len() {
                 out.extend_from_slice(SEPARATOR);
             }
@@ -154,14 +146,15 @@ impl Jar {
         };
         let length = parts.iter().map(|part| part.len()).sum::<usize>();
         let is_one_more = known.is_none() && self.shapes.len() == COOKIES_MAX;
-        if is_one_more || BYTES_MAX < self.bytes.len() - old.len() + length {
+        if is_one_more || COOKIES_BYTES_MAX < self.bytes.len() - old.len() + length {
             return Err(Full);
         }
         // Chained, they know their length, so that the bytes after them move once.
         let bytes = new.name.iter().chain(new.value).chain(new.domain).chain(new.path);
         self.bytes.splice(old, bytes.copied());
         let shape = Shape {
-            lengths: parts.map(|part| u16::try_from(part.len()).expect("at most BYTES_MAX")),
+            lengths: parts
+                .map(|part| u16::try_from(part.len()).expect("at most COOKIES_BYTES_MAX")),
             host_only: new.host_only,
             secure_only: new.secure_only,
         };
@@ -254,6 +247,8 @@ fn default_path(path: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use plan::scenario::COOKIES_LONGEST;
+
     use super::*;
 
     /// 2026-01-01.
@@ -266,10 +261,10 @@ mod tests {
 
     /// What a request sends.
     fn sent(jar: &Jar, host: &str, path: &str, secure: bool) -> String {
-        let mut out = b"before".to_vec();
-        let any = jar.write(host, path.as_bytes(), secure, &mut out);
+        let mut out = path.as_bytes().to_vec();
+        let any = jar.write(host, 0..path.len(), secure, &mut out);
         let text = String::from_utf8(out).expect("ASCII");
-        let text = text.strip_prefix("before").expect("appended").to_owned();
+        let text = text.strip_prefix(path).expect("appended").to_owned();
         assert_eq!(any, !text.is_empty());
         text
     }
@@ -498,7 +493,7 @@ mod tests {
         // A cookie has one byte of name and of path.
         for (host, domain) in [("", ""), ("h.test", ""), ("h.test", "; Domain=test")] {
             let domain_length = if domain.is_empty() { host.len() } else { "test".len() };
-            let most = BYTES_MAX - 2 - domain_length;
+            let most = COOKIES_BYTES_MAX - 2 - domain_length;
             let line = |name: char, length| format!("{name}={}{domain}", "x".repeat(length));
             let mut jar = Jar::default();
             let mut take = |name, length| set(&mut jar, line(name, length).as_bytes(), host, "/");
@@ -511,12 +506,12 @@ mod tests {
             assert_eq!(take('b', 1), Err(Full));
             assert_eq!(take('b', 0), Ok(()));
             assert_eq!(take('c', 0), Err(Full));
-            assert_eq!(jar.bytes.len(), BYTES_MAX);
+            assert_eq!(jar.bytes.len(), COOKIES_BYTES_MAX);
             let a = format!("a={}", "x".repeat(most - 2 - domain_length));
             assert_eq!(sent(&jar, host, "/", true), format!("{a}; b="));
         }
         // Long paths and hosts count as well.
-        let (long, most) = ("x".repeat(BYTES_MAX), "x".repeat(BYTES_MAX - 3));
+        let (long, most) = ("x".repeat(COOKIES_BYTES_MAX), "x".repeat(COOKIES_BYTES_MAX - 3));
         let mut jar = Jar::default();
         assert_eq!(set(&mut jar, b"a=b", &long, "/"), Err(Full));
         assert_eq!(set(&mut jar, b"a=b", "", &format!("/{long}/")), Err(Full));
@@ -531,14 +526,16 @@ mod tests {
         // No host is this short; then the bound is exact.
         for at in 0..COOKIES_MAX {
             let name = char::from(b'a' + u8::try_from(at).expect("few"));
-            let length = if at == 0 { BYTES_MAX - 2 * COOKIES_MAX } else { 0 };
+            let length = if at == 0 { COOKIES_BYTES_MAX - 2 * COOKIES_MAX } else { 0 };
             let line = format!("{name}={}", "x".repeat(length));
             assert_eq!(set(&mut jar, line.as_bytes(), "", "/"), Ok(()));
         }
-        let mut out = Vec::with_capacity(LONGEST);
+        let mut out = Vec::with_capacity(1 + COOKIES_LONGEST);
+        out.push(b'/');
         let (place, capacity) = (out.as_ptr(), out.capacity());
-        assert!(jar.write("", b"/", false, &mut out));
-        assert_eq!(out.len(), LONGEST);
+        assert!(jar.write("", 0..1, false, &mut out));
+        // The `=` of each takes no more than its path, which isn't sent.
+        assert!(out.len() <= 1 + COOKIES_LONGEST, "{}", out.len());
         assert_eq!((out.as_ptr(), out.capacity()), (place, capacity));
     }
 

@@ -27,8 +27,10 @@
 //! known in advance: each shard takes its part of the requests and ends its window when the last is
 //! answered; the run's window is the longest of these.
 
+pub mod carried;
 mod closed;
 pub mod cookies;
+pub mod course;
 pub mod curve;
 mod due;
 mod load;

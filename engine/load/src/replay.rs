@@ -243,7 +243,7 @@ impl Replay {
             };
             let url = Some(url.clone());
             let step = Step { method: Some(method), url, body, ..Step::default() };
-            Scenario { name, weight, think: None, step: vec![step] }
+            Scenario::of_one(name, weight, step)
         };
         plan.scenario = self.routes.iter().zip(weights_of(&counts)).map(scenario).collect();
     }

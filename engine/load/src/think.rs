@@ -3,14 +3,16 @@
 
 use plan::think::Think;
 
+use super::course::At;
 use super::schedule::mix;
 
 /// Gives think times random values independent of the schedule's and the mix's.
 const THINK_SEED: u64 = 0x7468_696e_6b00_0000;
 
-/// The think time of the session with this number before this step, ns.
-pub fn think_ns(think: Think, seed: u64, number: u64, step: u16) -> u64 {
-    let random = || mix(mix(number ^ mix(seed ^ THINK_SEED)) ^ u64::from(step));
+/// The think time of the session with this number before this request, ns.
+pub fn think_ns(think: Think, seed: u64, number: u64, at: At) -> u64 {
+    let request = u64::from(at.step) | u64::from(at.round) << 16;
+    let random = || mix(mix(number ^ mix(seed ^ THINK_SEED)) ^ request);
     // Above 0 and up to 1.
     let unit = |random: u64| ((random >> 11) + 1) as f64 / (1_u64 << 53) as f64;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time in ns")]
@@ -35,7 +37,9 @@ mod tests {
         const DRAWS: u64 = 100_000;
         let all = |text: &str| {
             let think: Think = text.parse().expect(text);
-            (0..DRAWS).map(|number| think_ns(think, 7, number, 1) as f64 / 1e6).collect::<Vec<_>>()
+            (0..DRAWS)
+                .map(|number| think_ns(think, 7, number, At::first(1)) as f64 / 1e6)
+                .collect::<Vec<_>>()
         };
         let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
         assert!(all("3ms").iter().all(|ms| *ms == 3.0));
@@ -52,9 +56,9 @@ mod tests {
     #[test]
     fn sessions_and_steps_think_independently() {
         let think: Think = "uniform 0s 1s".parse().expect("a think time");
-        let of = |seed, number, step| think_ns(think, seed, number, step);
-        assert_eq!(of(1, 2, 3), of(1, 2, 3));
-        let others = [of(2, 2, 3), of(1, 3, 3), of(1, 2, 4)];
-        assert!(others.iter().all(|other| *other != of(1, 2, 3)), "{others:?}");
+        let of = |seed, number, step, round| think_ns(think, seed, number, At { step, round });
+        assert_eq!(of(1, 2, 3, 0), of(1, 2, 3, 0));
+        let others = [of(2, 2, 3, 0), of(1, 3, 3, 0), of(1, 2, 4, 0), of(1, 2, 3, 1)];
+        assert!(others.iter().all(|other| *other != of(1, 2, 3, 0)), "{others:?}");
     }
 }

@@ -10,11 +10,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use plan::data::{Data, Pick, Table};
-use plan::template::{Escape, LENGTH_DIGITS, Part, Template, Value, hex};
+use plan::template::{COOKIE, Escape, LENGTH_DIGITS, Part, Template, UrlEscape, Value, hex};
 use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, Zipf};
 use rand_xoshiro::SplitMix64;
 
+use super::carried::Carried;
+use super::cookies::Full;
 use super::schedule::mix;
 
 /// Gives fields random values independent of the schedule's.
@@ -30,6 +32,18 @@ pub struct Rendering {
     bytes: Vec<u8>,
     pieces: Vec<Piece>,
     trace: u64,
+    site: Site,
+}
+
+/// Where requests with cookies go, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Site {
+    /// The host, without port.
+    pub host: String,
+    /// True with TLS.
+    pub secure: bool,
+    /// True if a header without a value keeps its line, and the protocol leaves it out.
+    pub keeps_lines: bool,
 }
 
 /// A part of a request.
@@ -54,6 +68,11 @@ enum Piece {
     },
     TraceId,
     ParentId,
+    Captured {
+        place: usize,
+        escape: Escape,
+    },
+    Cookies,
     BodyLength,
 }
 
@@ -74,8 +93,9 @@ enum RowPick {
 }
 
 impl Rendering {
-    /// The requests of a template that takes its rows from `data`; `trace` is the plan's.
-    pub fn new(template: &Template, data: &[Data], trace: Option<u64>) -> Rendering {
+    /// The requests of a template that takes its rows from `data`, and that go to this site;
+    /// `trace` is the plan's.
+    pub fn new(template: &Template, data: &[Data], trace: Option<u64>, site: Site) -> Rendering {
         let piece = |part: &Part| match part {
             Part::Bytes(bytes) => Piece::Bytes(bytes.clone()),
             Part::BodyLength => Piece::BodyLength,
@@ -94,24 +114,32 @@ impl Rendering {
                 }
                 Value::TraceId => Piece::TraceId,
                 Value::ParentId => Piece::ParentId,
+                Value::Captured(place) => Piece::Captured { place, escape: field.escape },
+                Value::Cookies => Piece::Cookies,
             },
         };
         Rendering {
             bytes: template.bytes().to_vec(),
             pieces: template.parts().iter().map(piece).collect(),
             trace: trace.unwrap_or(0),
+            site,
         }
     }
 
-    /// Writes the request with this number to `out`, from its start. If `out` has room for the
-    /// longest one, nothing is allocated.
-    pub fn render(&self, seed: u64, number: u64, out: &mut Vec<u8>) {
+    /// Writes the request with this number to `out`, from its start, with what its session carries.
+    /// If `out` has room for the longest one, nothing is allocated.
+    pub fn render(&self, seed: u64, number: u64, carried: Option<&Carried>, out: &mut Vec<u8>) {
         out.clear();
         let mut length_at = None;
+        let mut leaves_line = false;
         for (position, piece) in (0_u64..).zip(&self.pieces) {
             let value = || hash(seed ^ FIELD_SEED, position, number);
             match piece {
-                Piece::Bytes(bytes) => out.extend_from_slice(&self.bytes[bytes.clone()]),
+                Piece::Bytes(bytes) => {
+                    let ended = if leaves_line { LINE_END.len() } else { 0 };
+                    out.extend_from_slice(&self.bytes[bytes.start + ended..bytes.end]);
+                    leaves_line = false;
+                }
                 Piece::Seq => decimal(number, out),
                 Piece::Rand { low, count } => {
                     let above = (u128::from(value()) * count) >> 64;
@@ -121,7 +149,8 @@ impl Rendering {
                 Piece::Zipf { ranks, most } => decimal(rank(ranks, value(), (*most).into()), out),
                 Piece::Uuid => uuid(value(), out),
                 Piece::Column { rows, column, escape } => {
-                    escape.write(rows.table.value(rows.row(seed, number), *column), out);
+                    let text = rows.table.value(rows.row(seed, number), *column);
+                    escape.write(text.as_bytes(), out);
                 }
                 Piece::TraceId => {
                     trace_id(seed, self.trace, number).iter().for_each(|byte| digits(*byte, out))
@@ -129,6 +158,20 @@ impl Rendering {
                 Piece::ParentId => {
                     let id = hash(run_key(seed, self.trace), 1, number).max(1);
                     id.to_be_bytes().iter().for_each(|byte| digits(*byte, out));
+                }
+                Piece::Captured { place, escape } => {
+                    let value = carried.and_then(|carried| carried.value(*place));
+                    write_captured(value.unwrap_or_default(), *escape, out);
+                }
+                Piece::Cookies => {
+                    let Site { host, secure, keeps_lines } = &self.site;
+                    let is_any = carried.is_some_and(|carried| {
+                        carried.cookies.write(host, path(out), *secure, out)
+                    });
+                    if !is_any && !keeps_lines {
+                        out.truncate(out.len() - COOKIE.len() - ": ".len());
+                        leaves_line = true;
+                    }
                 }
                 Piece::BodyLength => {
                     length_at = Some(out.len());
@@ -140,6 +183,48 @@ impl Rendering {
             put_length(out, at);
         }
     }
+}
+
+impl Rendering {
+    /// Keeps the cookies of a response, the values of its `Set-Cookie` headers, which came at this
+    /// time. `room` is memory to render the request into.
+    ///
+    /// # Errors
+    /// They are too many or too long.
+    pub fn keep_cookies<'a>(
+        &self,
+        (seed, number): (u64, u64),
+        lines: impl Iterator<Item = &'a [u8]>,
+        now_s: i64,
+        carried: &mut Carried,
+        room: &mut Vec<u8>,
+    ) -> Result<(), Full> {
+        let mut lines = lines.peekable();
+        if lines.peek().is_none() {
+            return Ok(());
+        }
+        self.render(seed, number, Some(carried), room);
+        let (Site { host, secure, .. }, path) = (&self.site, &room[path(room)]);
+        lines.try_for_each(|line| carried.cookies.set(line, host, path, *secure, now_s))
+    }
+}
+
+const LINE_END: &str = "\r\n";
+
+/// Where the path of a request stands, without its query.
+fn path(request: &[u8]) -> Range<usize> {
+    let from = request.iter().position(|byte| *byte == b' ').map_or(0, |at| at + 1);
+    let is_end = |byte: &u8| matches!(byte, b' ' | b'?');
+    let length = request[from..].iter().position(is_end).unwrap_or(0);
+    from..from + length
+}
+
+/// Writes a captured value. In a URL, one that begins with a slash continues a path that ends with
+/// one.
+fn write_captured(value: &[u8], escape: Escape, out: &mut Vec<u8>) {
+    let is_path = escape.url == UrlEscape::Raw && out.ends_with(b"/");
+    let value = value.strip_prefix(b"/").filter(|_| is_path).unwrap_or(value);
+    escape.write(value, out);
 }
 
 /// Puts the length of the body, which follows the head's end, where room was left for it.
@@ -240,7 +325,7 @@ fn uuid(value: u64, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use plan::Plan;
-    use plan::template::Compiled;
+    use plan::template::{Compiled, Scope};
 
     use super::*;
 
@@ -248,13 +333,14 @@ mod tests {
     fn bodies(seed: u64, body: &str, data: &[Data], requests: u64) -> Vec<String> {
         let body = Some(body.to_owned());
         let plan = Plan { target: "http://h/".to_owned(), body, trace: Some(7), ..Plan::default() };
-        let compiled = Compiled::new(&plan, data).expect("fields").expect("some");
+        let scope = Scope { data, ..Scope::default() };
+        let compiled = Compiled::new(&plan, scope).expect("fields").expect("some");
         let head = b"POST / HTTP/1.1\r\nContent-Length: 1\r\ntraceparent: {{0}}{{1}}\r\n\r\n";
         let template = compiled.template(head, b"", data).expect("it is short");
-        let rendering = Rendering::new(&template, data, plan.trace);
+        let rendering = Rendering::new(&template, data, plan.trace, Site::default());
         let mut out = Vec::with_capacity(template.longest());
         let body = |number| {
-            rendering.render(seed, number, &mut out);
+            rendering.render(seed, number, None, &mut out);
             assert!(out.len() <= template.longest() && out.capacity() == template.longest());
             let text = String::from_utf8(out.clone()).expect("text");
             let (head, body) = text.split_once("\r\n\r\n").expect("a head");

@@ -8,7 +8,7 @@ use http2::request::{RequestError, RequestSpec, Requests, Value};
 
 use super::error::PlanError;
 use super::plan::Plan;
-use super::template::{Part, Template};
+use super::template::{COOKIE, Part, Template};
 
 /// The most fields of a header block whose values differ between requests.
 const VARYING_MAX: usize = 64;
@@ -160,7 +160,11 @@ impl<'a> Text<'a> {
 
     fn headers(&self) -> Vec<(&'a str, Value<'a>)> {
         let others = self.lines.iter().filter(|(_, name, ..)| !Text::is_host(name));
-        others.map(|(_, name, value, varies)| (*name, of_field(value, *varies))).collect()
+        let of = |name: &str, value, varies| match of_field(value, varies) {
+            Value::Varies if name == COOKIE => Value::Optional,
+            other => other,
+        };
+        others.map(|(_, name, value, varies)| (*name, of(name, value, *varies))).collect()
     }
 
     fn spec<'b>(&'b self, headers: &'b [(&'b str, Value<'b>)]) -> RequestSpec<'b> {
@@ -218,11 +222,11 @@ mod tests {
     use super::*;
     use crate::endpoint::Endpoint;
     use crate::request::render_request;
-    use crate::template::Compiled;
+    use crate::template::{Compiled, Scope};
 
     /// The header block of a plan's request, and its body, if HTTP/1.1 would send it as `text`.
     fn values(plan: &Plan, text: &str) -> (Vec<String>, String) {
-        let compiled = Compiled::new(plan, &[]).expect("fields").expect("some");
+        let compiled = Compiled::new(plan, Scope::default()).expect("fields").expect("some");
         let endpoint = Endpoint::parse(&compiled.plan.target).expect("a URL");
         let length = compiled.body_bytes(0);
         let head = render_request(&compiled.plan, &endpoint, length).expect("a request");

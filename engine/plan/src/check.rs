@@ -2,8 +2,10 @@
 //!
 //! Status codes are checked first, and apart (`status`). Then the checks are made in order, those of
 //! headers before those of the body, and the first that fails is the request's cause. A body that
-//! can't be checked, because it is too long or encoded, fails for that cause instead.
+//! can't be checked, because it is too long or encoded, fails for that cause instead. Captures come
+//! last, and one that finds nothing is a failed check, too.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 
 use flate2::bufread::MultiGzDecoder;
@@ -11,6 +13,7 @@ use regex::bytes::Regex;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use super::capture::{self, Capture, Found};
 use super::error::PlanError;
 use super::json_pointer::Pointer;
 use super::plan::Plan;
@@ -35,19 +38,32 @@ const OF_HEADER: &str =
 pub struct Checks {
     /// Those of headers, then those of the body.
     each: Vec<Check>,
+    captures: Vec<Capture>,
+    /// True if the response's cookies are kept.
+    pub cookies: bool,
     body_max: usize,
     decompress: bool,
 }
 
 /// The names of the checks of a request with these texts, in the order in which they are made: how
 /// a report counts those that fail.
-pub fn names(header: &[String], body: &[String]) -> Vec<String> {
-    let own = if body.is_empty() { &[][..] } else { &OF_ANY_BODY };
+pub fn names(
+    header: &[String],
+    body: &[String],
+    captures: &BTreeMap<String, String>,
+    cookies: bool,
+) -> Vec<String> {
+    let is_kept = !body.is_empty() || captures.values().any(|text| capture::is_of_body(text));
+    let own = if is_kept { &OF_ANY_BODY } else { &[][..] };
     let header = header.iter().map(|text| format!("header {text}"));
     let body = body.iter().map(|text| format!("body {text}"));
-    header.chain(own.iter().map(|name| (*name).to_owned())).chain(body).collect()
+    let own = own.iter().map(|name| (*name).to_owned());
+    let cookies = cookies.then(|| COOKIES_FAILED.to_owned());
+    header.chain(own).chain(body).chain(capture::names(captures)).chain(cookies).collect()
 }
 
+/// A session would have more cookies than it may.
+const COOKIES_FAILED: &str = "too_many_cookies";
 /// The checks that any checked body has to pass first.
 const OF_ANY_BODY: [&str; 2] = ["body_too_long", "body_encoded"];
 
@@ -98,7 +114,7 @@ impl Fields {
     }
 
     /// The values of the fields of this name, without blanks around them.
-    fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
         let mut from = 0;
         let each = self.ends.iter().map(move |(name_end, end)| {
             let start = std::mem::replace(&mut from, *end);
@@ -112,6 +128,8 @@ impl Fields {
 /// A response as its checks see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Content<'a> {
+    /// Its status.
+    pub status: u16,
     /// Its header fields.
     pub fields: &'a Fields,
     /// Its body; `None` if it was longer than what is kept.
@@ -119,36 +137,50 @@ pub struct Content<'a> {
 }
 
 impl Checks {
-    /// The checks of a plan that makes one request; `None` if it has none.
+    /// The checks of a plan that makes one request, with its step's captures, and whether its
+    /// cookies are kept; `None` if there is nothing to look at.
     ///
     /// # Errors
     /// A text that is no check.
-    pub fn of_request(plan: &Plan) -> Result<Option<Checks>, PlanError> {
+    pub fn of_request(
+        plan: &Plan,
+        captures: Vec<Capture>,
+        cookies: bool,
+    ) -> Result<Option<Checks>, PlanError> {
+        let captures_body = captures.iter().any(Capture::is_of_body);
         let mut each = Vec::new();
         for text in &plan.expect_header {
             let check = header_check(text).map_err(|it| it.of("--expect-header", text))?;
             each.push(check);
         }
-        if !plan.expect_body.is_empty() {
+        if !plan.expect_body.is_empty() || captures_body {
             each.extend([Check::BodyLength, Check::BodyEncoding]);
         }
         for text in &plan.expect_body {
             each.push(body_check(text).map_err(|it| it.of("--expect-body", text))?);
         }
-        if CHECKS_MAX < each.len() {
-            let problem = format!("more than {CHECKS_MAX} checks of one request");
-            let number = plan.expect_header.len() + plan.expect_body.len();
-            return Err(PlanError::new("--expect-body", number, problem, "leave some out"));
+        let own = each.len() + Found::FAILURES * captures.len() + usize::from(cookies);
+        if CHECKS_MAX < own {
+            let problem = format!(
+                "more than {CHECKS_MAX} checks of one request; a capture counts as {}",
+                Found::FAILURES
+            );
+            return Err(PlanError::new("--expect-body", own, problem, "leave some out"));
         }
         if !plan.expect_body.is_empty() && plan.method == "HEAD" {
             let problem = "a response to HEAD has no body to check";
             let value = format!("{:?}", plan.expect_body[0]);
             return Err(PlanError::new("--expect-body", value, problem, "omit it, or use GET"));
         }
+        if captures_body && plan.method == "HEAD" {
+            let problem = "a response to HEAD has no body to capture from";
+            return Err(PlanError::new("capture", "body", problem, "omit it, or use GET"));
+        }
         let body_max = plan.body_max.unwrap_or(BODY_MAX_DEFAULT);
         let body_max = usize::try_from(body_max).expect("an address has 64 bits");
         let decompress = plan.decompress;
-        Ok((!each.is_empty()).then_some(Checks { each, body_max, decompress }))
+        let is_any = cookies || !each.is_empty() || !captures.is_empty();
+        Ok(is_any.then_some(Checks { each, captures, cookies, body_max, decompress }))
     }
 
     /// The most bytes of a body that they need, 0 if none is about the body.
@@ -157,21 +189,53 @@ impl Checks {
         if self.each.iter().any(is_of_body) { self.body_max } else { 0 }
     }
 
+    /// The index of the check that a session has no more cookies than it may.
+    pub fn cookies_failed(&self) -> u8 {
+        let before = self.each.len() + Found::FAILURES * self.captures.len();
+        u8::try_from(before).expect("a step has few checks")
+    }
+
+    /// True if a session carries something of the response to its next steps.
+    pub fn are_carried(&self) -> bool {
+        self.cookies || !self.captures.is_empty()
+    }
+
     /// The index of the first check that this response fails; `scratch` is memory to decompress
-    /// into.
-    pub fn failed(&self, content: Content<'_>, scratch: &mut Vec<u8>) -> Option<u8> {
+    /// into. `take` gets what each capture found, by its place, and returns false if there is no
+    /// room for it.
+    pub fn failed(
+        &self,
+        content: Content<'_>,
+        scratch: &mut Vec<u8>,
+        mut take: impl FnMut(usize, Option<Vec<u8>>) -> bool,
+    ) -> Option<u8> {
         let headers = |check: &Check| match check {
             Check::Header(name, rule) => {
                 !content.fields.values(name).any(|value| rule.holds(value))
             }
             _ => false,
         };
-        let failed = self.each.iter().position(headers).or_else(|| match self.body_max() {
-            0 => None,
-            _ => {
-                let body = self.body(content, scratch);
-                self.each.iter().position(|check| !check.holds(&body))
-            }
+        let failed = self.each.iter().position(headers).or_else(|| {
+            let body = match self.body_max() {
+                0 => Body { is_readable: true, bytes: None },
+                _ => self.body(content, scratch),
+            };
+            let failed = self.each.iter().position(|check| !check.holds(&body));
+            failed.or_else(|| {
+                let mut captures = self.captures.iter().enumerate();
+                captures.find_map(|(at, capture)| {
+                    let mut found = capture.find(content, &body);
+                    let value = match &mut found {
+                        Found::Value(value) => Some(std::mem::take(value)),
+                        _ => None,
+                    };
+                    if !take(capture.place, value) {
+                        found = Found::TooLong;
+                    }
+                    let failure = found.failure(capture.is_optional)?;
+                    Some(self.each.len() + Found::FAILURES * at + failure)
+                })
+            })
         });
         failed.map(|at| u8::try_from(at).expect("a step has few checks"))
     }
@@ -193,11 +257,12 @@ impl Checks {
 }
 
 /// A body as the checks see it.
-struct Body<'a> {
+#[derive(Debug)]
+pub struct Body<'a> {
     /// True if no encoding is left.
     is_readable: bool,
     /// Its bytes; `None` if they are too many.
-    bytes: Option<&'a [u8]>,
+    pub(super) bytes: Option<&'a [u8]>,
 }
 
 /// How a body is encoded.
@@ -283,14 +348,16 @@ impl TextRule {
         if let Some(text) = text.strip_prefix("contains ") {
             return match text.trim() {
                 "" => Err(NoCheck::new("nothing is to be contained")),
-                _ => matches(&regex::escape(text)).map(Some),
+                _ => regex(&regex::escape(text)).map(|regex| Some(TextRule::Matches(regex))),
             };
         }
-        text.strip_prefix("regex ").map(matches).transpose()
+        let regex = text.strip_prefix("regex ").map(regex).transpose()?;
+        Ok(regex.map(TextRule::Matches))
     }
 }
 
-fn matches(pattern: &str) -> Result<TextRule, NoCheck> {
+/// A regular expression.
+pub(super) fn regex(pattern: &str) -> Result<Regex, NoCheck> {
     let no_regex = |error: regex::Error| {
         let error = error.to_string();
         let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
@@ -300,33 +367,46 @@ fn matches(pattern: &str) -> Result<TextRule, NoCheck> {
             cure: Some("mend it; backslashes stand for themselves in single quotes"),
         }
     };
-    Regex::new(pattern).map(TextRule::Matches).map_err(no_regex)
+    Regex::new(pattern).map_err(no_regex)
 }
 
-/// Why a text is no check.
-struct NoCheck {
+/// Why a text is no check, or no capture.
+#[derive(Debug)]
+pub(super) struct NoCheck {
     problem: String,
     cure: Option<&'static str>,
 }
 
 impl NoCheck {
-    fn new(problem: impl Into<String>) -> NoCheck {
+    /// With the usual cure.
+    pub(super) fn new(problem: impl Into<String>) -> NoCheck {
         NoCheck { problem: problem.into(), cure: None }
     }
 
     fn of(self, flag: &'static str, text: &str) -> PlanError {
         let usual = if flag == "--expect-header" { OF_HEADER } else { OF_BODY };
-        PlanError::new(flag, format!("{text:?}"), self.problem, self.cure.unwrap_or(usual))
+        self.refuse(flag, &format!("{text:?}"), usual)
+    }
+
+    /// The error for this value of this flag or key.
+    pub(super) fn refuse(self, flag: &'static str, value: &str, usual: &str) -> PlanError {
+        PlanError::new(flag, value, self.problem, self.cure.unwrap_or(usual))
+    }
+}
+
+/// A header's name.
+pub(super) fn header_name(name: &str) -> Result<&str, NoCheck> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    match !name.is_empty() && name.bytes().all(is_token) {
+        true => Ok(name),
+        false => Err(NoCheck::new("no header has such a name")),
     }
 }
 
 fn header_check(text: &str) -> Result<Check, NoCheck> {
     let (name, value) =
         text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(NoCheck::new("no header has such a name"));
-    }
+    let name = header_name(name)?;
     let rule = match value.map(str::trim_start) {
         None => TextRule::Any,
         Some(value) => match TextRule::of(value)? {
@@ -391,16 +471,18 @@ mod tests {
     }
 
     fn checks(plan: &Plan) -> Checks {
-        Checks::of_request(plan).expect("they are checks").expect("there are some")
+        let checks = Checks::of_request(plan, Vec::new(), false);
+        checks.expect("they are checks").expect("there are some")
     }
 
     /// The name of the check that a response fails.
     fn failed(plan: &Plan, head: &[(&str, &str)], body: Option<&[u8]>) -> Option<String> {
         let mut fields = Fields::default();
         head.iter().for_each(|(name, value)| fields.push(name.as_bytes(), value.as_bytes()));
-        let content = Content { fields: &fields, body };
-        let failed = checks(plan).failed(content, &mut Vec::new())?;
-        names(&plan.expect_header, &plan.expect_body).get(usize::from(failed)).cloned()
+        let content = Content { status: 200, fields: &fields, body };
+        let failed = checks(plan).failed(content, &mut Vec::new(), |_, _| true)?;
+        let names = names(&plan.expect_header, &plan.expect_body, &BTreeMap::new(), false);
+        names.get(usize::from(failed)).cloned()
     }
 
     #[test]
@@ -490,7 +572,8 @@ mod tests {
         let mut scratch = Vec::new();
         let mut fields = Fields::default();
         fields.push(b"content-encoding", b"gzip");
-        let failed = checks.failed(Content { fields: &fields, body: Some(&bomb) }, &mut scratch);
+        let content = Content { status: 200, fields: &fields, body: Some(&bomb) };
+        let failed = checks.failed(content, &mut scratch, |_, _| true);
         assert_eq!(failed, Some(0));
         assert!(scratch.capacity() < 4 * 65_536, "{}", scratch.capacity());
     }
@@ -513,11 +596,11 @@ mod tests {
             let one = |text: &str| if text.is_empty() { vec![] } else { vec![text.to_owned()] };
             let plan =
                 Plan { expect_header: one(header), expect_body: one(body), ..Plan::default() };
-            let error = Checks::of_request(&plan).expect_err(body).to_string();
+            let error = Checks::of_request(&plan, Vec::new(), false).expect_err(body).to_string();
             assert!(error.contains(says), "{error}");
         }
         let many = plan(&[], &["contains a"; CHECKS_MAX - 1]);
-        let error = Checks::of_request(&many).expect_err("too many").to_string();
+        let error = Checks::of_request(&many, Vec::new(), false).expect_err("too many").to_string();
         assert!(error.contains("more than 63 checks"), "{error}");
     }
 }

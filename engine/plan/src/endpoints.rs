@@ -158,7 +158,7 @@ mod tests {
 
     fn scenario((url, weight): (&str, u32)) -> Scenario {
         let step = Step { url: Some(url.to_owned()), ..Step::default() };
-        Scenario { name: String::new(), weight, think: None, step: vec![step] }
+        Scenario::of_one(String::new(), weight, step)
     }
 
     fn plan(scenarios: &[(&str, u32)]) -> Plan {

@@ -11,6 +11,7 @@ pub mod address;
 pub mod blocks;
 pub mod body;
 mod braces;
+pub mod capture;
 pub mod check;
 mod complete;
 pub mod data;
@@ -39,6 +40,7 @@ mod steps;
 pub mod template;
 pub mod think;
 pub mod thresholds;
+pub mod when;
 
 pub use complete::{
     CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, DURATION_MAX, FLUSH_CLOSED_DEFAULT,

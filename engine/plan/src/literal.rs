@@ -33,7 +33,7 @@ pub fn is_literal(header: &str) -> bool {
 mod tests {
     use super::super::body::{Body, Content};
     use super::super::plan::Plan;
-    use super::super::template::Compiled;
+    use super::super::template::{Compiled, Scope};
     use super::*;
 
     #[test]
@@ -45,7 +45,10 @@ mod tests {
             assert_eq!(body == text, !text.starts_with('@') && !text.starts_with("{{"), "{text}");
             let target = url(format!("http://h/{text}"));
             let plan = Plan { target, body: Some(body), ..Plan::default() };
-            assert!(Compiled::new(&plan, &[]).expect("no unknown field").is_none(), "{text}");
+            assert!(
+                Compiled::new(&plan, Scope::default()).expect("no unknown field").is_none(),
+                "{text}"
+            );
             let body = Body::read(&plan).expect("a body");
             let Content::Bytes(bytes) = body.content() else { panic!("in memory") };
             assert_eq!(bytes, text.as_bytes());

@@ -117,8 +117,8 @@ mod tests {
         let scenario = |name: &str, slo: Option<&str>| Scenario {
             name: name.to_owned(),
             weight: 1,
-            think: None,
             step: vec![Step { slo: slo.map(|slo| slo.parse().expect(slo)), ..Step::default() }],
+            ..Scenario::default()
         };
         let plan = |slo: &str| Plan {
             target: "http://h/".to_owned(),

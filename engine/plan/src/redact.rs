@@ -242,8 +242,12 @@ mod tests {
             body: Some("abc".to_owned()),
             ..Step::default()
         };
-        let scenario =
-            Scenario { name: "GET /a".to_owned(), weight: 2, think: None, step: vec![step] };
+        let scenario = Scenario {
+            name: "GET /a".to_owned(),
+            weight: 2,
+            step: vec![step],
+            ..Scenario::default()
+        };
         let plan = Plan { scenario: vec![scenario], ..Plan::default() };
         let [none, abc] = [b"", &b"abc"[..]].map(|bytes| Body::of_bytes(bytes.to_vec()));
         let redacted = Redacted::with_bodies(&plan, &none, &[&abc]).into_plan();

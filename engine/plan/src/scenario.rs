@@ -1,5 +1,7 @@
 //! Scenarios: the requests of a plan that makes more than one, and how often it makes each.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,9 +11,18 @@ use crate::expect::{Expect, ExpectTable};
 use crate::slo::Objectives;
 use crate::status::StatusSet;
 use crate::think::Think;
+use crate::when::When;
 
 /// The most scenarios of a plan.
 pub const SCENARIOS_MAX: usize = 1_000;
+/// The most cookies of a session.
+pub const COOKIES_MAX: usize = 20;
+/// The most bytes of their names, values, domains and paths.
+pub const COOKIES_BYTES_MAX: usize = 4 << 10;
+/// The most bytes that a request's cookies take: `a=b; c=d`.
+pub const COOKIES_LONGEST: usize = COOKIES_BYTES_MAX + 3 * COOKIES_MAX;
+/// The most times that a step is repeated.
+pub const REPEAT_MAX: u16 = 1_000;
 /// The largest weight of a scenario.
 pub const WEIGHT_MAX: u32 = 1_000_000;
 
@@ -29,6 +40,10 @@ pub struct Scenario {
     /// Default: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
+    /// Whether a session keeps the cookies that it is given, and sends them. Default: if it has
+    /// several steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cookies: Option<bool>,
     /// Its steps, in order, at least one: a session sends each when the one before was answered
     /// well.
     #[serde(deserialize_with = "steps")]
@@ -47,6 +62,16 @@ pub struct Step {
     /// scenario's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
+    /// How often it is sent, one after the other. Default: once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<u16>,
+    /// Left out unless this holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<When>,
+    /// Values that later steps take from its response, by name: `json:/POINTER`, `header:NAME`,
+    /// `regex:PATTERN` or `status`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub capture: BTreeMap<String, String>,
     /// The method.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
@@ -122,10 +147,45 @@ impl Step {
     }
 }
 
+impl Default for Scenario {
+    /// One without steps, of weight 1.
+    fn default() -> Scenario {
+        Scenario { name: String::new(), weight: 1, think: None, cookies: None, step: Vec::new() }
+    }
+}
+
 impl Scenario {
     /// A scenario of one step.
     pub fn of_one(name: String, weight: u32, step: Step) -> Scenario {
-        Scenario { name, weight, think: None, step: vec![step] }
+        Scenario { name, weight, step: vec![step], ..Scenario::default() }
+    }
+
+    /// True if its arrivals start sessions, of several requests.
+    pub fn has_sessions(&self) -> bool {
+        1 < self.requests_max()
+    }
+
+    /// A first step that is repeated becomes two steps: the first is due when its session is, and
+    /// the others when their user has thought.
+    pub(super) fn split_repeated_start(&mut self) {
+        let Some(times @ 2..) = self.step[0].repeat else { return };
+        let again = match self.step[0].name.as_str() {
+            "" => String::new(),
+            name => format!("{name} again"),
+        };
+        let again = Step { name: again, repeat: Some(times - 1), ..self.step[0].clone() };
+        (self.step[0].repeat, self.step[0].think) = (None, None);
+        self.step.insert(1, again);
+    }
+
+    /// The most requests of a session.
+    pub fn requests_max(&self) -> u64 {
+        self.step.iter().map(|step| u64::from(step.repeat.unwrap_or(1))).sum()
+    }
+
+    /// True if a session keeps cookies.
+    pub fn keeps_cookies(&self) -> bool {
+        self.cookies.unwrap_or_else(|| self.has_sessions())
     }
 
     /// The weight of a scenario that is given none.

@@ -259,8 +259,8 @@ mod tests {
         let scenario = |at: usize| Scenario {
             name: at.to_string(),
             weight: 1,
-            think: None,
             step: vec![Step { url: Some("/".to_owned()), ..Step::default() }],
+            ..Scenario::default()
         };
         for (plan, start, cure) in [
             (Plan { rate: "5".parse().ok(), ..of() }, "--rate 5: --stages sets", "one of the two"),

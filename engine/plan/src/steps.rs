@@ -11,9 +11,9 @@ use super::endpoint::{Endpoint, origin, short, shown};
 use super::error::PlanError;
 use super::plan::Plan;
 use super::request::header_name;
-use super::scenario::{SCENARIOS_MAX, Scenario, Step, WEIGHT_MAX};
+use super::scenario::{REPEAT_MAX, SCENARIOS_MAX, Scenario, Step, WEIGHT_MAX};
 use super::status::StatusSet;
-use super::think::Think;
+use super::template::Scope;
 
 impl Plan {
     /// The steps of all scenarios, in order, each with its scenario.
@@ -64,26 +64,20 @@ impl Plan {
         u16::try_from(firsts[before - 1].0).expect("a step's number has 16 bits")
     }
 
-    /// The most steps of a scenario.
-    pub fn steps_max(&self) -> u64 {
-        self.scenario_steps().iter().map(|(_, length)| *length as u64).max().unwrap_or(1)
+    /// The most requests of a session.
+    pub fn requests_max(&self) -> u64 {
+        self.scenario.iter().map(Scenario::requests_max).max().unwrap_or(1)
     }
 
     /// True if a scenario has several steps, so that arrivals start sessions.
     pub fn has_sessions(&self) -> bool {
-        self.scenario.iter().any(|scenario| 1 < scenario.step.len())
+        self.scenario.iter().any(Scenario::has_sessions)
     }
 
-    /// The think time after this step, before the next one of its scenario; `None` if it is the
-    /// last.
-    pub fn think_after(&self, step: usize) -> Option<Think> {
-        let (scenario, of) = self.steps().nth(step)?;
-        let last = scenario.step.last().expect("a scenario has steps");
-        if std::ptr::eq(of, last) {
-            return None;
-        }
-        let next = self.step(step + 1).and_then(|next| next.think);
-        Some(next.or(scenario.think).unwrap_or(Think::Constant(Nanos(0))))
+    /// Each scenario's steps, by their places in it.
+    fn places<'a>(&'a self) -> impl Iterator<Item = (&'a Scenario, usize)> {
+        let of = |scenario: &'a Scenario| (0..scenario.step.len()).map(move |at| (scenario, at));
+        self.scenario.iter().flat_map(of)
     }
 
     /// One plan per request that this plan makes, with that request's values.
@@ -95,6 +89,9 @@ impl Plan {
             let Step {
                 name: _,
                 think: _,
+                repeat: _,
+                when: _,
+                capture: _,
                 method,
                 url,
                 headers,
@@ -156,6 +153,7 @@ impl Plan {
                 format!("expect.header {value}")
             }
             ("--expect-body", _) if own.expect_body.is_some() => format!("expect.body {value}"),
+            ("capture" | "when", _) => format!("{flag} {value}"),
             ("--header", Some(number)) if inherited < number => {
                 format!("its header #{}", number - inherited)
             }
@@ -274,6 +272,7 @@ impl Plan {
                 let problem = "the name has a control character".to_owned();
                 return refuse(at, problem, "leave it out");
             }
+            self.scenario[at].split_repeated_start();
             let mut names = Vec::new();
             for of in 0..self.scenario[at].step.len() {
                 let name = self.complete_step(at, of, number, &own_authority)?;
@@ -286,7 +285,14 @@ impl Plan {
                 names.push(free);
                 number += 1;
             }
-            let Scenario { name, think, step, .. } = &self.scenario[at];
+            if let Err((of, error)) = self.scenario[at].check_captures() {
+                return Err(self.error_of(number - self.scenario[at].step.len() + of, error));
+            }
+            let Scenario { name, think, cookies, step, .. } = &self.scenario[at];
+            if *cookies == Some(true) && step.len() == 1 {
+                let problem = "it has no second step to send cookies with".to_owned();
+                return refuse(at, problem, "omit `cookies`");
+            }
             let thinks = step.iter().map(|step| step.think).chain([*think]).flatten();
             if let Some(long) = thinks.into_iter().find(|one| DURATION_MAX < one.longest()) {
                 let problem = format!("the think time {long} is above {DURATION_MAX}");
@@ -349,6 +355,10 @@ impl Plan {
         }
         let endpoint = Endpoint::parse(&own).map_err(|error| self.error_of(number, error))?;
         self.check_timeout(at, step.timeout)?;
+        if let Some(repeat) = step.repeat.filter(|repeat| !(1..=REPEAT_MAX).contains(repeat)) {
+            let problem = format!("repeat = {repeat} isn't from 1 to {REPEAT_MAX}");
+            return refuse(problem, "give how often the step is sent");
+        }
         if step.name.contains(char::is_control) {
             return refuse("a step's name has a control character".to_owned(), "leave it out");
         }
@@ -361,29 +371,49 @@ impl Plan {
         Ok(named_by(method, &format!("{host}{}", endpoint.path)))
     }
 
-    /// The checks of each request's responses; `None` for one without.
+    /// The checks and captures of each request's responses; `None` for one without.
     ///
     /// # Errors
-    /// The first text that is no check.
+    /// The first text that is neither.
     pub fn checks(&self) -> Result<Vec<Option<Checks>>, PlanError> {
-        let of_request = |(at, request): (usize, &Plan)| {
-            Checks::of_request(request).map_err(|error| self.error_of(at, error))
+        let requests = self.requests();
+        if self.scenario.is_empty() {
+            return Ok(vec![Checks::of_request(self, Vec::new(), false)?]);
+        }
+        let of_step = |(number, (scenario, at)): (usize, (&Scenario, usize))| {
+            let captures = scenario.captures_of(at);
+            captures
+                .and_then(|of| Checks::of_request(&requests[number], of, scenario.keeps_cookies()))
+                .map_err(|error| self.error_of(number, error))
         };
-        self.requests().iter().enumerate().map(of_request).collect()
+        self.places().enumerate().map(of_step).collect()
+    }
+
+    /// What the fields of each request may take from its session.
+    pub fn scopes(&self) -> Vec<Scope<'_>> {
+        if self.scenario.is_empty() {
+            return vec![Scope::default()];
+        }
+        let mut scopes = Vec::new();
+        for (scenario, at) in self.places() {
+            let (captured, cookies) = (scenario.captured_before(at), scenario.keeps_cookies());
+            scopes.push(Scope { data: &[], captured, cookies });
+        }
+        scopes
     }
 
     /// The names of each request's checks in a completed plan; empty if none has any.
     pub fn check_names(&self) -> Vec<Vec<String>> {
-        let of = |header: Option<&Vec<String>>, body: Option<&Vec<String>>| {
-            let (header, body) =
-                (header.unwrap_or(&self.expect_header), body.unwrap_or(&self.expect_body));
-            check::names(header, body)
+        let of = |step: &Step, cookies| {
+            let header = step.expect_header.as_ref().unwrap_or(&self.expect_header);
+            let body = step.expect_body.as_ref().unwrap_or(&self.expect_body);
+            check::names(header, body, &step.capture, cookies)
         };
         let mut all: Vec<Vec<String>> = match self.scenario.is_empty() {
-            true => vec![of(None, None)],
+            true => vec![of(&Step::default(), false)],
             false => {
-                let steps = self.steps().map(|(_, step)| step);
-                steps.map(|it| of(it.expect_header.as_ref(), it.expect_body.as_ref())).collect()
+                let each = self.steps();
+                each.map(|(scenario, step)| of(step, scenario.keeps_cookies())).collect()
             }
         };
         if all.iter().all(Vec::is_empty) {
@@ -454,7 +484,7 @@ mod tests {
     use super::*;
 
     fn scenario(weight: u32, step: Step) -> Scenario {
-        Scenario { name: String::new(), weight, think: None, step: vec![step] }
+        Scenario::of_one(String::new(), weight, step)
     }
 
     fn step(path: &str) -> Step {

@@ -10,10 +10,12 @@ use std::num::{IntErrorKind, ParseIntError};
 use std::ops::Range;
 
 use super::braces::{Piece, has_fields, pieces};
+use super::capture::{Form, VALUE_MAX, form};
 use super::data::{Data, parsed};
 use super::error::PlanError;
 use super::plan::Plan;
 use super::request::header_name;
+use super::scenario::COOKIES_LONGEST;
 use super::similar::nearest;
 
 /// The most bytes of a request with fields: it is made where TLS records are made, too.
@@ -25,7 +27,9 @@ const FORMS: [&str; 4] = ["seq", "rand 1 100", "zipf 1.1 1000", "uuid"];
 /// The most columns that an error lists.
 const COLUMNS_SHOWN: usize = 10;
 /// The names of fields that aren't columns.
-const OTHERS: [&str; 6] = ["seq", "rand", "zipf", "uuid", "trace_id", "parent_id"];
+pub(super) const OTHERS: [&str; 6] = ["seq", "rand", "zipf", "uuid", "trace_id", "parent_id"];
+/// The header of a session's cookies.
+pub const COOKIE: &str = "Cookie";
 /// The header of `--trace`.
 const TRACE_HEADER: &str = "traceparent";
 
@@ -89,6 +93,10 @@ pub enum Value {
     TraceId,
     /// The id of the request's span.
     ParentId,
+    /// What the session has captured in this place.
+    Captured(usize),
+    /// The session's cookies that the request's target is to get.
+    Cookies,
 }
 
 /// How the text of a value is written.
@@ -96,8 +104,31 @@ pub enum Value {
 pub struct Escape {
     /// As part of a JSON string.
     pub json: bool,
-    /// Percent-encoded.
-    pub url: bool,
+    /// Percent-encoded, or not.
+    pub url: UrlEscape,
+}
+
+/// How a value is percent-encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UrlEscape {
+    /// Not at all.
+    #[default]
+    None,
+    /// All that means something in a URL.
+    Text,
+    /// What no URL can hold.
+    Raw,
+}
+
+/// What the fields of a request may take their values from.
+#[derive(Clone, Debug, Default)]
+pub struct Scope<'a> {
+    /// The plan's data.
+    pub data: &'a [Data],
+    /// What a session has captured before, by place; `None` for what it may not have.
+    pub captured: Vec<Option<&'a str>>,
+    /// True if the session keeps cookies.
+    pub cookies: bool,
 }
 
 /// A request with stand-ins for its fields.
@@ -114,8 +145,10 @@ impl Compiled {
     ///
     /// # Errors
     /// A field is unknown, or stands where it can't.
-    pub fn new(plan: &Plan, data: &[Data]) -> Result<Option<Compiled>, PlanError> {
-        let mut fields = Fields { data, traced: plan.trace.is_some(), all: Vec::new() };
+    pub fn new(plan: &Plan, scope: Scope<'_>) -> Result<Option<Compiled>, PlanError> {
+        let data = scope.data;
+        let cookies = scope.cookies;
+        let mut fields = Fields { scope, traced: plan.trace.is_some(), all: Vec::new() };
         let mut request = plan.clone();
         let is =
             |name: &'static str| move |line: &String| header_name(line).eq_ignore_ascii_case(name);
@@ -138,6 +171,15 @@ impl Compiled {
                 fixed(line, at)?;
                 fields.all[before..].iter().try_for_each(|field| header_value(field, data, at))?;
             }
+        }
+        if cookies {
+            if let Some(at) = plan.headers.iter().position(is("Cookie")) {
+                let problem = "the session's cookies are sent in Cookie too";
+                let cure = "omit it, or give the scenario `cookies = false`";
+                return Err(Place::Header(at).refuse(problem, cure));
+            }
+            request.headers.push(format!("{COOKIE}: {}", stand_in(fields.all.len())));
+            fields.all.push(Field { value: Value::Cookies, escape: Escape::default() });
         }
         let text = plan.body.as_deref().filter(|body| !body.starts_with('@') && has_fields(body));
         let body = text.map(|text| fields.stand_in(text, Place::Body)).transpose()?;
@@ -260,7 +302,7 @@ fn find(text: &[u8], what: &[u8]) -> Option<usize> {
 
 /// The fields of a request, as they are found.
 struct Fields<'a> {
-    data: &'a [Data],
+    scope: Scope<'a>,
     traced: bool,
     all: Vec<Field>,
 }
@@ -350,17 +392,30 @@ impl Fields<'_> {
                 _ => return example("zipf EXPONENT HIGH", "zipf 1.1 1000"),
             },
             ["zipf", ..] => return example("zipf EXPONENT HIGH", "zipf 1.1 1000"),
-            _ => return self.column(inner, place),
+            _ => return self.named(inner, place),
         };
         Ok(Field { value, escape: Escape::default() })
     }
 
-    /// The field of a column, perhaps as JSON.
-    fn column(&self, inner: &str, place: Place<'_>) -> Result<Field, PlanError> {
-        let name = inner.strip_prefix("json:");
-        let json = name.is_some();
-        let name = name.unwrap_or(inner).trim();
-        let column = self.columns().find(|(full, ..)| full == name);
+    /// The field of a column or a captured value, perhaps as JSON.
+    fn named(&self, inner: &str, place: Place<'_>) -> Result<Field, PlanError> {
+        let (form, name) = form(inner);
+        let json = form == Form::Json;
+        let in_url = matches!(place, Place::Url(_));
+        let of_name = |captured: &Option<&str>| *captured == Some(name);
+        if let Some(at) = self.scope.captured.iter().position(of_name) {
+            let url = match form {
+                Form::Raw if in_url => UrlEscape::Raw,
+                Form::Raw => {
+                    let problem = format!("{{{{{inner}}}}} stands outside of a URL");
+                    return Err(place.refuse(&problem, "omit `raw:`: it is sent as it is"));
+                }
+                _ if in_url => UrlEscape::Text,
+                _ => UrlEscape::None,
+            };
+            return Ok(Field { value: Value::Captured(at), escape: Escape { json, url } });
+        }
+        let column = self.columns().find(|(full, ..)| full == name && form != Form::Raw);
         let Some((_, data, column)) = column else {
             let first = name.split_whitespace().next().unwrap_or_default();
             if json && OTHERS.contains(&first) {
@@ -369,13 +424,16 @@ impl Fields<'_> {
             }
             return Err(self.unknown(name, place));
         };
-        let url = matches!(place, Place::Url(_)) && !self.data[data].is_encoded;
+        let url = match in_url && !self.scope.data[data].is_encoded {
+            true => UrlEscape::Text,
+            false => UrlEscape::None,
+        };
         Ok(Field { value: Value::Column { data, column }, escape: Escape { json, url } })
     }
 
     /// The names of all columns, each with the positions of its data and of itself.
     fn columns(&self) -> impl Iterator<Item = (String, usize, usize)> {
-        self.data.iter().enumerate().flat_map(|(at, data)| {
+        self.scope.data.iter().enumerate().flat_map(|(at, data)| {
             let columns = data.table.columns().iter().enumerate();
             columns.map(move |(column, name)| (format!("{}.{name}", data.name), at, column))
         })
@@ -383,14 +441,16 @@ impl Fields<'_> {
 
     fn unknown(&self, name: &str, place: Place<'_>) -> PlanError {
         let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-        if let Some((data, column)) = name.split_once('.').filter(|_| self.data.is_empty())
+        if let Some((data, column)) = name.split_once('.').filter(|_| self.scope.data.is_empty())
             && [data, column].iter().all(|part| !part.is_empty() && part.bytes().all(in_name))
         {
             let problem = format!("{{{{{name}}}}} is a column, and there is no data");
             return place.refuse(&problem, &format!("give the file: --data {data}=FILE.csv"));
         }
         let first = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
-        let meant = nearest(name, self.columns().map(|(name, ..)| name)).or_else(|| {
+        let captured = || self.scope.captured.iter().flatten().map(|name| (*name).to_owned());
+        let named = || captured().chain(self.columns().map(|(name, ..)| name));
+        let meant = nearest(name, named()).or_else(|| {
             let word = nearest(&first(name), FORMS.map(first))?;
             FORMS.into_iter().find(|form| first(form) == word).map(str::to_owned)
         });
@@ -401,8 +461,8 @@ impl Fields<'_> {
         let cure = match meant {
             Some(meant) => format!("the nearest known is {}", braced(meant)),
             None => {
-                let columns = self.columns().map(|(name, ..)| name).take(COLUMNS_SHOWN);
-                let known = FORMS.into_iter().map(str::to_owned).chain(columns).map(braced);
+                let own = named().take(COLUMNS_SHOWN);
+                let known = FORMS.into_iter().map(str::to_owned).chain(own).map(braced);
                 format!("choose from {}", known.collect::<Vec<String>>().join(", "))
             }
         };
@@ -457,6 +517,8 @@ impl Field {
             Value::Uuid => 36,
             Value::TraceId => 32,
             Value::ParentId => 16,
+            Value::Captured(_) => VALUE_MAX,
+            Value::Cookies => COOKIES_LONGEST,
             Value::Column { data: from, column } if self.escape == Escape::default() => {
                 data[from].table.longest(column)
             }
@@ -464,7 +526,7 @@ impl Field {
                 let mut written = Vec::new();
                 let lengths = data[from].table.values(column).map(|text| {
                     written.clear();
-                    self.escape.write(text, &mut written);
+                    self.escape.write(text.as_bytes(), &mut written);
                     written.len()
                 });
                 lengths.max().unwrap_or(0)
@@ -476,11 +538,11 @@ impl Field {
 impl Escape {
     /// Writes a text at the end of `out`.
     #[inline]
-    pub fn write(self, text: &str, out: &mut Vec<u8>) {
+    pub fn write(self, text: &[u8], out: &mut Vec<u8>) {
         if self == Escape::default() {
-            return out.extend_from_slice(text.as_bytes());
+            return out.extend_from_slice(text);
         }
-        for byte in text.bytes() {
+        for &byte in text {
             let mut digits = [0; 6];
             let written = match byte {
                 b'"' if self.json => &b"\\\""[..],
@@ -498,11 +560,12 @@ impl Escape {
                 }
             };
             match self.url {
-                false => out.extend_from_slice(written),
-                true => written.iter().for_each(|byte| match byte {
+                UrlEscape::None => out.extend_from_slice(written),
+                url => written.iter().for_each(|byte| match byte {
                     b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                         out.push(*byte);
                     }
+                    b'!'..=b'~' if url == UrlEscape::Raw && *byte != b'#' => out.push(*byte),
                     byte => out.extend_from_slice(&[
                         b'%',
                         hex(byte >> 4).to_ascii_uppercase(),
@@ -534,6 +597,10 @@ mod tests {
         }]
     }
 
+    fn scope(data: &[Data]) -> Scope<'_> {
+        Scope { data, ..Scope::default() }
+    }
+
     fn plan(path: &str, headers: &[&str], body: Option<&str>) -> Plan {
         Plan {
             target: format!("http://h{path}"),
@@ -544,7 +611,7 @@ mod tests {
     }
 
     fn refused(plan: &Plan) -> String {
-        Compiled::new(plan, &users()).map(|_| ()).expect_err("refused").to_string()
+        Compiled::new(plan, scope(&users())).map(|_| ()).expect_err("refused").to_string()
     }
 
     #[test]
@@ -554,7 +621,7 @@ mod tests {
             &["B: {{uuid}}{{seq}}"],
             Some("{{zipf 1 9}}!"),
         );
-        let compiled = Compiled::new(&plan, &users()).expect("fields").expect("some");
+        let compiled = Compiled::new(&plan, scope(&users())).expect("fields").expect("some");
         assert_eq!(compiled.plan.target, "http://h/{{0}}?a={{1}}");
         assert_eq!(compiled.plan.headers, ["B: {{2}}{{3}}"]);
         let head =
@@ -580,7 +647,7 @@ mod tests {
     #[test]
     fn a_column_without_data_is_refused_with_the_flag_that_gives_it() {
         let refused = |path: &str| {
-            let found = Compiled::new(&plan(path, &[], None), &[]);
+            let found = Compiled::new(&plan(path, &[], None), Scope::default());
             found.map(|_| ()).expect_err("refused").to_string()
         };
         let error = refused("/{{users.id}}");
@@ -593,7 +660,7 @@ mod tests {
     #[test]
     fn a_request_without_fields_is_left_alone() {
         for body in [None, Some("@{{seq}}"), Some("{\"a\":{\"b\":{}}}"), Some("no }} start")] {
-            let compiled = Compiled::new(&plan("/#{{seq}}", &["A: b"], body), &users());
+            let compiled = Compiled::new(&plan("/#{{seq}}", &["A: b"], body), scope(&users()));
             assert!(compiled.expect("nothing is wrong").is_none(), "{body:?}");
         }
     }
@@ -601,7 +668,7 @@ mod tests {
     #[test]
     fn trace_adds_a_header_of_two_fields() {
         let traced = Plan { trace: Some(1), ..plan("/", &["A: b"], None) };
-        let compiled = Compiled::new(&traced, &[]).expect("fields").expect("some");
+        let compiled = Compiled::new(&traced, Scope::default()).expect("fields").expect("some");
         assert_eq!(compiled.plan.headers, ["A: b", "traceparent: 00-{{0}}-{{1}}-01"]);
         let values: Vec<&Value> = compiled.fields.iter().map(|field| &field.value).collect();
         assert_eq!(values, [&Value::TraceId, &Value::ParentId]);
@@ -677,16 +744,22 @@ mod tests {
             assert!(error.contains(words) && !error.contains("pa55"), "{error}");
         }
         let other = plan("/", &["Content-Length-Limit: 1"], Some("{{seq}}"));
-        assert!(Compiled::new(&other, &users()).is_ok(), "that header isn't the body's length");
+        assert!(
+            Compiled::new(&other, scope(&users())).is_ok(),
+            "that header isn't the body's length"
+        );
         let escaped = plan("/", &["A: {{json:users.note}}"], None);
-        assert!(Compiled::new(&escaped, &users()).is_ok(), "JSON has no line's end in a string");
+        assert!(
+            Compiled::new(&escaped, scope(&users())).is_ok(),
+            "JSON has no line's end in a string"
+        );
     }
 
     #[test]
     fn a_request_that_may_become_too_long_is_refused() {
         let body = format!("{{{{seq}}}}{}", "x".repeat(MADE_MAX));
         let plan = plan("/", &[], Some(&body));
-        let compiled = Compiled::new(&plan, &[]).expect("fields").expect("some");
+        let compiled = Compiled::new(&plan, Scope::default()).expect("fields").expect("some");
         let error = compiled.template(b"POST\r\nContent-Length: 9\r\n\r\n", b"", &[]);
         let error = error.expect_err("too long").to_string();
         assert!(
@@ -704,7 +777,8 @@ mod tests {
             (true, true, "a%2Fb%20%5C%22c%5C%22%5C%5C%5Cn%5Cu001f%C3%A9~"),
         ] {
             let mut out = Vec::new();
-            Escape { json, url }.write(text, &mut out);
+            let url = if url { UrlEscape::Text } else { UrlEscape::None };
+            Escape { json, url }.write(text.as_bytes(), &mut out);
             assert_eq!(String::from_utf8_lossy(&out), written);
         }
     }

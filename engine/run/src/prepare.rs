@@ -14,7 +14,7 @@ use http1::request::Request;
 use load::replay::{Replay, ReplayedLog};
 use load::requests;
 use load::share::{self, Share};
-use load::values::Rendering;
+use load::values::{Rendering, Site};
 use plan::address::Address;
 use plan::blocks::{Blocks, Head};
 use plan::body::{self, Body, Content, SharedBody};
@@ -23,7 +23,7 @@ use plan::endpoint::Endpoint;
 use plan::endpoints::{Endpoints, PlanEndpoint};
 use plan::redact::Redacted;
 use plan::request::render_request;
-use plan::template::{Compiled, Part, Template};
+use plan::template::{Compiled, Part, Scope, Template};
 use plan::{Http, Plan, PlanError, STAMP_SENDS_DEFAULT, StampSource};
 use shard::{REQUEST_BLOCK_MAX, SEND_SILENT_MAX, Step, ending_max};
 use sys::placement;
@@ -152,8 +152,8 @@ fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Complete
     requests::end_with_rows(&mut plan, &data)?;
     requests::end_window(&mut plan)?;
     let mut requests = Vec::new();
-    for (at, request) in plan.requests().iter().enumerate() {
-        let rendered = prerender(request, body, &data);
+    for (at, (request, scope)) in plan.requests().iter().zip(plan.scopes()).enumerate() {
+        let rendered = prerender(request, body, Scope { data: &data, ..scope });
         requests.push(rendered.map_err(|error| plan.error_of(at, error))?);
     }
     check_used(&plan, &data, &requests)?;
@@ -218,9 +218,10 @@ fn blocks(plan: &Plan, requests: &[Prerendered]) -> Result<Blocks, PlanError> {
 }
 
 /// Renders the head of a plan that makes one request, and reads its body.
-fn prerender(plan: &Plan, bodies: &SharedBody, data: &[Data]) -> Result<Prerendered, PlanError> {
+fn prerender(plan: &Plan, bodies: &SharedBody, scope: Scope<'_>) -> Result<Prerendered, PlanError> {
     let body = bodies.read(plan)?;
-    let compiled = Compiled::new(plan, data)?;
+    let data = scope.data;
+    let compiled = Compiled::new(plan, scope)?;
     let (plan, body_bytes) = match &compiled {
         None => (plan, body.length()),
         Some(compiled) => (&compiled.plan, compiled.body_bytes(body.length())),
@@ -299,9 +300,13 @@ pub fn prepare_with(
             None => payload(&plan, request, body)?,
             Some(template) => Payload::made(template.longest())?,
         };
-        let values = template.as_ref().map(|template| Rendering::new(template, &data, plan.trace));
-        let (head_request, timeout_ns) = (request.is_head(), plan.timeout_of(at).0);
         let endpoint = endpoints.of_steps()[at];
+        let of = &endpoints.each()[usize::from(endpoint)].endpoint;
+        let site =
+            || Site { host: of.name.clone(), secure: of.secure, keeps_lines: blocks.is_some() };
+        let values =
+            template.as_ref().map(|template| Rendering::new(template, &data, plan.trace, site()));
+        let (head_request, timeout_ns) = (request.is_head(), plan.timeout_of(at).0);
         Ok(Step {
             request: payload,
             endpoint,
@@ -309,7 +314,6 @@ pub fn prepare_with(
             head_request,
             timeout_ns,
             checks: checks[at].clone(),
-            then: plan.think_after(at),
         })
     };
     let steps: io::Result<Vec<Step>> = requests.iter().enumerate().map(step).collect();

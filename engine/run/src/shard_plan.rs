@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use load::course::Course;
 use load::curve::Curve;
 use load::mix::Mix;
 use load::presence::Presence;
@@ -80,6 +81,7 @@ impl Prepared {
             stamp_sends: plan.stamp_sends.and_then(OneIn::count),
             flush: plan.flush(),
             steps: self.steps.clone(),
+            course: Course::of_plan(plan),
             sessions_max: plan.sessions_max.unwrap_or(0),
             seed: plan.seed,
             mix: match &self.replay {

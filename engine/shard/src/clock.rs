@@ -6,6 +6,7 @@
 
 use sys::clock;
 use sys::wall_clock::{ClockLook, WallClock};
+use units::SECOND_NS;
 
 /// How long before its bytes are read a stamp counts as old, ns: a shard with time reads them
 /// sooner.
@@ -103,6 +104,12 @@ impl Clock {
     pub(super) fn since_epoch_ns(&self, wall_ns: u64) -> Option<u64> {
         let stamp_ns = self.wall_clock.monotonic_ns(wall_ns, self.epoch_ns + self.handled_ns)?;
         Some(stamp_ns.saturating_sub(self.epoch_ns))
+    }
+
+    /// The wall clock's time as completions were handled, whole seconds of Unix time.
+    pub(super) fn wall_s(&self) -> i64 {
+        let wall_ns = self.wall_clock.wall_ns(self.epoch_ns + self.handled_ns);
+        (wall_ns / SECOND_NS).cast_signed()
     }
 
     /// How often the wall clock has been set.

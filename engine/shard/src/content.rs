@@ -30,10 +30,10 @@ impl Kept {
         (self.most, self.is_cut) = (checks.body_max(), false);
     }
 
-    /// The response as its checks see it.
-    pub fn content(&self) -> Content<'_> {
+    /// The response, which has this status, as its checks see it.
+    pub fn content(&self, status: u16) -> Content<'_> {
         let body = (!self.is_cut).then_some(self.body.as_slice());
-        Content { fields: &self.fields, body }
+        Content { status, fields: &self.fields, body }
     }
 }
 

@@ -72,7 +72,9 @@ impl Http1 {
 
     /// The queued requests leave through the output.
     pub fn leave(&mut self, exchanges: &Exchanges, output: &mut Output) {
-        exchanges.waiting().for_each(|exchange| output.push(exchange.stamps.step, exchange.number));
+        for Exchange { number, stamps } in exchanges.waiting() {
+            output.push(stamps.step, *number, stamps.session);
+        }
     }
 
     /// Interprets bytes that arrived at `arrived_ns`, if that is known.

@@ -21,7 +21,7 @@ use super::content::{Kept, KeptStreams};
 use super::event::{Ended, Event, OnStream};
 use super::exchange::Exchange;
 use super::exchanges::Exchanges;
-use super::output::Making;
+use super::output::{Making, carried_by};
 use super::plan::Step;
 use super::socket::Socket;
 
@@ -227,7 +227,8 @@ impl Http2 {
         out: &mut Vec<u8>,
         mut made: impl FnMut(&Exchange, Made),
     ) {
-        let Making { steps, seed, room } = of;
+        let Making { steps, seed, carried, room } = of;
+        let carried = |number| carried_by(carried, exchanges.get(number).stamps.session);
         if !self.started {
             self.client.start(out);
             self.started = true;
@@ -238,7 +239,7 @@ impl Http2 {
             let at = usize::from(step);
             let Step { request, values, .. } = &steps[at];
             let own = values.as_ref().map(|values| {
-                values.render(seed, number, room);
+                values.render(seed, number, carried(number), room);
                 blocks.values(at, room)
             });
             let (each, body_bytes) = match &own {
@@ -283,7 +284,7 @@ impl Http2 {
             match values {
                 None => out.extend_from_slice(request.bytes(range)),
                 Some(values) => {
-                    values.render(seed, number, room);
+                    values.render(seed, number, carried(number), room);
                     out.extend_from_slice(&blocks.values(at, room).body[range]);
                 }
             }

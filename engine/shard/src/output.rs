@@ -20,7 +20,10 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::ops::Range;
+
+use load::carried::Carried;
 
 use super::plan::Step;
 
@@ -44,6 +47,7 @@ struct Leaving {
     /// Its length; 0 if its bytes are still to be made.
     length: u32,
     number: u64,
+    session: Option<NonZeroU32>,
 }
 
 /// What requests are made of.
@@ -52,6 +56,8 @@ pub struct Making<'a> {
     pub steps: &'a [Step],
     /// The seed of what differs between them.
     pub seed: u64,
+    /// What sessions carry, by their places.
+    pub carried: &'a [Carried],
     /// Room for one that is made.
     pub room: &'a mut Vec<u8>,
 }
@@ -82,9 +88,9 @@ impl Output {
         Output { requests: VecDeque::with_capacity(requests), ..Output::default() }
     }
 
-    /// The request of this step and number leaves after the others.
-    pub fn push(&mut self, step: u16, number: u64) {
-        self.requests.push_back(Leaving { step, length: 0, number });
+    /// The request of this step, number and session leaves after the others.
+    pub fn push(&mut self, step: u16, number: u64, session: Option<NonZeroU32>) {
+        self.requests.push_back(Leaving { step, length: 0, number, session });
     }
 
     /// Nothing leaves any more.
@@ -182,14 +188,15 @@ impl Output {
     /// Gathers the next requests, as far as they fit into `most` bytes; returns the number of
     /// bytes. The first one may be cut.
     pub fn gather(&mut self, of: Making<'_>, most: usize, out: &mut impl Write) -> usize {
-        let Making { steps, seed, room } = of;
+        let Making { steps, seed, carried, room } = of;
         let mut from = self.first_left;
         let mut written = 0;
         for request in &mut self.requests {
             let Step { request: rendered, values, .. } = &steps[usize::from(request.step)];
             let bytes = match values {
                 Some(values) => {
-                    values.render(seed, request.number, room);
+                    let carried = carried_by(carried, request.session);
+                    values.render(seed, request.number, carried, room);
                     request.length = u32::try_from(room.len()).expect("a request that was made");
                     &room[from..]
                 }
@@ -210,6 +217,11 @@ impl Output {
         }
         written
     }
+}
+
+/// What a request's session carries, if it has one.
+pub fn carried_by(carried: &[Carried], session: Option<NonZeroU32>) -> Option<&Carried> {
+    carried.get(session?.get() as usize - 1)
 }
 
 impl Leaving {
@@ -237,7 +249,7 @@ mod tests {
 
     fn output(steps: &[u16]) -> Output {
         let mut output = Output::with_capacity(steps.len());
-        (0..).zip(steps).for_each(|(number, step)| output.push(*step, number));
+        (0..).zip(steps).for_each(|(number, step)| output.push(*step, number, None));
         output
     }
 
@@ -288,7 +300,7 @@ mod tests {
         let gathered = |output: &mut Output, most| {
             assert_eq!(output.next(&steps, 100, most), Some(Piece::Gathered));
             let (mut out, mut room) = (Vec::new(), Vec::new());
-            let of = Making { steps: &steps, seed: 1, room: &mut room };
+            let of = Making { steps: &steps, seed: 1, carried: &[], room: &mut room };
             let written = output.gather(of, most, &mut out);
             assert_eq!(written, out.len());
             String::from_utf8(out).expect("letters")

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use load::course::Course;
 use load::curve::Curve;
 use load::mix::Mix;
 use load::presence::Presence;
@@ -12,7 +13,6 @@ use load::values::Rendering;
 use load::{ClosedLoad, Load, OpenLoad, PacedLoad};
 use plan::blocks::Blocks;
 use plan::check::Checks;
-use plan::think::Think;
 use plan::{Arrivals, StampSource, Wait};
 use record::config::RecorderConfig;
 use samples::Lane;
@@ -90,6 +90,8 @@ pub struct ShardPlan {
     pub flush: usize,
     /// The requests, by step.
     pub steps: Vec<Step>,
+    /// How sessions go through them.
+    pub course: Course,
     /// The most sessions at once.
     pub sessions_max: usize,
     /// The seed of what differs between them.
@@ -177,6 +179,12 @@ impl ShardPlan {
         self.steps.iter().any(|step| step.checks.is_some())
     }
 
+    /// True if any session carries something from one step to the next.
+    pub(super) fn carries(&self) -> bool {
+        let mut checks = self.steps.iter().filter_map(|step| step.checks.as_ref());
+        self.course.is_any() && checks.any(|checks| checks.are_carried())
+    }
+
     /// True if any endpoint uses TLS.
     pub(super) fn is_secure(&self) -> bool {
         self.endpoints.iter().any(|endpoint| endpoint.tls.is_some())
@@ -212,8 +220,6 @@ pub struct Step {
     pub timeout_ns: u64,
     /// The checks of its response's content, if there are any.
     pub checks: Option<Arc<Checks>>,
-    /// The think time before the next step of its session; `None` if it is the last one.
-    pub then: Option<Think>,
 }
 
 /// What drives a shard's load, as plain data.
@@ -262,7 +268,6 @@ impl Step {
             head_request: false,
             timeout_ns: 1_000_000_000,
             checks: None,
-            then: None,
         }
     }
 }
@@ -303,6 +308,7 @@ impl ShardPlan {
             steps: vec![Step::for_test(
                 Payload::copied(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", 1).expect("a page"),
             )],
+            course: Course::default(),
             sessions_max: 0,
             seed: 1,
             mix: Mix::new(1, &[1]),

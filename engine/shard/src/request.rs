@@ -17,6 +17,8 @@
 //! That isn't the target's backlog: below the cap, their wait counts as pacer lateness, not as
 //! connection wait.
 
+use std::num::NonZeroU32;
+
 use load::{DueRequest, Load};
 use plan::{HYBRID_SPIN_NS, StampSource, Wait};
 use record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
@@ -30,8 +32,8 @@ use super::connection::Connection;
 use super::event::{Event, Next};
 use super::exchange::Exchange;
 use super::http1::Memory;
+use super::plan::Step;
 use super::receive_stamps::is_doubted;
-
 use super::secure::Arrival;
 use super::send_stamps;
 use super::shard::Shard;
@@ -238,8 +240,18 @@ impl Shard {
         due.step = self.plan.mix.step(due.number);
         if self.recording.uses_sessions() {
             due.session = self.recording.sessions().begin(&due, slot);
+            self.carries_nothing(due.session);
         }
         due
+    }
+
+    /// A session begins, and has captured nothing.
+    #[inline(never)]
+    fn carries_nothing(&mut self, session: Option<NonZeroU32>) {
+        let place = session.map(|place| place.get() as usize - 1);
+        if let Some(carried) = place.and_then(|place| self.carried.get_mut(place)) {
+            carried.clear();
+        }
     }
 
     /// A request that has waited, with its step: that of its session, or else by its number.
@@ -612,7 +624,7 @@ impl Shard {
         let whole = connection.is_sent();
         let stamps = &connection.exchanges.get(number).stamps;
         let in_window = self.recording.is_recorded(&self.phases, stamps);
-        let (sent_ns, step) = (stamps.sent_ns, stamps.step);
+        let (sent_ns, step, session) = (stamps.sent_ns, stamps.step, stamps.session);
         if in_window {
             connection.exchanges.answered();
             self.recording.counts_mut().incomplete_uploads += u64::from(!whole);
@@ -634,27 +646,51 @@ impl Shard {
         };
         let outcome = match self.has_checks {
             false => Outcome::Answered(status),
-            true => self.checked(slot, step, status),
+            true => self.checked(slot, (step, number, session), status),
         };
         self.end(slot, number, ending, outcome);
         whole
     }
 
-    /// The outcome of a request of this step, whose response has this status and is checked.
+    /// The outcome of a request with this step, number and session, whose response has this status
+    /// and is checked. Its session takes what it carries from it.
     #[inline(never)]
-    fn checked(&mut self, slot: u32, step: u16, status: u16) -> Outcome {
-        let Some(checks) = &self.plan.steps[usize::from(step)].checks else {
-            return Outcome::Answered(status);
-        };
-        if !self.plan.recorder_config.success_of(step).holds(status) {
-            return Outcome::Answered(status);
-        }
+    fn checked(
+        &mut self,
+        slot: u32,
+        (step, number, session): (u16, u64, Option<NonZeroU32>),
+        status: u16,
+    ) -> Outcome {
+        let Step { checks, values, .. } = &self.plan.steps[usize::from(step)];
+        let Some(checks) = checks else { return Outcome::Answered(status) };
         let kept = match self.connections[slot].protocol.http2() {
             None => &self.kept[slot as usize],
             Some(http2) => http2.kept().expect("a response with checks is kept"),
         };
-        // Regular expressions and decompression allocate.
-        match seal::lend(|| checks.failed(kept.content(), &mut self.decompressed)) {
+        let content = kept.content(status);
+        let mut carried = session.and_then(|place| self.carried.get_mut(place.get() as usize - 1));
+        let is_good = self.plan.recorder_config.success_of(step).holds(status);
+        // Cookies, regular expressions and decompression allocate.
+        let failed = seal::lend(|| {
+            if let (true, Some(values), Some(carried)) = (checks.cookies, values, &mut carried) {
+                let lines = content.fields.values("Set-Cookie");
+                let request = (self.plan.seed, number);
+                let (now_s, room) = (self.clock.wall_s(), &mut self.sending.room);
+                if values.keep_cookies(request, lines, now_s, carried, room).is_err() && is_good {
+                    return Some(checks.cookies_failed());
+                }
+            }
+            if !is_good {
+                return None;
+            }
+            checks.failed(content, &mut self.decompressed, |place, value| {
+                carried.as_mut().is_none_or(|carried| carried.put(place, value))
+            })
+        });
+        if let (Some(place), Some(carried)) = (session, carried) {
+            self.recording.sessions().captured(place, carried.set());
+        }
+        match failed {
             None => Outcome::Answered(status),
             Some(check) => Outcome::CheckFailed { status, check },
         }

@@ -1,7 +1,8 @@
 //! The sessions of a shard: users on the way through scenarios of several steps.
 //!
 //! An arrival whose scenario has several steps begins a session. Its first step is due when the
-//! arrival is, and each later one when the response before it was handled, plus the think time. So
+//! arrival is, and each later one when the response before it was handled, plus the think time;
+//! which one that is follows from the course and from what the session has captured. So
 //! within a session the load is closed, as a real user's is, and between sessions it is open. A
 //! session ends with its last step, or with the first that isn't answered well.
 //!
@@ -14,8 +15,7 @@ use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
 
 use load::DueRequest;
-use load::think::think_ns;
-use plan::think::Think;
+use load::course::{At, Course};
 use record::stamps::Stamps;
 
 use super::plan::ShardPlan;
@@ -32,7 +32,9 @@ struct Session {
     /// The slot of its user in a closed model.
     user: u32,
     /// The step that it has reached.
-    step: u16,
+    at: At,
+    /// What it has captured, a bit for each value.
+    captured: u64,
     /// True until it ends.
     is_open: bool,
 }
@@ -40,8 +42,7 @@ struct Session {
 /// The sessions of a shard.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    /// For each step, the think time before the next; `None` for the last step of a scenario.
-    then: Vec<Option<Think>>,
+    course: Course,
     seed: u64,
     each: Vec<Session>,
     /// The places of those that have ended.
@@ -64,11 +65,10 @@ pub(super) enum After {
 impl Sessions {
     /// No sessions yet, with memory for as many as the plan allows.
     pub(super) fn new(plan: &ShardPlan) -> Sessions {
-        let then: Vec<Option<Think>> = plan.steps.iter().map(|step| step.then).collect();
-        let has_any = then.iter().any(Option::is_some);
+        let has_any = plan.course.is_any();
         let most = if has_any { plan.sessions_max } else { 0 };
         let mut sessions = Sessions {
-            then,
+            course: plan.course.clone(),
             seed: plan.seed,
             each: vec![Session::default(); most],
             free: Vec::with_capacity(most),
@@ -110,14 +110,17 @@ impl Sessions {
     /// steps.
     #[inline(never)]
     pub(super) fn begin(&mut self, due: &DueRequest, user: u32) -> Option<NonZeroU32> {
-        self.then[usize::from(due.step)]?;
+        if !self.course.goes_on(due.step) {
+            return None;
+        }
         let place = self.free.pop().expect("there is room for another session");
         let (number, began_ns) = (due.number, due.intended_ns);
         if let Some(of_user) = self.of_users.get_mut(user as usize) {
             *of_user += 1;
         }
+        let at = At::first(due.step);
         self.each[index(place)] =
-            Session { number, began_ns, thought_ns: 0, user, step: due.step, is_open: true };
+            Session { number, began_ns, user, at, is_open: true, ..Session::default() };
         Some(place)
     }
 
@@ -153,16 +156,22 @@ impl Sessions {
         self.each[index(place)].user
     }
 
+    /// A session has captured these values, a bit for each.
+    pub(super) fn captured(&mut self, place: NonZeroU32, captured: u64) {
+        self.each[index(place)].captured = captured;
+    }
+
     /// A step was answered well at this time: the next one is due after the think time.
     pub(super) fn answered(&mut self, stamps: &Stamps, handled_ns: u64) -> After {
         let Some(place) = stamps.session else { return After::End };
-        let Some(think) = self.then[usize::from(stamps.step)] else { return After::End };
         let session = &mut self.each[index(place)];
-        let step = stamps.step + 1;
-        let think_ns = think_ns(think, self.seed, session.number, step);
+        let Some(next) = self.course.after(session.at, session.captured) else {
+            return After::End;
+        };
+        let think_ns = self.course.think_ns(self.seed, session.number, next);
         session.thought_ns += think_ns;
-        session.step = step;
-        self.later.push(Reverse((handled_ns + think_ns, place, step)));
+        session.at = next;
+        self.later.push(Reverse((handled_ns + think_ns, place, next.step)));
         After::Step
     }
 
@@ -205,8 +214,8 @@ impl Sessions {
     pub(super) fn first_stuck(&self) -> Option<(u64, NonZeroU32, u16)> {
         let at = self.each.iter().position(|session| session.is_open)?;
         let place = u32::try_from(at + 1).ok().and_then(NonZeroU32::new)?;
-        let Session { began_ns, step, .. } = self.each[at];
-        Some((began_ns, place, step))
+        let Session { began_ns, at, .. } = self.each[at];
+        Some((began_ns, place, at.step))
     }
 
     /// Takes a session that thinks, after the end: when its next step would have been due, ns since
@@ -226,20 +235,26 @@ mod tests {
     use std::net::SocketAddr;
 
     use load::schedule::Arrival;
+    use plan::Plan;
+    use plan::scenario::{Scenario, Step};
 
     use super::*;
-    use crate::plan::Step;
 
     /// Sessions of two steps, with a think time of 5 ns in between, and single requests.
     fn sessions(most: usize) -> Sessions {
         let address: SocketAddr = "127.0.0.1:1".parse().expect("an address");
         let plan = ShardPlan::open_for_test(address.into());
-        let step = |then: Option<&str>| Step {
-            then: then.map(|think| think.parse().expect("a think time")),
-            ..plan.steps[0].clone()
+        let think = Some("5ns".parse().expect("a think time"));
+        let several = Scenario {
+            name: String::new(),
+            weight: 1,
+            think,
+            cookies: None,
+            step: vec![Step::default(); 2],
         };
-        let steps = vec![step(Some("5ns")), step(None), step(None)];
-        Sessions::new(&ShardPlan { steps, sessions_max: most, ..plan })
+        let single = Scenario::of_one(String::new(), 1, Step::default());
+        let course = Course::of_plan(&Plan { scenario: vec![several, single], ..Plan::default() });
+        Sessions::new(&ShardPlan { course, sessions_max: most, ..plan })
     }
 
     fn arrival(number: u64, step: u16) -> DueRequest {

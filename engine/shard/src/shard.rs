@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http1::response::KnownHead;
 use load::Load;
+use load::carried::Carried;
 use sys::clock;
 use sys::control::Signals;
 use tls::{ClientSetup, RECORD_MAX, Sessions};
@@ -57,6 +58,8 @@ pub struct Shard {
     pub(super) kept: Vec<Kept>,
     /// Memory to decompress a body into.
     pub(super) decompressed: Vec<u8>,
+    /// What each session carries from step to step, by its place; empty if none carries anything.
+    pub(super) carried: Vec<Carried>,
     /// HTTP/2: the requests that have to be sent again.
     pub(super) requeue: Requeue,
 }
@@ -152,6 +155,7 @@ impl Shard {
                 .collect(),
             has_checks: plan.has_checks(),
             decompressed: Vec::new(),
+            carried: vec![Carried::default(); if plan.carries() { plan.sessions_max } else { 0 }],
             clock: Clock::new(),
             phases: Phases::new(&plan),
             load: plan.load(),

@@ -342,7 +342,8 @@ impl Shard {
         if let Some(http2) = connection.protocol.http2().filter(|_| is_up)
             && let Some(blocks) = &self.plan.blocks
         {
-            let of = Making { steps: &self.plan.steps, seed: *seed, room };
+            let (steps, carried) = (&self.plan.steps, &self.carried);
+            let of = Making { steps, seed: *seed, carried, room };
             let now = (&connection.exchanges, now_ns, most);
             http2.make(blocks, of, now, frames, |exchange, made| {
                 let is_recorded = recording.is_recorded(phases, &exchange.stamps);

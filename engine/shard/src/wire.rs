@@ -133,7 +133,8 @@ impl Shard {
         let token = self.connections.token(Op::Send, slot);
         let connection = &mut self.connections[slot];
         let Sending { gathered, seed, room, .. } = &mut self.sending;
-        let of = Making { steps: &self.plan.steps, seed: *seed, room };
+        let (steps, carried) = (&self.plan.steps, &self.carried);
+        let of = Making { steps, seed: *seed, carried, room };
         let made = if let Some(sessions) = self.sessions.as_mut().filter(|all| all.has(slot)) {
             encrypt_next(sessions, slot, of, connection, gathered, &mut self.ring.out(slot))
         } else {

@@ -58,6 +58,12 @@ impl WallClock {
         WallClock { look, trusted_from_ns: 0, steps: 0 }
     }
 
+    /// The wall clock's time at this time of the monotonic clock, ns.
+    pub fn wall_ns(&self, monotonic_ns: u64) -> u64 {
+        let since_ns = monotonic_ns.wrapping_sub(self.look.after_ns);
+        self.look.wall_ns.wrapping_add(since_ns)
+    }
+
     /// Takes another reading into account.
     #[inline]
     pub fn observe(&mut self, look: ClockLook) {

@@ -93,8 +93,8 @@ fn the_request_loop_allocates_nothing() {
     let scenario = |path: &str| Scenario {
         name: String::new(),
         weight: 1,
-        think: None,
         step: vec![Step { url: Some(path.to_owned()), ..Step::default() }],
+        ..Scenario::default()
     };
     let routes = Plan { scenario: ["/a", "/b?c", "/"].map(scenario).into(), ..plan(address) };
     let mut file = tempfile::NamedTempFile::new().expect("a file");

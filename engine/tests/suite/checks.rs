@@ -119,11 +119,11 @@ fn each_step_has_its_own_checks() {
     let scenario = |name: &str, check: &[&str]| Scenario {
         name: name.to_owned(),
         weight: 1,
-        think: None,
         step: vec![Step {
             expect_body: Some(check.iter().map(|check| (*check).to_owned()).collect()),
             ..Step::default()
         }],
+        ..Scenario::default()
     };
     let plan = Plan {
         raw: Some(raw.clone()),

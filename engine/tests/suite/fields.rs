@@ -76,13 +76,13 @@ fn routes(address: SocketAddr, file: &tempfile::NamedTempFile) -> Plan {
     let route = |method: &str, url: &str, body: Option<&str>| Scenario {
         name: String::new(),
         weight: 1,
-        think: None,
         step: vec![Step {
             method: Some(method.to_owned()),
             url: Some(url.to_owned()),
             body: body.map(str::to_owned),
             ..Step::default()
         }],
+        ..Scenario::default()
     };
     let body = "{\"n\":{{seq}},\"name\":\"{{json:users.name}}\",\"r\":{{rand 1 1000000}}}";
     let name = file.path().display();
@@ -148,7 +148,7 @@ fn with_upload(plan: Plan) -> Plan {
     let (method, url) = (Some("PUT".to_owned()), Some("/upload".to_owned()));
     let step = vec![Step { method, url, body, ..Step::default() }];
     let mut scenario = plan.scenario;
-    scenario.push(Scenario { name: String::new(), weight: 1, think: None, step });
+    scenario.push(Scenario { name: String::new(), weight: 1, step, ..Scenario::default() });
     let duration = Nanos::from_secs(30);
     let (headers, trace, conns, requests) = (Vec::new(), None, Some(4), Some(400));
     Plan { scenario, headers, trace, conns, requests, duration, ..plan }

@@ -23,7 +23,7 @@ use crate::tls_server::{self, Authority};
 
 fn scenario(name: &str, weight: u32, url: String) -> Scenario {
     let step = Step { url: Some(url), ..Step::default() };
-    Scenario { name: name.to_owned(), weight, think: None, step: vec![step] }
+    Scenario::of_one(name.to_owned(), weight, step)
 }
 
 /// A plan of two hosts, `one` and `two`, with these weights.

@@ -421,13 +421,13 @@ fn fields_bodies_and_several_steps_leave_as_streams() {
     let step = |url: &str, method: &str, body: Option<&str>| Scenario {
         name: String::new(),
         weight: 1,
-        think: None,
         step: vec![Step {
             url: Some(url.to_owned()),
             method: Some(method.to_owned()),
             body: body.map(str::to_owned),
             ..Step::default()
         }],
+        ..Scenario::default()
     };
     let ten = step("/{{seq}}", "POST", Some("{{rand 10 99}}12345678"));
     let scenario = vec![step("/a", "GET", None), step("/b", "HEAD", None), ten];
@@ -536,7 +536,6 @@ fn many_routes_of_two_hosts_are_answered_by_their_hosts() {
     let route = |number: u32| Scenario {
         name: String::new(),
         weight: 1 + number % 3,
-        think: None,
         step: vec![Step {
             url: Some(format!(
                 "http://{}/r{number}",
@@ -544,6 +543,7 @@ fn many_routes_of_two_hosts_are_answered_by_their_hosts() {
             )),
             ..Step::default()
         }],
+        ..Scenario::default()
     };
     let plan = Plan {
         scenario: (0..ROUTES).map(route).collect(),

@@ -9,6 +9,7 @@ mod support;
 mod tls_server;
 
 mod agents;
+mod carried;
 mod checks;
 mod document;
 mod fields;

@@ -165,8 +165,8 @@ fn two_routes(plan: Plan) -> Plan {
     let route = |path: &str| Scenario {
         name: path.to_owned(),
         weight: 1,
-        think: None,
         step: vec![Step { url: Some(path.to_owned()), ..Step::default() }],
+        ..Scenario::default()
     };
     Plan { scenario: vec![route("/fine"), route("/hung")], ..plan }
 }

@@ -337,8 +337,8 @@ fn pipelined_requests_of_several_scenarios_are_verified() {
     let scenario = |path: &str| Scenario {
         name: String::new(),
         weight: 1,
-        think: None,
         step: vec![Step { url: Some(path.to_owned()), ..Step::default() }],
+        ..Scenario::default()
     };
     let routes = Plan { scenario: ["/a", "/b?c"].map(scenario).into(), ..plan(address) };
     for (what, plan) in [

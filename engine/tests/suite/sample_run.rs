@@ -38,8 +38,8 @@ pub fn scenarios() -> Vec<Scenario> {
     let scenario = |(path, weight): (&str, u32)| Scenario {
         name: path.to_owned(),
         weight,
-        think: None,
         step: vec![Step { url: Some(path.to_owned()), ..Step::default() }],
+        ..Scenario::default()
     };
     [("/a", 2), ("/b", 1)].map(scenario).into()
 }

@@ -90,6 +90,7 @@ fn buy() -> Scenario {
         weight: 3,
         think: "20ms".parse().ok(),
         step: vec![step("login", None), step("cart", None), step("pay", Some("0s"))],
+        ..Scenario::default()
     }
 }
 
@@ -222,8 +223,8 @@ fn users_of_a_closed_model_go_through_one_session_after_the_other() {
     }
     let (all, completed, failed, unfinished, unsent) = counts(&report, "buy");
     assert_eq!((all, failed, unsent), (completed + unfinished, 0, 0));
-    // 500 ms of sessions of 23 ms and more, by three users.
-    assert!((20..=65).contains(&completed), "{completed}");
+    // By three users, each of whom begins at most 22 sessions of 23 ms in 500 ms.
+    assert!((20..=66).contains(&completed), "{completed}");
     assert_eq!(wrong(report_alone(&report)), []);
 }
 

@@ -296,8 +296,12 @@ fn an_objective_for_a_stage_covers_all_its_scenarios_and_one_for_a_scenario_all_
 #[test]
 fn the_only_scenario_or_stage_is_the_whole_run() {
     let step = Step { url: Some("/".to_owned()), ..Step::default() };
-    let scenario =
-        vec![Scenario { name: "home".to_owned(), weight: 1, think: None, step: vec![step] }];
+    let scenario = vec![Scenario {
+        name: "home".to_owned(),
+        weight: 1,
+        step: vec![step],
+        ..Scenario::default()
+    }];
     let rate = Some("500".parse().expect("a rate"));
     let duration = Nanos::from_secs(20);
     let plan = Plan { scenario, rate, duration, ..plan_with("p99<20ms,home: p99<20ms") };

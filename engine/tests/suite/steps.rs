@@ -48,7 +48,7 @@ fn a_steps_own_timeout_ends_its_requests_and_no_others() {
     let step = |path: &str, timeout_ms: Option<u64>| {
         let timeout = timeout_ms.map(|ms| Nanos(ms * 1_000_000));
         let step = Step { url: Some(path.to_owned()), timeout, ..Step::default() };
-        Scenario { name: path.to_owned(), weight: 1, think: None, step: vec![step] }
+        Scenario { name: path.to_owned(), weight: 1, step: vec![step], ..Scenario::default() }
     };
     // Every request takes 150 ms.
     let address = serve(|_, stream| {

@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 
-use load::think::think_ns;
+use load::course::{At, Course};
 use plan::Plan;
-use plan::think::Think;
 use record::config::RecorderConfig;
 use record::outcome::Outcome;
 use record::scenario::SessionEnd;
@@ -20,9 +19,10 @@ struct Walk {
     began_ns: u64,
     /// How long its user has thought, ns.
     thought_ns: u64,
-    /// Its next step, and when that is due.
-    next: u16,
-    due_ns: u64,
+    /// Its last request, and when it had ended and been handled.
+    at: At,
+    ended_ns: u64,
+    handled_ns: u64,
 }
 
 /// The sessions of the samples of a run.
@@ -30,8 +30,9 @@ struct Walk {
 pub(super) struct Walks {
     config: RecorderConfig,
     seed: u64,
-    /// The think time after each step; `None` for the last of a scenario.
-    then: Vec<Option<Think>>,
+    course: Course,
+    /// When no later step is sent any more, ns since the epoch.
+    over_ns: u64,
     open: HashMap<u64, Walk>,
     /// Later steps, and those that were due when they had to be.
     later: u64,
@@ -47,7 +48,8 @@ impl Walks {
         Walks {
             config: RecorderConfig::of_plan(plan),
             seed: plan.seed,
-            then: (0..plan.step_count()).map(|step| plan.think_after(step)).collect(),
+            course: Course::of_plan(plan),
+            over_ns: plan.end_ns() + plan.timeout_max().0,
             open: HashMap::new(),
             later: 0,
             on_time: 0,
@@ -63,11 +65,15 @@ impl Walks {
             return sample.intended_ns;
         }
         self.later += 1;
-        let walk = self.open.get(&sample.number);
-        let known = walk.filter(|walk| walk.next == sample.step);
-        self.on_time += u64::from(known.is_some_and(|walk| walk.due_ns == sample.intended_ns));
+        let none = sample.intended_ns.saturating_sub(1);
         // A step of no session isn't one of the schedule either.
-        known.map_or(sample.intended_ns.saturating_sub(1), |walk| walk.began_ns)
+        let Some(walk) = self.open.get_mut(&sample.number) else { return none };
+        let (may, _) = self.course.may_follow(walk.at);
+        let Some(at) = may.into_iter().find(|at| at.step == sample.step) else { return none };
+        let think_ns = self.course.think_ns(self.seed, sample.number, at);
+        self.on_time += u64::from(walk.handled_ns + think_ns == sample.intended_ns);
+        (walk.at, walk.thought_ns) = (at, walk.thought_ns + think_ns);
+        walk.began_ns
     }
 
     /// The sample's request ended, with a good answer or without: returns the end of its session,
@@ -84,28 +90,37 @@ impl Walks {
         let Sample { step, number, intended_ns, ending, .. } = *sample;
         let walk = self.open.remove(&number);
         let is_first = self.config.is_first(step);
-        let (began_ns, thought_ns) = match walk.filter(|_| !is_first) {
-            Some(walk) => (walk.began_ns, walk.thought_ns),
-            None => (intended_ns, 0),
-        };
-        if let Some(Some(think)) = self.then.get(usize::from(step)).filter(|_| is_good) {
-            let think_ns = think_ns(*think, self.seed, number, step + 1);
-            let (thought_ns, due_ns) = (thought_ns + think_ns, ending.handled_ns + think_ns);
-            self.open.insert(number, Walk { began_ns, thought_ns, next: step + 1, due_ns });
+        let (ended_ns, handled_ns) = (ending.ended_ns(), ending.handled_ns);
+        let first = At::first(step);
+        let new = Walk { began_ns: intended_ns, thought_ns: 0, at: first, ended_ns, handled_ns };
+        let walk = walk.filter(|_| !is_first).unwrap_or(new);
+        let Walk { began_ns, thought_ns, at, .. } = walk;
+        let goes_on = |at: At| !self.course.may_follow(at).0.is_empty();
+        if is_good && at.step == step && goes_on(at) {
+            self.open.insert(number, Walk { ended_ns, handled_ns, ..walk });
             return None;
         }
-        let took_ns = ending.ended_ns().saturating_sub(began_ns + thought_ns);
+        let took_ns = ended_ns.saturating_sub(began_ns + thought_ns);
         let end = SessionEnd::of(step, outcome, is_good, is_first);
         Some((step, end, outcome.has_latency().then_some(took_ns)))
     }
 
-    /// The sessions whose next step is in no sample: they thought when the run ended.
+    /// The sessions whose next step is in no sample: they thought when the run ended, or had
+    /// completed, if all steps that were left need a value.
     pub(super) fn unfinished(&mut self) -> Vec<End> {
-        let end = |walk: Walk| {
-            let took_ns = walk.due_ns - walk.began_ns - walk.thought_ns;
-            (walk.next, SessionEnd::Unfinished(walk.next), Some(took_ns))
+        let Walks { course, seed, over_ns, open, .. } = self;
+        let end = |(number, walk): (u64, Walk)| {
+            let Walk { began_ns, thought_ns, at, ended_ns, handled_ns } = walk;
+            let (may, may_end) = course.may_follow(at);
+            let due_ns = |at: &At| handled_ns + course.think_ns(*seed, number, *at);
+            let took_ns = |until_ns: u64| Some(until_ns - began_ns - thought_ns);
+            // One that was due before the end would have been sent.
+            match may.iter().find(|at| !may_end || *over_ns <= due_ns(at)) {
+                Some(next) => (next.step, SessionEnd::Unfinished(next.step), took_ns(handled_ns)),
+                None => (at.step, SessionEnd::Completed, took_ns(ended_ns)),
+            }
         };
-        self.open.drain().map(|(_, walk)| end(walk)).collect()
+        open.drain().map(end).collect()
     }
 
     /// Whether each later step was due when it had to be.

@@ -1,0 +1,176 @@
+//! The order of a session's requests: which step follows which, and after which think time.
+
+use plan::Plan;
+use plan::think::Think;
+use units::Nanos;
+
+use super::think::think_ns;
+
+/// The steps of a plan's scenarios, as sessions go through them.
+#[derive(Clone, Debug, Default)]
+pub struct Course {
+    steps: Vec<Stop>,
+}
+
+/// A step of it.
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    /// How long a user thinks before it.
+    think: Think,
+    /// How often it is sent, one after the other.
+    rounds: u16,
+    /// The bit of the captured value without which it is left out.
+    needs: Option<u8>,
+    /// True if it is its scenario's last step.
+    is_last: bool,
+}
+
+/// A session's place on its course.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct At {
+    /// The step, among those of all scenarios.
+    pub step: u16,
+    /// How often the step was sent before.
+    pub round: u16,
+}
+
+impl At {
+    /// The first request of this step.
+    pub fn first(step: u16) -> At {
+        At { step, round: 0 }
+    }
+}
+
+impl Course {
+    /// The course of a plan; empty if it makes one request.
+    pub fn of_plan(plan: &Plan) -> Course {
+        let mut steps = Vec::new();
+        for scenario in &plan.scenario {
+            let captures = scenario.captures();
+            let needs = |name: &str| {
+                let place = captures.iter().position(|capture| *capture == name);
+                u8::try_from(place.expect("the plan checks it")).expect("at most CAPTURES_MAX")
+            };
+            steps.extend((1..).zip(&scenario.step).map(|(count, step)| Stop {
+                think: step.think.or(scenario.think).unwrap_or(Think::Constant(Nanos(0))),
+                rounds: step.repeat.unwrap_or(1),
+                needs: step.when_set().map(needs),
+                is_last: count == scenario.step.len(),
+            }));
+        }
+        Course { steps }
+    }
+
+    /// True if a session may have a request after its first, of this step.
+    pub fn goes_on(&self, step: u16) -> bool {
+        self.steps.get(usize::from(step)).is_some_and(|stop| !stop.is_last)
+    }
+
+    /// True if some scenario has several requests.
+    pub fn is_any(&self) -> bool {
+        self.steps.iter().any(|stop| !stop.is_last)
+    }
+
+    /// The next request of a session that has captured these values (a bit for each).
+    pub fn after(&self, at: At, captured: u64) -> Option<At> {
+        self.from(at).find(|(_, stop)| stop.is_taken(captured)).map(|(at, _)| at)
+    }
+
+    /// All requests of which one is a session's next, or none if all may be left out.
+    pub fn may_follow(&self, at: At) -> (Vec<At>, bool) {
+        let mut may = Vec::new();
+        for (next, stop) in self.from(at) {
+            may.push(next);
+            if next.step == at.step || stop.needs.is_none() {
+                return (may, false);
+            }
+        }
+        (may, true)
+    }
+
+    /// The rest of the course, the step's own next round first.
+    fn from(&self, at: At) -> impl Iterator<Item = (At, Stop)> {
+        let index = usize::from(at.step);
+        let own = self.steps[index];
+        let again = At { round: at.round + 1, ..at };
+        // It was taken before.
+        let again = (again.round < own.rounds).then_some((again, Stop { needs: None, ..own }));
+        let later = match own.is_last {
+            true => &[][..],
+            false => &self.steps[index + 1..],
+        };
+        let last = later.iter().position(|stop| stop.is_last).map_or(0, |at| at + 1);
+        let later = later[..last].iter().zip(at.step + 1..);
+        again.into_iter().chain(later.map(|(stop, step)| (At::first(step), *stop)))
+    }
+
+    /// How long the session with this number thinks before a request, ns.
+    pub fn think_ns(&self, seed: u64, number: u64, at: At) -> u64 {
+        think_ns(self.steps[usize::from(at.step)].think, seed, number, at)
+    }
+}
+
+impl Stop {
+    fn is_taken(self, captured: u64) -> bool {
+        self.needs.is_none_or(|bit| captured & 1 << bit != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::scenario::{Scenario, Step};
+
+    use super::*;
+
+    /// A scenario of five steps and one of a single step.
+    fn course() -> Course {
+        let step = |when: &str, repeat| Step {
+            url: Some("/".to_owned()),
+            when: (!when.is_empty()).then(|| format!("{{{{{when}}}}} is set").parse().expect("it")),
+            repeat,
+            ..Step::default()
+        };
+        let captures = [("a", "status"), ("b", "status")];
+        let captures = captures.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let first = Step { capture: captures.into(), ..step("", None) };
+        let steps =
+            vec![first, step("a", None), step("b", Some(2)), step("", Some(3)), step("a", None)];
+        let scenario = [steps, vec![step("", None)]].map(|step| Scenario {
+            name: String::new(),
+            weight: 1,
+            think: Some("2ns".parse().expect("a think time")),
+            cookies: None,
+            step,
+        });
+        Course::of_plan(&Plan { scenario: scenario.into(), ..Plan::default() })
+    }
+
+    fn walk(captured: u64) -> Vec<(u16, u16)> {
+        let course = course();
+        let steps = std::iter::successors(Some(At::first(0)), |at| course.after(*at, captured));
+        steps.map(|At { step, round }| (step, round)).collect()
+    }
+
+    #[test]
+    fn steps_are_repeated_and_left_out() {
+        let middle = [(3, 0), (3, 1), (3, 2)];
+        assert_eq!(walk(0), [&[(0, 0)], &middle[..]].concat());
+        assert_eq!(walk(0b01), [&[(0, 0), (1, 0)], &middle[..], &[(4, 0)]].concat());
+        assert_eq!(walk(0b10), [&[(0, 0), (2, 0), (2, 1)], &middle[..]].concat());
+    }
+
+    #[test]
+    fn what_may_follow_ends_with_what_must() {
+        let course = course();
+        let of = |step, round| {
+            let (may, is_end) = course.may_follow(At { step, round });
+            (may.into_iter().map(|At { step, round }| (step, round)).collect::<Vec<_>>(), is_end)
+        };
+        assert_eq!(of(0, 0), (vec![(1, 0), (2, 0), (3, 0)], false));
+        assert_eq!(of(2, 0), (vec![(2, 1)], false));
+        assert_eq!(of(3, 2), (vec![(4, 0)], true));
+        assert_eq!(of(4, 0), (vec![], true));
+        assert_eq!((course.goes_on(3), course.goes_on(4), course.goes_on(5)), (true, false, false));
+        assert_eq!(course.think_ns(1, 7, At::first(3)), 2);
+    }
+}
