@@ -8,10 +8,9 @@ use engine::report::slo::{JudgedObjective, Judgement, Slo};
 use engine::report::verdict::{Code, Level};
 use engine::report::{ClientPart, ClientShare, Microseconds};
 use engine::stats::distribution::{Distribution, VALUE_MAX_NS};
-use engine::stats::interval::shows_below;
 use engine::stats::percentiles::Percentiles;
 use engine::stats::pieces::Pieces;
-use engine::stats::ratio::share_interval;
+use engine::stats::ratio::beyond_interval;
 use engine::sys::units::{Nanos, SECOND_NS};
 use hdrhistogram::Histogram;
 use rand_distr::{Distribution as _, Exp1};
@@ -226,10 +225,8 @@ impl Queue {
                 .collect();
             let all = beyond.iter().map(|piece| piece.0).sum();
             let beyond = Pieces::new(beyond, EACH_S);
-            let share = share_interval(all, corrected.count(), &beyond).ok();
             let own = Pieces::new(latencies.clone(), EACH_S);
-            let is_known = shows_below(&corrected, &own, 0.99, bound_ns);
-            let share = share.map(|[low, high]| [low, if is_known { high } else { 1.0 }]);
+            let share = beyond_interval((all, &beyond), (&corrected, &own), (0.99, bound_ns)).ok();
             let p99 = corrected.quantile_ns(0.99).map(|ns| ns as f64 / 1e3);
             judged("p99", ms * 1e3, p99, share)
         });

@@ -3,10 +3,9 @@
 //! latencies. The runs go through the functions that make a report.
 
 use engine::stats::comparison::{Part, Sample, quantile_ratio, share_difference};
-use engine::stats::interval::shows_below;
 use engine::stats::percentiles::{PERCENTILES, Percentiles};
 use engine::stats::pieces::Pieces;
-use engine::stats::ratio::{mean_interval, mean_may_lie_above, share_interval};
+use engine::stats::ratio::{beyond_interval, mean_interval, mean_may_lie_above, share_interval};
 use engine::stats::stationarity::stationarity;
 use hdrhistogram::Histogram;
 use probe::compare::{CONFIDENCE, Change, MARGIN, called, errors};
@@ -137,7 +136,7 @@ fn intervals(run: &Run) -> [Option<[f64; 2]>; FIGURES.len()] {
 }
 
 /// True if the objective that a quantile is below the bound is found met, judged as in a report: by
-/// the share beyond the bound, if the window can show that.
+/// the share beyond the bound.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a latency")]
 fn is_met(run: &Run, q: f64, bound_us: f64) -> bool {
     let bound_ns = (bound_us * 1e3) as u64;
@@ -147,9 +146,9 @@ fn is_met(run: &Run, q: f64, bound_us: f64) -> bool {
     };
     let pieces = run.latencies.iter().map(|piece| (beyond(piece), piece.len()));
     let pieces = Pieces::new(pieces.collect(), run.each_s);
-    let found = share_interval(beyond(run.whole.histogram()), run.whole.count(), &pieces);
-    shows_below(&run.whole, &run.latencies, q, bound_ns)
-        && found.is_ok_and(|[_, high]| high < 1.0 - q)
+    let of_whole = (beyond(run.whole.histogram()), &pieces);
+    let found = beyond_interval(of_whole, (&run.whole, &run.latencies), (q, bound_ns));
+    found.is_ok_and(|[_, high]| high < 1.0 - q)
 }
 
 /// True if a comparison of two runs calls a percentile of the second, or its share of errors,

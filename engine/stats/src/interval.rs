@@ -160,22 +160,6 @@ impl Ends {
     }
 }
 
-/// The bound's multiple of the slowest sample from which it is far from all of them.
-const FAR: u64 = 10;
-
-/// True if a window can show that quantile `p` lies below a bound, ns: its upper end is known, or
-/// all samples are far below the bound. Without this, few samples beyond a bound show little: in a
-/// short window of a busy queue they are all in one long busy period, or there is none.
-pub fn shows_below(
-    pooled: &Distribution,
-    pieces: &Pieces<Histogram<u64>>,
-    p: f64,
-    bound_ns: u64,
-) -> bool {
-    let is_far = pooled.max_ns().is_some_and(|max_ns| max_ns.saturating_mul(FAR) <= bound_ns);
-    is_far || ends(pooled, pieces, p).high_ns.is_some()
-}
-
 /// The ends of the 95 % interval of quantile `p`, as in `interval`, but each on its own. If a queue
 /// grows all the time, every slow request is in the last second of the run: no rank is high enough
 /// for an upper end, but there is a lower one.

@@ -12,7 +12,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::interval::{Missing, NORMAL_5_PERCENT};
+use super::interval::{Missing, NORMAL_5_PERCENT, ends};
 use super::pieces::{Pieces, TAIL};
 use super::statistics::{beta_point, chi_squared_point, normal_point};
 use crate::distribution::Distribution;
@@ -26,6 +26,8 @@ const TAIL_VALUES_MIN: u64 = 500;
 /// be infinite: for n values it tends to 0 exactly if the variance is finite (Embrechts,
 /// Klüppelberg and Mikosch, *Modelling Extremal Events*, section 6.2.6).
 const LARGEST_PART_MAX: f64 = 0.1;
+/// The bound's multiple of the slowest sample from which it is far from all of them.
+const FAR: u64 = 10;
 
 /// The interval of a distribution's mean, µs; the pieces hold its values in the order of the run.
 ///
@@ -71,7 +73,26 @@ pub fn share_interval(
     share_interval_with(part, whole, Some(pieces), TAIL, NORMAL_5_PERCENT)
 }
 
-/// The same, each end wrong with probability `tail`; without pieces, for independent events.
+/// The interval of the share of samples beyond a bound, ns, by which quantile `p` is judged: there
+/// are `beyond` of them, and the pieces hold theirs and all. Few of them show little: in a short
+/// window of a busy queue they are all in one long busy period, or there is none. So the upper end
+/// is 1 unless that of the quantile is known, or all samples are far below the bound.
+///
+/// # Errors
+/// What it lacks.
+pub fn beyond_interval(
+    (beyond, pieces): (u64, &Pieces<(u64, u64)>),
+    (pooled, latencies): (&Distribution, &Pieces<Histogram<u64>>),
+    (p, bound_ns): (f64, u64),
+) -> Result<[f64; 2], Missing> {
+    let [low, high] = share_interval(beyond, pooled.count(), pieces)?;
+    let is_far = pooled.max_ns().is_some_and(|max_ns| max_ns.saturating_mul(FAR) <= bound_ns);
+    let is_known = is_far || ends(pooled, latencies, p).high_ns.is_some();
+    Ok([low, if is_known { high } else { 1.0 }])
+}
+
+/// The same as `share_interval`, each end wrong with probability `tail`; without pieces, for
+/// independent events.
 ///
 /// # Errors
 /// What it lacks.

@@ -6,9 +6,9 @@ use plan::slo::{Clause, LatencyMetric, Objective};
 use record::counts::Counts;
 use stats::distribution::Distribution;
 use stats::encoded::HistogramError;
-use stats::interval::{Missing, ends, needed, shows_below};
+use stats::interval::{Missing, ends, needed};
 use stats::pieces::Pieces;
-use stats::ratio::{mean_interval, mean_may_lie_above, share_interval};
+use stats::ratio::{beyond_interval, mean_interval, mean_may_lie_above, share_interval};
 
 use super::over_time::{Piece, of_parts, of_whole};
 use super::{JudgedObjective, Judgement, Slo};
@@ -199,8 +199,7 @@ impl Figures {
 
     /// The share of requests that exceeded a percentile's bound, or were given up without an
     /// answer, however early. The objective is judged by this, since it counts requests that the
-    /// percentile doesn't: those without an answer. Few beyond the bound don't show how they come
-    /// together, so its upper end is known only if the percentile's own is, or the bound is far.
+    /// percentile doesn't: those without an answer.
     fn beyond(&self, objective: &Objective) -> Option<Beyond> {
         let Objective::Latency(LatencyMetric::Percentile(percentile), bound) = objective else {
             return None;
@@ -216,12 +215,11 @@ impl Figures {
             let given_up = latency.len().saturating_sub(*answered);
             ((latency.len() - below(latency)).max(given_up), latency.len())
         });
-        let q = percentile.quantile();
-        let is_known = shows_below(&self.corrected, &self.latencies(), q, bound.0);
-        let interval = share_interval(beyond, all, &pieces);
+        let samples = (&self.corrected, &self.latencies());
+        let judged = (percentile.quantile(), bound.0);
         (0 < all).then(|| Beyond {
             share: beyond as f64 / all as f64,
-            interval: interval.map(|[low, high]| [low, if is_known { high } else { 1.0 }]),
+            interval: beyond_interval((beyond, &pieces), samples, judged),
         })
     }
 
