@@ -19,7 +19,7 @@ use super::figures::{count, rate, things, time};
 use super::layout::Column::{self, Left, Right};
 use super::layout::{Text, aligned, fitting};
 use super::scale::{MILLISECONDS, alone};
-use super::slo::{assumption, judgement, may_lie_above};
+use super::slo::{assumption, doubt, judgement};
 use super::verdict::word;
 
 /// The prefix of a step's progress line.
@@ -215,7 +215,7 @@ fn judged(slo: &Slo) -> String {
             format!("{} {}", judgement(slo.judgement), figures(slo).join(", "))
         }
     };
-    if let Some(doubt) = slo.objectives.iter().find_map(may_lie_above) {
+    if let Some(doubt) = slo.objectives.iter().find_map(doubt) {
         let _ = write!(text, "; {doubt}");
     }
     text

@@ -65,10 +65,16 @@ fn rarest(window_s: f64) -> String {
 
 /// Why the interval of a mean is unreliable.
 const MEAN_OF_FEW: &str = "a few slow requests decide this mean: the true one may lie above";
+/// Why a mean has no interval, and nothing that it needs for one.
+const BEYOND_RANGE: &str = "latencies above 60 s leave this mean without an interval: how much they \
+                            differ isn't known";
 
-/// Why an objective's interval is too narrow, if it is.
-pub(super) fn may_lie_above(objective: &JudgedObjective) -> Option<&'static str> {
-    objective.may_lie_above.then_some(MEAN_OF_FEW)
+/// Why the interval of a mean is too narrow, or why there can't be one.
+pub(super) fn doubt(objective: &JudgedObjective) -> Option<&'static str> {
+    let is_unknown = objective.metric == "mean" && objective.interval == [None; 2];
+    let is_beyond = is_unknown && objective.figure.is_some() && needs(objective).is_none();
+    let may_lie_above = objective.may_lie_above.then_some(MEAN_OF_FEW);
+    is_beyond.then_some(BEYOND_RANGE).or(may_lie_above)
 }
 
 /// The objectives, a line each, and one for what those that are met assume.
@@ -76,7 +82,7 @@ pub(crate) fn briefly(slo: &Slo, window_s: f64) -> String {
     let mut text = Text::new();
     for (row, objective) in rows(slo).iter().zip(&slo.objectives) {
         text.line(format!("  {row}"));
-        if let Some(doubt) = may_lie_above(objective) {
+        if let Some(doubt) = doubt(objective) {
             text.item(4, doubt);
         }
     }
@@ -98,7 +104,7 @@ pub(crate) fn objectives(slo: &Slo, window_s: f64) -> String {
         if let Some(beyond) = beyond(objective) {
             text.line(format!("  {beyond}"));
         }
-        if let Some(doubt) = may_lie_above(objective) {
+        if let Some(doubt) = doubt(objective) {
             text.line(format!("  {doubt}"));
         }
     }
@@ -195,7 +201,7 @@ pub(crate) fn evidence(objective: &JudgedObjective, window_s: f64) -> String {
     if let Some(beyond) = beyond(objective) {
         text.push_str(&format!("; {beyond}"));
     }
-    if let Some(doubt) = may_lie_above(objective) {
+    if let Some(doubt) = doubt(objective) {
         text.push_str(&format!("; {doubt}"));
     }
     if let Some(assumed) = assumption(objective, window_s) {
@@ -361,6 +367,20 @@ mod tests {
             let mean = JudgedObjective { may_lie_above, ..judged("mean", "us", 10_000.0) };
             let text = evidence(&mean, 60.0);
             assert_eq!(text.contains("the true one may lie above"), may_lie_above, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mean_beyond_the_histograms_range_says_why_it_has_no_interval() {
+        let figure = Some(9_000_000.0);
+        let beyond =
+            JudgedObjective { figure, may_lie_above: true, ..judged("mean", "us", 10_000_000.0) };
+        let short = JudgedObjective { needed_s: Some(12.0), ..beyond.clone() };
+        let whole = JudgedObjective { interval: [figure; 2], ..beyond.clone() };
+        for (objective, is_beyond) in [(beyond, true), (short, false), (whole, false)] {
+            let text = evidence(&objective, 60.0);
+            assert_eq!(text.contains("above 60 s leave"), is_beyond, "{text}");
+            assert_eq!(text.contains("the true one may lie above"), !is_beyond, "{text}");
         }
     }
 

@@ -32,23 +32,27 @@ const FAR: u64 = 10;
 /// The interval of a distribution's mean, µs; the pieces hold its values in the order of the run.
 ///
 /// # Errors
-/// What the interval lacks. Values beyond the histogram's range have no known spread: it lacks
-/// samples, however many there are.
+/// What the interval lacks; `None` if values are beyond the histogram's range. Their spread isn't
+/// known, which no further samples and no longer window would change.
 pub fn mean_interval(
     distribution: &Distribution,
     mean_us: f64,
     pieces: &Pieces<Histogram<u64>>,
-) -> Result<[f64; 2], Missing> {
+) -> Result<[f64; 2], Option<Missing>> {
+    if 0 < distribution.overflow() {
+        return Err(None);
+    }
     let count = distribution.count();
-    if count < MEAN_VALUES_MIN || 0 < distribution.overflow() {
-        return Err(Missing::Samples(MEAN_VALUES_MIN.max(count)));
+    if count < MEAN_VALUES_MIN {
+        return Err(Some(Missing::Samples(MEAN_VALUES_MIN)));
     }
     let n = count as f64;
     let (sum, squares) = moments(distribution.histogram());
     let variance = (squares - sum * sum / n) / (n - 1.0);
     let independent = NORMAL_5_PERCENT * (variance.max(0.0) * n).sqrt();
     let sums = pieces.map(|piece| (moments(piece).0, piece.len() as f64));
-    let half_us = beyond_share(&sums).spread()?.half(TAIL).max(independent) / n / 1e3;
+    let spread = beyond_share(&sums).spread().map_err(|short| Some(short.into()))?;
+    let half_us = spread.half(TAIL).max(independent) / n / 1e3;
     Ok([(mean_us - half_us).max(0.0), mean_us + half_us])
 }
 
@@ -56,7 +60,8 @@ pub fn mean_interval(
 /// of the mean then lies below the truth too often, however many values there are, and its upper
 /// end is unknown.
 pub fn mean_may_lie_above(distribution: &Distribution) -> bool {
-    let (_, squares) = moments(distribution.histogram());
+    // Values beyond the range count at its end: left out, many of them would look like few.
+    let (_, squares) = moments(&distribution.clamped());
     let largest = distribution.max_ns().unwrap_or(0) as f64;
     TAIL_VALUES_MIN <= distribution.count() && LARGEST_PART_MAX * squares < largest * largest
 }
@@ -159,7 +164,7 @@ fn moments(histogram: &Histogram<u64>) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::distribution::{INTERVAL_DIGITS, interval_histogram};
+    use crate::distribution::{INTERVAL_DIGITS, VALUE_MAX_NS, interval_histogram};
 
     /// A distribution, and its values by pieces of ten.
     fn in_tens(values_us: &[u64]) -> (Distribution, f64, Pieces<Histogram<u64>>) {
@@ -168,7 +173,7 @@ mod tests {
             let mut piece = interval_histogram(INTERVAL_DIGITS);
             chunk.iter().for_each(|us| {
                 whole.record(us * 1_000);
-                piece.record(us * 1_000).expect("in range");
+                piece.record(VALUE_MAX_NS.min(us * 1_000)).expect("in range");
             });
             piece
         });
@@ -177,13 +182,17 @@ mod tests {
         (whole, mean_us, pieces)
     }
 
+    fn mean_interval_of(values_us: &[u64]) -> Result<[f64; 2], Option<Missing>> {
+        let (whole, mean_us, pieces) = in_tens(values_us);
+        mean_interval(&whole, mean_us, &pieces)
+    }
+
     #[test]
     fn the_mean_of_independent_values_has_the_textbook_interval() {
         // Each piece has the same values, so only their own spread counts: 400 values of variance
         // 25·400/399.
         let values: Vec<u64> = (0..400).map(|at| if at % 2 == 0 { 95 } else { 105 }).collect();
-        let (whole, mean_us, batches) = in_tens(&values);
-        let [low, high] = mean_interval(&whole, mean_us, &batches).expect("enough values");
+        let [low, high] = mean_interval_of(&values).expect("enough values");
         let half = 1.96 * (25.0 * 400.0 / 399.0_f64).sqrt() / 20.0;
         assert!((low - (100.0 - half)).abs() < 0.1 && (high - (100.0 + half)).abs() < 0.1);
     }
@@ -192,12 +201,27 @@ mod tests {
     fn pieces_that_differ_widen_the_interval_of_the_mean() {
         // The same values, but each piece is all slow or all fast: ten values are worth one.
         let values: Vec<u64> = (0..400).map(|at| if at / 10 % 2 == 0 { 95 } else { 105 }).collect();
-        let (whole, mean_us, batches) = in_tens(&values);
-        let [low, high] = mean_interval(&whole, mean_us, &batches).expect("enough values");
+        let [low, high] = mean_interval_of(&values).expect("enough values");
         let half = 2.023 * (25.0 * 40.0 / 39.0_f64).sqrt() / 40.0_f64.sqrt();
         assert!(((high - low) / 2.0 - half).abs() < 0.1, "{low} to {high}, not ± {half}");
-        let few = in_tens(&values[..29]);
-        assert_eq!(mean_interval(&few.0, few.1, &few.2), Err(Missing::Samples(30)));
+        assert_eq!(mean_interval_of(&values[..29]), Err(Some(Missing::Samples(30))));
+    }
+
+    #[test]
+    fn a_mean_with_values_beyond_the_range_has_no_interval_and_no_cure() {
+        let fast = vec![100; 400];
+        assert!(mean_interval_of(&fast).is_ok());
+        for (slow, is_decided_by_few) in [(1, true), (200, false)] {
+            let mut values = fast.clone();
+            values[..slow].fill(VALUE_MAX_NS / 1_000 + 1);
+            // Above the number from which the largest is informative.
+            values.extend(&fast);
+            assert_eq!(mean_interval_of(&values), Err(None), "{slow} of {}", values.len());
+            assert_eq!(mean_may_lie_above(&in_tens(&values).0), is_decided_by_few, "{slow}");
+        }
+        assert_eq!(mean_interval_of(&[VALUE_MAX_NS; 9]), Err(None), "nor do more help");
+        // A window that is too short does have a cure.
+        assert_eq!(mean_interval_of(&fast[..300]), Err(Some(Missing::Seconds(5.0))));
     }
 
     #[test]

@@ -94,10 +94,10 @@ struct Estimate {
 }
 
 impl Estimate {
-    fn by(interval: Result<[f64; 2], Missing>) -> Estimate {
+    fn by(interval: Result<[f64; 2], Option<Missing>>) -> Estimate {
         Estimate {
             interval: interval.map_or([None; 2], |ends| ends.map(Some)),
-            missing: interval.err(),
+            missing: interval.err().flatten(),
             ..Estimate::default()
         }
     }
@@ -230,6 +230,6 @@ impl Figures {
         let share = (0 < intended).then(|| bad as f64 / intended as f64);
         let pieces = self.pieces.map(|piece| (piece.bad(), piece.intended));
         let interval = share_interval(bad, intended, &pieces);
-        Estimate { figure: share, ..Estimate::by(interval) }
+        Estimate { figure: share, ..Estimate::by(interval.map_err(Some)) }
     }
 }

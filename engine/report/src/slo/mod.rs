@@ -95,7 +95,8 @@ pub struct JudgedObjective {
     /// Its 95 % confidence interval, `[low, high]`, each end where it is known. A maximum is its
     /// own interval, and the rate has none: they describe only this run. A mean and a maximum have
     /// no known upper end if requests were given up without an answer, nor has a mean with
-    /// `may_lie_above`.
+    /// `may_lie_above`. A mean has none, and lacks nothing, if latencies were above 60 s: how much
+    /// these differ isn't known.
     pub interval: [Option<f64>; 2],
     /// The number of values that the whole interval takes, if there are too few.
     pub needed: Option<u64>,
