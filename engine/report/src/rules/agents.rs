@@ -3,7 +3,8 @@
 //!
 //! Agents differ if chance can't explain it: a p99 above 1.2 times the lowest only counts if the
 //! two confidence intervals don't overlap, at 5 % divided by the number of agents, since the lowest
-//! of many is compared with all.
+//! of many is compared with all. So of the runs whose agents see the same, at most one in twenty
+//! calls them different.
 
 use load::share;
 use record::series::INTERVAL_FIRST_NS;
