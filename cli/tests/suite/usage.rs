@@ -215,7 +215,7 @@ fn unwritable_and_unreadable_files_are_refused() {
     // A report of an older version lacks fields, and its schema's number explains that.
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
-    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 17"]);
+    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 18"]);
     let calibration = path("calibration.json");
     fs::write(&calibration, "{\"schema\": 4, \"clocks\": null}").expect("written");
     refused(&["verify", &calibration], 1, &["REPORT", &calibration, "a calibration", "run"]);

@@ -17,9 +17,9 @@ pub struct Course {
 struct Stop {
     /// How long a user thinks before it.
     think: Think,
-    /// How often it is sent, one after the other.
+    /// The most times that it is sent, one after the other.
     rounds: u16,
-    /// The bit of the captured value without which it is left out.
+    /// The bit of the captured value without which it isn't sent.
     needs: Option<u8>,
     /// True if it is its scenario's last step.
     is_last: bool,
@@ -71,6 +71,11 @@ impl Course {
         self.steps.iter().any(|stop| !stop.is_last)
     }
 
+    /// True if the step isn't repeated after this.
+    pub fn is_last_round(&self, at: At) -> bool {
+        self.steps[usize::from(at.step)].rounds <= at.round + 1
+    }
+
     /// The next request of a session that has captured these values (a bit for each).
     pub fn after(&self, at: At, captured: u64) -> Option<At> {
         self.from(at).find(|(_, stop)| stop.is_taken(captured)).map(|(at, _)| at)
@@ -81,7 +86,7 @@ impl Course {
         let mut may = Vec::new();
         for (next, stop) in self.from(at) {
             may.push(next);
-            if next.step == at.step || stop.needs.is_none() {
+            if stop.needs.is_none() {
                 return (may, false);
             }
         }
@@ -93,8 +98,7 @@ impl Course {
         let index = usize::from(at.step);
         let own = self.steps[index];
         let again = At { round: at.round + 1, ..at };
-        // It was taken before.
-        let again = (again.round < own.rounds).then_some((again, Stop { needs: None, ..own }));
+        let again = (again.round < own.rounds).then_some((again, own));
         let later = match own.is_last {
             true => &[][..],
             false => &self.steps[index + 1..],
@@ -136,11 +140,9 @@ mod tests {
         let steps =
             vec![first, step("a", None), step("b", Some(2)), step("", Some(3)), step("a", None)];
         let scenario = [steps, vec![step("", None)]].map(|step| Scenario {
-            name: String::new(),
-            weight: 1,
             think: Some("2ns".parse().expect("a think time")),
-            cookies: None,
             step,
+            ..Scenario::default()
         });
         Course::of_plan(&Plan { scenario: scenario.into(), ..Plan::default() })
     }
@@ -167,7 +169,8 @@ mod tests {
             (may.into_iter().map(|At { step, round }| (step, round)).collect::<Vec<_>>(), is_end)
         };
         assert_eq!(of(0, 0), (vec![(1, 0), (2, 0), (3, 0)], false));
-        assert_eq!(of(2, 0), (vec![(2, 1)], false));
+        assert_eq!(of(2, 0), (vec![(2, 1), (3, 0)], false));
+        assert_eq!(of(3, 0), (vec![(3, 1)], false));
         assert_eq!(of(3, 2), (vec![(4, 0)], true));
         assert_eq!(of(4, 0), (vec![], true));
         assert_eq!((course.goes_on(3), course.goes_on(4), course.goes_on(5)), (true, false, false));

@@ -186,6 +186,18 @@ impl Rendering {
 }
 
 impl Rendering {
+    /// The path of the request with this seed and number, without its query; `room` is memory to
+    /// render it into.
+    pub fn path(
+        &self,
+        (seed, number): (u64, u64),
+        carried: Option<&Carried>,
+        room: &mut Vec<u8>,
+    ) -> Vec<u8> {
+        self.render(seed, number, carried, room);
+        room[path(room)].to_vec()
+    }
+
     /// Keeps the cookies of a response, the values of its `Set-Cookie` headers, which came at this
     /// time. `room` is memory to render the request into.
     ///

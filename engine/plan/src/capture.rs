@@ -12,6 +12,8 @@ use super::braces::{Piece, pieces};
 use super::check::{Body, Content, NoCheck, header_name, regex};
 use super::error::PlanError;
 use super::json_pointer::Pointer;
+use super::plan::Plan;
+use super::redirect::{self, Origin, Target, is_redirect};
 use super::scenario::{Scenario, Step};
 use super::template::{Escape, OTHERS, UrlEscape};
 
@@ -45,6 +47,11 @@ enum Source {
     /// The first group of the body's first match, or the whole match without a group.
     Regex(Regex),
     Status,
+    /// Where a redirect leads; `is_hop` if the step itself follows one.
+    Redirect {
+        origin: Origin,
+        is_hop: bool,
+    },
 }
 
 /// How later steps use a value.
@@ -80,7 +87,10 @@ const WAYS: [&str; 3] = ["capture_missing", "capture_too_long", "capture_unfit"]
 
 /// The names under which a report counts the failed captures of a step: three for each.
 pub fn names(captures: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
-    captures.keys().flat_map(|name| WAYS.map(|way| format!("{way} {name}")))
+    captures.iter().flat_map(|(name, text)| match text.as_str() {
+        redirect::SOURCE => redirect::WAYS.map(str::to_owned),
+        _ => WAYS.map(|way| format!("{way} {name}")),
+    })
 }
 
 impl Found {
@@ -111,11 +121,11 @@ impl Scenario {
         names
     }
 
-    /// The captures of this step of its, compiled.
+    /// The captures of this step of its, which makes this request, compiled.
     ///
     /// # Errors
     /// A text that is no capture.
-    pub fn captures_of(&self, step: usize) -> Result<Vec<Capture>, PlanError> {
+    pub fn captures_of(&self, step: usize, request: &Plan) -> Result<Vec<Capture>, PlanError> {
         let names = self.captures();
         let each = self.step[step].capture.iter().map(|(name, text)| {
             let refuse = |it: NoCheck| it.refuse("capture", &format!("{name} = {text:?}"), FORMS);
@@ -123,7 +133,13 @@ impl Scenario {
             Ok(Capture {
                 place,
                 is_optional: self.step.iter().any(|step| step.when_set() == Some(name)),
-                source: Source::parse(text).map_err(refuse)?,
+                source: match text.as_str() {
+                    redirect::SOURCE => Source::Redirect {
+                        origin: Origin::of(request),
+                        is_hop: self.step[step].when_set() == Some(name),
+                    },
+                    text => Source::parse(text).map_err(refuse)?,
+                },
                 use_: self.use_of(name),
             })
         });
@@ -177,7 +193,6 @@ impl Scenario {
                 let problem = format!("more than {CAPTURES_MAX} names in one scenario");
                 return refuse(names[CAPTURES_MAX], &problem, "capture fewer");
             }
-            self.captures_of(at).map_err(|error| (at, error))?;
             let Some(name) = step.when_set() else { continue };
             if !self.step[..at].iter().any(|step| step.capture.contains_key(name)) {
                 let problem = format!("no step before it captures {name}");
@@ -250,6 +265,31 @@ impl Source {
 }
 
 impl Capture {
+    /// Where the response redirects to, if this is what it captures and if it redirects, or the
+    /// failure among those of [`names`]. `path` is its request's; the last hop must not redirect.
+    pub fn redirect(&self, content: Content<'_>) -> Option<Result<Vec<u8>, usize>> {
+        let Source::Redirect { origin, is_hop } = &self.source else { return None };
+        let Content { status, fields, path, is_last, .. } = content;
+        if !is_redirect(status) {
+            return None;
+        }
+        let [elsewhere, unfit, too_many] = [0, 1, 2].map(Err);
+        Some(match origin.target(status, fields.values("Location").next(), path) {
+            Target::Path(_) if *is_hop && is_last => too_many,
+            Target::Path(path) => match self.fitting(path.into_bytes()) {
+                Found::Value(path) => Ok(path),
+                _ => unfit,
+            },
+            Target::Elsewhere => elsewhere,
+            Target::Unfit => unfit,
+        })
+    }
+
+    /// True if it captures where a redirect leads.
+    pub fn is_redirect(&self) -> bool {
+        matches!(self.source, Source::Redirect { .. })
+    }
+
     /// True if it takes its value from the body.
     pub fn is_of_body(&self) -> bool {
         matches!(self.source, Source::Json(_) | Source::Regex(_))
@@ -257,7 +297,14 @@ impl Capture {
 
     /// What it finds in a response.
     pub fn find(&self, content: Content<'_>, body: &Body<'_>) -> Found {
-        let Some(value) = self.source.value(content, body) else { return Found::Nothing };
+        match self.source.value(content, body) {
+            None => Found::Nothing,
+            Some(value) => self.fitting(value),
+        }
+    }
+
+    /// A value, if it fits.
+    fn fitting(&self, value: Vec<u8>) -> Found {
         let Use { in_header, in_url, as_json } = self.use_;
         // At most so much longer: %XX, and \u00XX.
         let each = if in_url { 3 } else { 1 } * if as_json { 6 } else { 1 };
@@ -285,6 +332,8 @@ impl Use {
 impl Source {
     fn value(&self, content: Content<'_>, body: &Body<'_>) -> Option<Vec<u8>> {
         match self {
+            // It was followed, or there is none.
+            Source::Redirect { .. } => None,
             Source::Status => Some(content.status.to_string().into_bytes()),
             Source::Header(name) => content.fields.values(name).next().map(<[u8]>::to_vec),
             Source::Json(pointer) => match pointer.find(body.bytes?)? {
@@ -337,7 +386,8 @@ mod tests {
         let checks = plan.checks().expect("captures")[0].clone().expect("captures");
         let mut fields = Fields::default();
         fields.push(b"Location", b" /orders/7?a=b ");
-        let content = Content { status: 201, fields: &fields, body: Some(body) };
+        let content =
+            Content { status: 201, path: b"", is_last: true, fields: &fields, body: Some(body) };
         let mut all = vec![None; scenario.captures().len()];
         let failed = checks.failed(content, &mut Vec::new(), |place, value| {
             all[place] = value.map(|value| String::from_utf8(value).expect("text"));

@@ -17,6 +17,7 @@ use super::capture::{self, Capture, Found};
 use super::error::PlanError;
 use super::json_pointer::Pointer;
 use super::plan::Plan;
+use super::redirect::{self, is_redirect};
 
 /// The longest body that is kept for its checks if the plan sets no other limit, bytes.
 pub const BODY_MAX_DEFAULT: u64 = 64 << 10;
@@ -130,6 +131,10 @@ impl Fields {
 pub struct Content<'a> {
     /// Its status.
     pub status: u16,
+    /// The path of its request, without query; empty if no redirect asks for it.
+    pub path: &'a [u8],
+    /// True if its request isn't repeated any more.
+    pub is_last: bool,
     /// Its header fields.
     pub fields: &'a Fields,
     /// Its body; `None` if it was longer than what is kept.
@@ -195,6 +200,11 @@ impl Checks {
         u8::try_from(before).expect("a step has few checks")
     }
 
+    /// True if a response of this status is followed.
+    pub fn follow(&self, status: u16) -> bool {
+        is_redirect(status) && self.captures.iter().any(Capture::is_redirect)
+    }
+
     /// True if a session carries something of the response to its next steps.
     pub fn are_carried(&self) -> bool {
         self.cookies || !self.captures.is_empty()
@@ -209,6 +219,19 @@ impl Checks {
         scratch: &mut Vec<u8>,
         mut take: impl FnMut(usize, Option<Vec<u8>>) -> bool,
     ) -> Option<u8> {
+        let first_of = |at: usize| self.each.len() + Found::FAILURES * at;
+        let index = |at: usize| u8::try_from(at).expect("a step has few checks");
+        for (at, capture) in self.captures.iter().enumerate() {
+            // What leads elsewhere isn't the answer yet.
+            match capture.redirect(content) {
+                None => {}
+                Some(Ok(path)) => {
+                    let is_room = take(capture.place, Some(path));
+                    return (!is_room).then(|| index(first_of(at) + redirect::UNFIT));
+                }
+                Some(Err(failure)) => return Some(index(first_of(at) + failure)),
+            }
+        }
         let headers = |check: &Check| match check {
             Check::Header(name, rule) => {
                 !content.fields.values(name).any(|value| rule.holds(value))
@@ -232,12 +255,11 @@ impl Checks {
                     if !take(capture.place, value) {
                         found = Found::TooLong;
                     }
-                    let failure = found.failure(capture.is_optional)?;
-                    Some(self.each.len() + Found::FAILURES * at + failure)
+                    Some(first_of(at) + found.failure(capture.is_optional)?)
                 })
             })
         });
-        failed.map(|at| u8::try_from(at).expect("a step has few checks"))
+        failed.map(index)
     }
 
     /// The body, decompressed if need be.
@@ -479,7 +501,7 @@ mod tests {
     fn failed(plan: &Plan, head: &[(&str, &str)], body: Option<&[u8]>) -> Option<String> {
         let mut fields = Fields::default();
         head.iter().for_each(|(name, value)| fields.push(name.as_bytes(), value.as_bytes()));
-        let content = Content { status: 200, fields: &fields, body };
+        let content = Content { status: 200, path: b"", is_last: true, fields: &fields, body };
         let failed = checks(plan).failed(content, &mut Vec::new(), |_, _| true)?;
         let names = names(&plan.expect_header, &plan.expect_body, &BTreeMap::new(), false);
         names.get(usize::from(failed)).cloned()
@@ -572,7 +594,8 @@ mod tests {
         let mut scratch = Vec::new();
         let mut fields = Fields::default();
         fields.push(b"content-encoding", b"gzip");
-        let content = Content { status: 200, fields: &fields, body: Some(&bomb) };
+        let body = Some(bomb.as_slice());
+        let content = Content { status: 200, path: b"", is_last: true, fields: &fields, body };
         let failed = checks.failed(content, &mut scratch, |_, _| true);
         assert_eq!(failed, Some(0));
         assert!(scratch.capacity() < 4 * 65_536, "{}", scratch.capacity());

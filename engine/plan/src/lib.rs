@@ -26,6 +26,7 @@ mod objectives;
 mod place;
 mod plan;
 pub mod redact;
+pub mod redirect;
 pub mod replay;
 mod replayed;
 pub mod request;

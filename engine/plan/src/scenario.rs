@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use units::Nanos;
 
 use crate::expect::{Expect, ExpectTable};
+use crate::redirect::Redirect;
 use crate::slo::Objectives;
 use crate::status::StatusSet;
 use crate::think::Think;
@@ -40,6 +41,10 @@ pub struct Scenario {
     /// Default: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
+    /// How long a user waits for the whole of it, think times taken off, before the user gives up
+    /// and sends no more. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Nanos>,
     /// Whether a session keeps the cookies that it is given, and sends them. Default: if it has
     /// several steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,10 +67,10 @@ pub struct Step {
     /// scenario's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
-    /// How often it is sent, one after the other. Default: once.
+    /// How often it is sent, one after the other: with `when`, at most. Default: once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u16>,
-    /// Left out unless this holds.
+    /// Not sent unless this holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
     /// Values that later steps take from its response, by name: `json:/POINTER`, `header:NAME`,
@@ -93,6 +98,9 @@ pub struct Step {
     /// Checks of the response's body, none if it is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect_body: Option<Vec<String>>,
+    /// Whether it follows redirects. Default: no, and a redirect is no good answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<Redirect>,
     /// Another way to write these three in a plan file: `expect.body = "contains ok"`. A completed
     /// plan has none.
     #[serde(skip_serializing)]
@@ -100,6 +108,10 @@ pub struct Step {
     /// Longest time from sending the request to the end of its response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Nanos>,
+    /// Longest time from when the request was due to the end of its response; the user then gives
+    /// up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Nanos>,
     /// The objectives that its requests must meet, besides the plan's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slo: Option<Objectives>,
@@ -150,7 +162,14 @@ impl Step {
 impl Default for Scenario {
     /// One without steps, of weight 1.
     fn default() -> Scenario {
-        Scenario { name: String::new(), weight: 1, think: None, cookies: None, step: Vec::new() }
+        Scenario {
+            name: String::new(),
+            weight: 1,
+            think: None,
+            deadline: None,
+            cookies: None,
+            step: Vec::new(),
+        }
     }
 }
 

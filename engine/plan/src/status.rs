@@ -27,6 +27,13 @@ impl StatusSet {
     }
 }
 
+impl StatusSet {
+    /// This set and redirects.
+    pub(super) fn with_redirects(&self) -> StatusSet {
+        format!("{self},301,302,303,307,308").parse().expect("both are well-formed")
+    }
+}
+
 impl Default for StatusSet {
     /// HTTP's success class, and the good answer to a conditional request. Redirects aren't
     /// followed, so a redirected request hasn't got its content.

@@ -100,6 +100,8 @@ impl Plan {
                 expect_header,
                 expect_body,
                 timeout,
+                deadline: _,
+                redirect: _,
                 expect: _,
                 slo: _,
             } = own.clone();
@@ -214,6 +216,17 @@ impl Plan {
         own.unwrap_or(self.timeout)
     }
 
+    /// How long after it was due this step's request is given up, if it is.
+    pub fn deadline_of(&self, step: usize) -> Option<Nanos> {
+        let own = self.step(step).and_then(|step| step.deadline);
+        own.or(self.deadline)
+    }
+
+    /// How long the user of this step's session waits for all of it, think times taken off.
+    pub fn session_deadline_of(&self, step: usize) -> Option<Nanos> {
+        self.steps().nth(step).and_then(|(scenario, _)| scenario.deadline)
+    }
+
     /// The longest timeout of all requests.
     pub fn timeout_max(&self) -> Nanos {
         (0..self.step_count()).map(|step| self.timeout_of(step)).max().unwrap_or(self.timeout)
@@ -271,6 +284,15 @@ impl Plan {
             if self.scenario[at].name.chars().any(char::is_control) {
                 let problem = "the name has a control character".to_owned();
                 return refuse(at, problem, "leave it out");
+            }
+            for step in &mut self.scenario[at].step {
+                if let Err(twice) = step.complete_expect() {
+                    return refuse(at, format!("it has {twice} twice"), "write it once");
+                }
+            }
+            let expected = self.expect_status.clone();
+            if let Err(problem) = self.scenario[at].follow_redirects(&expected) {
+                return refuse(at, problem.to_owned(), "omit `repeat`");
             }
             self.scenario[at].split_repeated_start();
             let mut names = Vec::new();
@@ -343,9 +365,6 @@ impl Plan {
         let refuse = |problem: String, cure: &str| {
             Err(PlanError::new(key, format!("#{}", at + 1), problem, cure))
         };
-        if let Err(twice) = self.scenario[at].step[of].complete_expect() {
-            return refuse(format!("it has {twice} twice"), "write it once");
-        }
         let step = &self.scenario[at].step[of];
         let own = self.url_of(step.url.as_deref());
         let is_neither = |url: &&String| !url.contains("://") && !url.starts_with('/');
@@ -355,6 +374,13 @@ impl Plan {
         }
         let endpoint = Endpoint::parse(&own).map_err(|error| self.error_of(number, error))?;
         self.check_timeout(at, step.timeout)?;
+        for deadline in [step.deadline, self.scenario[at].deadline].into_iter().flatten() {
+            if !(Nanos(1)..=DURATION_MAX).contains(&deadline) {
+                let problem =
+                    format!("the deadline {deadline} isn't above 0 and up to {DURATION_MAX}");
+                return refuse(problem, "give how long the user waits, or omit it");
+            }
+        }
         if let Some(repeat) = step.repeat.filter(|repeat| !(1..=REPEAT_MAX).contains(repeat)) {
             let problem = format!("repeat = {repeat} isn't from 1 to {REPEAT_MAX}");
             return refuse(problem, "give how often the step is sent");
@@ -381,9 +407,10 @@ impl Plan {
             return Ok(vec![Checks::of_request(self, Vec::new(), false)?]);
         }
         let of_step = |(number, (scenario, at)): (usize, (&Scenario, usize))| {
-            let captures = scenario.captures_of(at);
+            let request = &requests[number];
+            let captures = scenario.captures_of(at, request);
             captures
-                .and_then(|of| Checks::of_request(&requests[number], of, scenario.keeps_cookies()))
+                .and_then(|of| Checks::of_request(request, of, scenario.keeps_cookies()))
                 .map_err(|error| self.error_of(number, error))
         };
         self.places().enumerate().map(of_step).collect()

@@ -38,7 +38,7 @@ use stats::stationarity::Stationarity;
 use units::{CoreList, OneIn, us_to_ns};
 
 /// Version of the document. Adding, dropping or redefining a field requires a new one.
-pub const SCHEMA: u32 = 17;
+pub const SCHEMA: u32 = 18;
 
 /// The name of the only agent in a run without agents.
 pub const LOCAL: &str = "local";

@@ -29,7 +29,7 @@ use shard::{REQUEST_BLOCK_MAX, SEND_SILENT_MAX, Step, ending_max};
 use sys::placement;
 use sys::topology::{Attachment, Topology};
 use tls::ClientSetup;
-use units::{OneIn, Rate};
+use units::{Nanos, OneIn, Rate};
 use uring::Payload;
 
 use super::speak;
@@ -294,6 +294,7 @@ pub fn prepare_with(
     tls = tls.into_iter().map(|setup| setup.map(|it| it.speaking(plan.http))).collect();
     let checks = plan.checks().map_err(PrepareError::Plan)?;
     let checks: Vec<_> = checks.into_iter().map(|checks| checks.map(Arc::new)).collect();
+    let length_ns = |length: Option<Nanos>| length.map_or(u64::MAX, |length| length.0);
     let step = |(at, one): (usize, &Prerendered)| {
         let Prerendered { request, body, template } = one;
         let payload = match template {
@@ -313,6 +314,8 @@ pub fn prepare_with(
             values: values.map(Arc::new),
             head_request,
             timeout_ns,
+            deadline_ns: length_ns(plan.deadline_of(at)),
+            session_deadline_ns: length_ns(plan.session_deadline_of(at)),
             checks: checks[at].clone(),
         })
     };

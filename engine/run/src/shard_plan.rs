@@ -66,7 +66,12 @@ impl Prepared {
             connect_max_ns: plan.timeout.0,
             timeout_min_ns: self.steps.iter().map(|step| step.timeout_ns).min().unwrap_or(0),
             drain_max_ns: plan.timeout_max().0,
-            deadline_ns: length_ns(plan.deadline),
+            deadline_min_ns: self
+                .steps
+                .iter()
+                .map(|step| step.deadline_ns.min(step.session_deadline_ns))
+                .min()
+                .unwrap_or(u64::MAX),
             queue_max_ns: length_ns(plan.queue_max),
             requests_per_connection: match plan.keepalive {
                 Switch::Off => 1,

@@ -30,10 +30,11 @@ impl Kept {
         (self.most, self.is_cut) = (checks.body_max(), false);
     }
 
-    /// The response, which has this status, as its checks see it.
-    pub fn content(&self, status: u16) -> Content<'_> {
+    /// The response as its checks see it: `path` is that of its request, and `is_last` is true if
+    /// that isn't repeated any more.
+    pub fn content<'a>(&'a self, status: u16, path: &'a [u8], is_last: bool) -> Content<'a> {
         let body = (!self.is_cut).then_some(self.body.as_slice());
-        Content { status, fields: &self.fields, body }
+        Content { status, path, is_last, fields: &self.fields, body }
     }
 }
 

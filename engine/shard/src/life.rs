@@ -6,6 +6,7 @@
 //! schedule beyond any machine's capacity one by one took a minute. The report then states how many
 //! were estimated, and has no digest.
 
+use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -175,7 +176,8 @@ impl Shard {
                 }
                 self.recording.intended(&self.phases, (stamps.intended_ns, stamps.session));
             }
-            let (over_ns, reason) = self.given_up(stamps.intended_ns, now_ns);
+            let (over_ns, reason) =
+                self.left_unsent((stamps.intended_ns, stamps.step, stamps.session), now_ns);
             // Only this process made it wait.
             let Stamps { step, session, .. } = stamps;
             let stamps = Stamps { session, ..Stamps::unsent(stamps.intended_ns, over_ns, step) };
@@ -316,7 +318,8 @@ impl Shard {
             if !counted && !self.load.is_unpaced() {
                 self.recording.waited(&self.phases, &due, capped);
             }
-            let (over_ns, reason) = self.given_up(intended_ns, now_ns);
+            let request = (intended_ns, due.step, due.session);
+            let (over_ns, reason) = self.left_unsent(request, now_ns);
             self.unsent(due, over_ns, reason);
         }
     }
@@ -326,15 +329,15 @@ impl Shard {
     pub(super) fn expiry_of(&self, due: &DueRequest) -> (u64, UnsentReason) {
         match self.again_over(due.number) {
             Some((over_ns, _)) => (over_ns, UnsentReason::Deadline),
-            None => self.expiry(due.intended_ns),
+            None => self.expiry((due.intended_ns, due.step, due.session)),
         }
     }
 
-    fn expiry(&self, intended_ns: u64) -> (u64, UnsentReason) {
-        if self.plan.queue_max_ns < self.plan.deadline_ns {
-            (intended_ns.saturating_add(self.plan.queue_max_ns), UnsentReason::Dropped)
-        } else {
-            (intended_ns.saturating_add(self.plan.deadline_ns), UnsentReason::Deadline)
+    fn expiry(&self, request: (u64, u16, Option<NonZeroU32>)) -> (u64, UnsentReason) {
+        let given_up_ns = self.given_up_ns(request);
+        match request.0.saturating_add(self.plan.queue_max_ns) {
+            dropped_ns if dropped_ns < given_up_ns => (dropped_ns, UnsentReason::Dropped),
+            _ => (given_up_ns, UnsentReason::Deadline),
         }
     }
 
@@ -352,8 +355,12 @@ impl Shard {
     }
 
     /// When and why a request left unsent at the end was given up.
-    fn given_up(&self, intended_ns: u64, now_ns: u64) -> (u64, UnsentReason) {
-        match self.expiry(intended_ns) {
+    fn left_unsent(
+        &self,
+        request: (u64, u16, Option<NonZeroU32>),
+        now_ns: u64,
+    ) -> (u64, UnsentReason) {
+        match self.expiry(request) {
             (over_ns, reason) if over_ns <= now_ns => (over_ns, reason),
             _ => (now_ns, UnsentReason::End),
         }
@@ -369,7 +376,7 @@ impl Shard {
         let lagging = load.is_lagging();
         for (step, count) in self.plan.mix.shares(count) {
             for (due_ns, count) in evenly(&middles, count) {
-                let (over_ns, reason) = self.given_up(due_ns, now_ns);
+                let (over_ns, reason) = self.left_unsent((due_ns, step, None), now_ns);
                 let noticed_ns = if lagging { due_ns } else { over_ns };
                 let stamps = Stamps::unsent(due_ns, noticed_ns, step);
                 self.recording.unsent(&stamps, over_ns, reason, (count, capped));
@@ -442,9 +449,9 @@ mod tests {
             conns: 1,
             conns_total: 1,
             end_ns: 5 * MS,
-            deadline_ns: 100 * MS,
             ..ShardPlan::open_for_test(target.into())
         };
+        let plan = plan.with_deadline(100 * MS);
         let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
         // The last was due at 4 ms: at 103 ms its deadline hasn't passed yet.
         shard.count_unsent(103 * MS, false, COUNTED_MAX);
@@ -493,8 +500,8 @@ mod tests {
         let policies: [fn(ShardPlan) -> ShardPlan; 4] = [
             |plan| plan,
             |plan| ShardPlan { queue_max_ns: 0, ..plan },
-            |plan| ShardPlan { deadline_ns: 800 * MS, ..plan },
-            |plan| ShardPlan { queue_max_ns: 900 * MS, deadline_ns: 950 * MS, ..plan },
+            |plan| plan.with_deadline(800 * MS),
+            |plan| ShardPlan { queue_max_ns: 900 * MS, ..plan.with_deadline(950 * MS) },
         ];
         for (number, policy) in policies.into_iter().enumerate() {
             let each = left_over(policy(plan()), COUNTED_MAX);

@@ -78,7 +78,7 @@ fn steps(pipeline: usize) -> Vec<Step> {
         let request = Payload::copied(head.as_bytes(), &vec![b'x'; *body], copies).expect("pages");
         let head_request = line.starts_with("HEAD");
         let timeout_ns = u64::MAX / 2;
-        Step { request, endpoint: 0, values: None, head_request, timeout_ns, checks: None }
+        Step { head_request, timeout_ns, ..Step::for_test(request) }
     };
     STEPS.iter().map(step).collect()
 }

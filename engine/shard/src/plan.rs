@@ -65,8 +65,8 @@ pub struct ShardPlan {
     pub timeout_min_ns: u64,
     /// How long the drain may take, ns: the longest timeout of a step.
     pub drain_max_ns: u64,
-    /// How long after its intended time a request expires, ns; `u64::MAX` for never.
-    pub deadline_ns: u64,
+    /// The shortest deadline of a step, ns; `u64::MAX` if none has one.
+    pub deadline_min_ns: u64,
     /// How long after its intended time an arrival without a connection is dropped, ns; `u64::MAX`
     /// for never.
     pub queue_max_ns: u64,
@@ -218,6 +218,10 @@ pub struct Step {
     pub head_request: bool,
     /// How long after its sending it times out, ns.
     pub timeout_ns: u64,
+    /// How long after its intended time it is given up, ns; `u64::MAX` for never.
+    pub deadline_ns: u64,
+    /// How long its session's user waits for all of it, without thinking, ns; `u64::MAX` for ever.
+    pub session_deadline_ns: u64,
     /// The checks of its response's content, if there are any.
     pub checks: Option<Arc<Checks>>,
 }
@@ -267,6 +271,8 @@ impl Step {
             values: None,
             head_request: false,
             timeout_ns: 1_000_000_000,
+            deadline_ns: u64::MAX,
+            session_deadline_ns: u64::MAX,
             checks: None,
         }
     }
@@ -274,6 +280,12 @@ impl Step {
 
 #[cfg(test)]
 impl ShardPlan {
+    /// The same with this deadline.
+    pub(super) fn with_deadline(self, deadline_ns: u64) -> ShardPlan {
+        let steps = self.steps.into_iter().map(|step| Step { deadline_ns, ..step }).collect();
+        ShardPlan { steps, deadline_min_ns: deadline_ns, ..self }
+    }
+
     /// An open load of one request a minute, to `target`, over at most two connections.
     pub(super) fn open_for_test(target: SockAddr) -> ShardPlan {
         let end_ns = 600 * units::SECOND_NS;
@@ -294,7 +306,7 @@ impl ShardPlan {
             connect_max_ns: 1_000_000_000,
             timeout_min_ns: 1_000_000_000,
             drain_max_ns: 1_000_000_000,
-            deadline_ns: u64::MAX,
+            deadline_min_ns: u64::MAX,
             queue_max_ns: u64::MAX,
             requests_per_connection: u64::MAX,
             connection_lifetime_ns: None,

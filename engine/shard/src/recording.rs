@@ -112,6 +112,11 @@ impl Recording {
         &mut self.sessions
     }
 
+    /// When the session's user, who waits this long in all, gives up, ns since the epoch.
+    pub(super) fn session_over_ns(&self, place: NonZeroU32, deadline_ns: u64) -> u64 {
+        self.sessions.over_ns(place, deadline_ns)
+    }
+
     /// An arrival waited since no more sessions could begin.
     pub(super) fn waited_for_session(&mut self, phases: &Phases, due: &DueRequest) {
         if phases.is_recorded(due.intended_ns) {

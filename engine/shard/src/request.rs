@@ -138,7 +138,6 @@ impl Shard {
     /// Sends the requests that are due, or queues them for a connection.
     pub(super) fn admit(&mut self, mut now_ns: u64) {
         self.expire_waiting(now_ns);
-        let deadline_ns = self.plan.deadline_ns;
         for _ in 0..ADMITTED_MAX {
             if self.recording.uses_sessions() && self.goes_on(now_ns) {
                 now_ns = self.now_ns();
@@ -171,7 +170,8 @@ impl Shard {
                     let is_first = !load.is_waiting(user);
                     let slot = self.slot_of(user, endpoint);
                     // A user's requests are sent in order: this one queues behind those waiting.
-                    if deadline_ns <= now_ns - intended_ns && is_first {
+                    let given_up_ns = self.given_up_ns((intended_ns, due.step, None));
+                    if given_up_ns <= now_ns && is_first {
                         self.noticed_expired(due);
                     } else if self.takes_at_once(slot, is_first) {
                         self.connections.leave_idle(slot);
@@ -197,6 +197,7 @@ impl Shard {
     /// A request of an open model that has just been noticed takes a connection, or waits for one.
     #[inline]
     fn take_or_wait(&mut self, due: DueRequest, now_ns: u64) {
+        let given_up_ns = self.given_up_ns((due.intended_ns, due.step, due.session));
         let Load::Open(load) = &mut self.load else { panic!("users have their own connections") };
         let endpoint = self.plan.endpoint_of(due.step);
         let nobody_waits = load.waiting_for(usize::from(endpoint)) == 0;
@@ -207,7 +208,7 @@ impl Shard {
             self.recording.waited_for_session(&self.phases, &due);
         }
         if nobody_waits
-            && (self.plan.deadline_ns <= late_ns || has_waited && self.plan.queue_max_ns <= late_ns)
+            && (given_up_ns <= now_ns || has_waited && self.plan.queue_max_ns <= late_ns)
         {
             return self.noticed_expired(due);
         }
@@ -667,15 +668,21 @@ impl Shard {
             None => &self.kept[slot as usize],
             Some(http2) => http2.kept().expect("a response with checks is kept"),
         };
-        let content = kept.content(status);
+        let is_last = session.is_none_or(|place| self.recording.sessions().is_last_round(place));
         let mut carried = session.and_then(|place| self.carried.get_mut(place.get() as usize - 1));
         let is_good = self.plan.recorder_config.success_of(step).holds(status);
         // Cookies, regular expressions and decompression allocate.
         let failed = seal::lend(|| {
+            let request = (self.plan.seed, number);
+            let room = &mut self.sending.room;
+            let path = match (checks.follow(status), values) {
+                (true, Some(values)) => values.path(request, carried.as_deref(), room),
+                _ => Vec::new(),
+            };
+            let content = kept.content(status, &path, is_last);
             if let (true, Some(values), Some(carried)) = (checks.cookies, values, &mut carried) {
                 let lines = content.fields.values("Set-Cookie");
-                let request = (self.plan.seed, number);
-                let (now_s, room) = (self.clock.wall_s(), &mut self.sending.room);
+                let now_s = self.clock.wall_s();
                 if values.keep_cookies(request, lines, now_s, carried, room).is_err() && is_good {
                     return Some(checks.cookies_failed());
                 }
@@ -788,7 +795,7 @@ impl Shard {
     pub(super) fn over(&self, stamps: &Stamps) -> (u64, TimeoutKind) {
         let timeout_ns = self.plan.steps[usize::from(stamps.step)].timeout_ns;
         let timed_out_ns = stamps.sent_ns + timeout_ns;
-        let deadline_ns = stamps.intended_ns.saturating_add(self.plan.deadline_ns);
+        let deadline_ns = self.given_up_ns((stamps.intended_ns, stamps.step, stamps.session));
         match deadline_ns < timed_out_ns {
             true => (deadline_ns, TimeoutKind::Deadline),
             false => (timed_out_ns, TimeoutKind::Timeout),
@@ -801,7 +808,29 @@ impl Shard {
     #[inline]
     pub(super) fn look_ns(&self, stamps: &Stamps) -> u64 {
         let timed_out_ns = stamps.sent_ns + self.plan.timeout_min_ns;
-        timed_out_ns.min(stamps.intended_ns.saturating_add(self.plan.deadline_ns))
+        let deadline_ns = match stamps.session {
+            None => stamps.intended_ns.saturating_add(self.plan.deadline_min_ns),
+            Some(_) => self.given_up_ns((stamps.intended_ns, stamps.step, stamps.session)),
+        };
+        timed_out_ns.min(deadline_ns)
+    }
+
+    /// When the user of a request (its intended time, step and session) gives it up, ns since the
+    /// epoch; `u64::MAX` for never.
+    #[inline]
+    pub(super) fn given_up_ns(
+        &self,
+        (intended_ns, step, session): (u64, u16, Option<NonZeroU32>),
+    ) -> u64 {
+        if self.plan.deadline_min_ns == u64::MAX {
+            return u64::MAX;
+        }
+        let Step { deadline_ns, session_deadline_ns, .. } = self.plan.steps[usize::from(step)];
+        let own_ns = intended_ns.saturating_add(deadline_ns);
+        match session {
+            None => own_ns,
+            Some(place) => own_ns.min(self.recording.session_over_ns(place, session_deadline_ns)),
+        }
     }
 
     /// A slot that has waited too long, and since when, ns since the epoch.
@@ -904,8 +933,7 @@ mod tests {
         let target = listener.local_addr().expect("bound");
         let plan = ShardPlan {
             drive: crate::Drive::Closed,
-            deadline_ns: DEADLINE_NS,
-            ..ShardPlan::open_for_test(target.into())
+            ..ShardPlan::open_for_test(target.into()).with_deadline(DEADLINE_NS)
         };
         let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
         shard.phases.run();

@@ -151,9 +151,20 @@ impl Sessions {
         self.each[index(place)].thought_ns
     }
 
+    /// When the session's user, who waits this long in all, gives up, ns since the epoch.
+    pub(super) fn over_ns(&self, place: NonZeroU32, deadline_ns: u64) -> u64 {
+        let Session { began_ns, thought_ns, .. } = self.each[index(place)];
+        (began_ns + thought_ns).saturating_add(deadline_ns)
+    }
+
     /// The slot of the session's user in a closed model.
     pub(super) fn user(&self, place: NonZeroU32) -> u32 {
         self.each[index(place)].user
+    }
+
+    /// True if the session's request isn't repeated any more.
+    pub(super) fn is_last_round(&self, place: NonZeroU32) -> bool {
+        self.course.is_last_round(self.each[index(place)].at)
     }
 
     /// A session has captured these values, a bit for each.
@@ -245,13 +256,7 @@ mod tests {
         let address: SocketAddr = "127.0.0.1:1".parse().expect("an address");
         let plan = ShardPlan::open_for_test(address.into());
         let think = Some("5ns".parse().expect("a think time"));
-        let several = Scenario {
-            name: String::new(),
-            weight: 1,
-            think,
-            cookies: None,
-            step: vec![Step::default(); 2],
-        };
+        let several = Scenario { think, step: vec![Step::default(); 2], ..Scenario::default() };
         let single = Scenario::of_one(String::new(), 1, Step::default());
         let course = Course::of_plan(&Plan { scenario: vec![several, single], ..Plan::default() });
         Sessions::new(&ShardPlan { course, sessions_max: most, ..plan })

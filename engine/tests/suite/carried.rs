@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use engine::plan::Plan;
+use engine::plan::redirect::Redirect;
 use engine::plan::scenario::{Scenario, Step};
 use engine::report::Report;
 use engine::sys::units::Nanos;
@@ -280,6 +282,98 @@ fn cookies_are_kept_sent_replaced_and_bounded() {
     let failed: Vec<(&str, u64)> = failed.map(|one| (one.check.as_str(), one.failed)).collect();
     assert_eq!(failed, [("too_many_cookies", all)]);
     assert_eq!(ended_in(&report, "s/7"), all);
+}
+
+#[test]
+fn redirects_are_followed_each_as_a_request_of_its_own() {
+    let (address, seen) = serve(|seen| {
+        let path = seen.line.split([' ', '?']).nth(1).expect("a path").to_owned();
+        let location = match path.as_str() {
+            "/in" => "Set-Cookie: a=b; Path=/\r\nLocation: on/1\r\n",
+            "/on/1" => "Location: /on/2?x=y\r\n",
+            "/loop" => "Location: /loop\r\n",
+            "/away" => "Location: http://other.test/\r\n",
+            "/again" => "Location: /on/2\r\n",
+            "/lost" => "",
+            _ => return ("200 OK\r\n".to_owned(), "{\"token\": \"t\"}".to_owned()),
+        };
+        let status = if path == "/again" { 307 } else { 302 };
+        (format!("{status} Found\r\n{location}"), String::new())
+    });
+    let follows = |step: Step| Step { redirect: Some(Redirect::Follow), ..step };
+    let first = Step {
+        method: Some("POST".to_owned()),
+        body: Some("user={{seq}}".to_owned()),
+        expect_body: Some(vec!["contains token".to_owned()]),
+        capture: captures(&[("token", "json:/token")]),
+        ..follows(step("in", "/in"))
+    };
+    let second = follows(step("end", "/end/{{token}}"));
+    let report = sessions(address, vec![first, second]);
+    let all = report.whole.scenarios[0].intended;
+    assert_eq!(report.whole.scenarios[0].completed, all, "{:?}", report.whole.checks);
+    let parts: BTreeMap<&str, u64> =
+        report.whole.parts.iter().map(|it| (it.name.as_str(), it.counts.answered)).collect();
+    let expected =
+        [("s/in", all), ("s/in redirect", 2 * all), ("s/end", all), ("s/end redirect", 0)];
+    assert_eq!(parts, expected.into());
+    let seen = seen.lock().expect("no panic");
+    for (line, cookies, body) in [
+        ("GET /on/1 HTTP/1.1", Some("a=b"), ""),
+        ("GET /on/2?x=y HTTP/1.1", Some("a=b"), ""),
+        ("GET /end/t HTTP/1.1", Some("a=b"), ""),
+    ] {
+        let same = seen.iter().filter(|one| {
+            (one.line.as_str(), one.cookies.as_deref(), one.body.as_str()) == (line, cookies, body)
+        });
+        assert_eq!(same.count() as u64, all, "{line}");
+    }
+    drop(seen);
+    for (url, method, check, at) in [
+        ("/loop", "GET", "too_many_redirects", "s/x redirect"),
+        ("/away", "GET", "redirect_elsewhere", "s/x"),
+        ("/again", "POST", "redirect_unfit", "s/x"),
+        ("/lost", "GET", "redirect_unfit", "s/x"),
+    ] {
+        let method = Some(method.to_owned());
+        let report = sessions(address, vec![Step { method, ..follows(step("x", url)) }]);
+        let all = report.whole.scenarios[0].intended;
+        let failed = report.whole.checks.iter().filter(|one| 0 < one.failed);
+        let failed: Vec<(&str, u64)> = failed.map(|one| (one.check.as_str(), one.failed)).collect();
+        assert_eq!((failed, ended_in(&report, at)), (vec![(check, all)], all), "{url}");
+        let hops = report.whole.parts[1].counts.answered;
+        assert_eq!(hops, if url == "/loop" { 5 * all } else { 0 }, "{url}");
+    }
+}
+
+#[test]
+fn a_user_gives_up_at_the_deadline_of_a_step_or_of_all() {
+    let (address, seen) = serve(|seen| {
+        let slow = if seen.line.contains("slow") { 60 } else { 15 };
+        std::thread::sleep(Duration::from_millis(slow));
+        ("200 OK\r\n".to_owned(), String::new())
+    });
+    // The second step takes 60 ms, and the user waits 40.
+    let second = Step { deadline: Some(Nanos(40_000_000)), ..step("second", "/slow") };
+    let report = sessions(address, vec![step("first", "/1"), second, step("third", "/3")]);
+    let all = report.whole.scenarios[0].intended;
+    assert_eq!((ended_in(&report, "s/second"), all), (all, all));
+    assert_eq!(report.whole.counts.errors.by_name(), [("deadline".to_owned(), all)].into());
+    // In all the user waits 40 ms, which the third step of 15 ms is beyond, however long the user
+    // thinks.
+    seen.lock().expect("no panic").clear();
+    let think = "50ms".parse().ok();
+    let step = ["1", "2", "3", "4"].map(|name| step(name, &format!("/{name}"))).to_vec();
+    let deadline = Some(Nanos(40_000_000));
+    let scenario = Scenario { name: "s".to_owned(), deadline, think, step, ..Scenario::default() };
+    let plan = Plan { scenario: vec![scenario], ..plan(address) };
+    let report = run(open(plan, "100")).report;
+    let all = report.whole.scenarios[0].intended;
+    let late = ended_in(&report, "s/1") + ended_in(&report, "s/2");
+    assert_eq!(ended_in(&report, "s/3") + late, all, "{:?}", report.whole.scenarios[0].steps);
+    assert!(late <= all / 5, "{late} of {all}: steps of 15 ms are answered in 20");
+    let longest = report.whole.scenarios[0].latency.max.expect("they have latencies");
+    assert!((40_000.0..60_000.0).contains(&longest), "{longest} µs");
 }
 
 #[test]
