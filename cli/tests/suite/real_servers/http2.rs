@@ -31,16 +31,29 @@ enum Transport {
 struct Speaker {
     start: fn(&Path, Transport) -> Server,
     logged: &'static str,
+    /// Flags that it needs.
+    flags: &'static [&'static str],
 }
 
-const NGINX: Speaker =
-    Speaker { start: |folder, how| nginx(folder, how, 100_000_000), logged: "HTTP/2.0\" 200 " };
+const NGINX: Speaker = Speaker {
+    start: |folder, how| nginx(folder, how, 100_000_000),
+    logged: "HTTP/2.0\" 200 ",
+    flags: &[],
+};
 /// nginx that sends GOAWAY after 1,000 requests of a connection.
-const NGINX_GOING_AWAY: Speaker =
-    Speaker { start: |folder, how| nginx(folder, how, 1_000), logged: "HTTP/2.0\" 200 " };
-const NGHTTPD: Speaker = Speaker { start: nghttpd, logged: "send HEADERS frame" };
-const APACHE: Speaker = Speaker { start: apache, logged: "HTTP/2.0 200" };
-const HAPROXY: Speaker = Speaker { start: haproxy, logged: "HTTP/2.0 200" };
+const NGINX_GOING_AWAY: Speaker = Speaker {
+    start: |folder, how| nginx(folder, how, 1_000),
+    logged: "HTTP/2.0\" 200 ",
+    flags: &[],
+};
+const NGHTTPD: Speaker = Speaker { start: nghttpd, logged: "send HEADERS frame", flags: &[] };
+/// Apache keeps a file open for each request until its connection ends.
+const APACHE: Speaker = Speaker {
+    start: apache,
+    logged: "HTTP/2.0 200",
+    flags: &["--requests-per-connection", "1000"],
+};
+const HAPROXY: Speaker = Speaker { start: haproxy, logged: "HTTP/2.0 200", flags: &[] };
 
 /// The factor on a run's small number of requests, from the environment; 1 by default.
 fn scale() -> u64 {
@@ -184,7 +197,7 @@ fn check(speaker: &Speaker, check: impl Fn(&Value)) {
             let scheme = if how == Transport::Tls { "https" } else { "http" };
             let url = format!("{scheme}://127.0.0.1:{}/file.txt", server.port);
             let root = folder.path().join("ca.pem").display().to_string();
-            let mut flags = [flags, &["--http", "2"]].concat();
+            let mut flags = [flags, &["--http", "2"], speaker.flags].concat();
             if how == Transport::Tls {
                 flags.extend(["--cacert", &root]);
             }
