@@ -122,7 +122,21 @@ pub(super) fn scenarios(part: &Part, rows_max: Option<usize>) -> String {
         text.row(&columns, &[&first[..], &times].concat());
     }
     text.add(others(all, rows_max));
+    text.add(failed_checks(&sums));
     text.done()
+}
+
+/// How many of each one's requests, which count as bad, were answered but failed a check; empty
+/// without any.
+fn failed_checks(sums: &[Sum<'_>]) -> String {
+    let failed = sums.iter().filter(|sum| 0 < sum.counts.failed_checks);
+    let failed: Vec<String> = failed
+        .map(|sum| format!("{} in {}", count(sum.counts.failed_checks), sum.of.name))
+        .collect();
+    match failed.is_empty() {
+        true => String::new(),
+        false => wrap(&format!("failed checks: {}", failed.join(", "))),
+    }
 }
 
 /// A line for the sessions of each scenario, if one has several steps: how many there were, how they
@@ -186,8 +200,11 @@ pub(super) fn outcomes(part: &Part) -> String {
         let Bytes { received_bytes, sent_bytes } = sum.bytes;
         let name = names.cell(&sum.of.name, &mut text);
         let cells = [name, bytes(received_bytes), bytes(sent_bytes)];
-        let Counts { abandoned, unsent, .. } = sum.counts;
+        let Counts { failed_checks, abandoned, unsent, .. } = sum.counts;
         let mut outcomes = vec![listed(&sum.counts.status)];
+        outcomes.extend(
+            (0 < failed_checks).then(|| format!("failed checks: {}", count(failed_checks))),
+        );
         outcomes.extend((0 < sum.counts.errors.total()).then(|| listed(&sum.counts.errors)));
         outcomes.extend((0 < abandoned).then(|| format!("abandoned: {}", count(abandoned))));
         outcomes.extend((0 < unsent).then(|| format!("never sent: {}", count(unsent))));
@@ -533,6 +550,29 @@ mod tests {
         up                       1.80 MB   900 kB  200: 8,000, 404: 991, 503: 6; never
                                                    sent: 1
         ");
+    }
+
+    #[test]
+    fn failed_checks_are_named_by_route() {
+        let mut whole = part(1_020, 1_020, 0, 0);
+        let mut empty = step("shop/search", 9_000, 900);
+        (empty.counts.failed_checks, empty.bad) = (40, 43);
+        let mut few = step("shop/pay", 20_000, 850);
+        few.counts.failed_checks = 3;
+        whole.parts = vec![step("shop/login", 1_020, 900), empty, few];
+        insta::assert_snapshot!(scenarios(&whole, Some(12)) + &outcomes(&whole), @r"
+        by route, ms              requests      bad         p50         p99         max
+        shop/search                    900       43        9.00        9.00        9.00
+        shop/pay                       850        3       20.0        20.0        20.0
+        shop/login                     900        3        1.02        1.02        1.02
+        failed checks: 40 in shop/search, 3 in shop/pay
+        by route                received     sent  status; errors
+        shop/search               180 kB  90.0 kB  none; failed checks: 40
+        shop/pay                  170 kB  85.0 kB  none; failed checks: 3
+        shop/login                180 kB  90.0 kB  none
+        ");
+        // Those of routes that aren't shown are left out with them.
+        assert!(scenarios(&whole, Some(1)).ends_with("\nfailed checks: 40 in shop/search\n"));
     }
 
     #[test]
