@@ -7,7 +7,7 @@ use engine::report::verdict::Level;
 use probe::ab::{AbDocument, Name, Slice, Turn};
 use probe::step::Reason;
 
-use super::compare::{explanation, parts, sentence, subjects, table};
+use super::compare::{explanation, only_steps, parts, sentence, subjects, table};
 use super::extent::Extent;
 use super::layout::{Text, sections, wrap};
 use super::parts::mixed;
@@ -64,8 +64,9 @@ fn compared(of: &AbDocument, extent: Extent) -> String {
     };
     let about = subjects(&of.comparison, "slice") + &invalid(of) + &suspect(of);
     let mut notes = Text::new();
-    let mixed = of.plan.as_ref().and_then(mixed);
-    mixed.into_iter().for_each(|mixed| notes.wrapped(mixed));
+    let plan = of.plan.as_ref();
+    let of_plan = [plan.and_then(only_steps), plan.and_then(mixed)];
+    of_plan.into_iter().flatten().for_each(|note| notes.wrapped(note));
     notes.wrapped(explanation(&of.comparison, "slices", extent));
     notes.add(extent.details(|| wrap(&intervals(of))));
     notes.add(fewer_pairs(of));

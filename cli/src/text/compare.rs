@@ -28,9 +28,18 @@ pub(crate) fn comparison<'a>(
     if !of.plans_differ.is_empty() {
         about.item(0, format!("The plans differ: {}.", of.plans_differ.join("; ")));
     }
-    let mixed = plans.into_iter().find_map(mixed).map(wrap).unwrap_or_default();
-    let notes = mixed + &wrap(&explanation(of, "runs", extent)) + &wrap(&noise(of, extent));
+    let plans: Vec<&Plan> = plans.into_iter().collect();
+    let find = |note: fn(&Plan) -> Option<&'static str>| plans.iter().copied().find_map(note);
+    let of_plans = [find(only_steps), find(mixed)].into_iter().flatten().map(wrap);
+    let explanation = explanation(of, "runs", extent);
+    let notes = of_plans.collect::<String>() + &wrap(&explanation) + &wrap(&noise(of, extent));
     sections([wrap(&headline(of)), about.done(), table(of, extent), parts(of, extent), notes])
+}
+
+/// What isn't compared of runs of this plan, if it has sessions: their latency isn't kept by pieces
+/// of the window, from which intervals come.
+pub(super) fn only_steps(plan: &Plan) -> Option<&'static str> {
+    plan.has_sessions().then_some("Sessions aren't compared as a whole, only step by step.")
 }
 
 /// The result, with the limits of one run per side.
@@ -515,6 +524,7 @@ fn share(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use engine::plan::scenario::{Scenario, Step};
     use engine::report::verdict::Code;
     use probe::compare::{CONFIDENCE, Doubted, MARGIN, SCHEMA};
     use probe::step::{Reason, Trust};
@@ -588,6 +598,18 @@ mod tests {
             them.\nAll intervals";
         assert!(with(&[&Plan::default(), &staged]).contains(mixed));
         assert!(!with(&[&Plan::default()]).contains(" mix "));
+    }
+
+    #[test]
+    fn sessions_are_said_to_be_compared_by_their_steps_only() {
+        let of_steps = |steps| {
+            let scenario = Scenario { step: vec![Step::default(); steps], ..Scenario::default() };
+            let plan = Plan { scenario: vec![scenario], ..Plan::default() };
+            comparison(&made_up(), [&[], &[]], [&plan], Extent::Screen)
+        };
+        let note = "\n\nSessions aren't compared as a whole, only step by step.\n";
+        assert!(of_steps(2).contains(note), "{}", of_steps(2));
+        assert!(!of_steps(1).contains("Sessions"), "{}", of_steps(1));
     }
 
     #[test]
