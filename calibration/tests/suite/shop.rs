@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::ensure;
+use calibration::observed::late;
+use calibration::truth::{Sample, Truth};
 use engine::plan::scenario::{Scenario, Step};
-use engine::plan::{Http, Plan};
-use target::{ShopErrors, TargetConfig};
+use engine::plan::{Arrivals, Http, Plan};
+use target::{Route, ShopErrors, Span, Stall, TargetConfig};
 
-use crate::support::{alone, open, plan, run, sample_target};
+use crate::support::{alone, check_runs, open, plan, run, sample_target};
 
 const THINK_NS: u64 = 20_000_000;
 
@@ -77,4 +80,55 @@ fn the_shop_sees_each_user_with_its_own_values_in_order() {
             assert_eq!(think.count, sessions, "{step}");
         }
     }
+}
+
+#[test]
+fn a_step_that_stalls_has_its_own_percentiles_and_the_sessions_wait_as_long() {
+    const EVERY_NS: u64 = 500_000_000;
+    const HOLD_NS: u64 = 100_000_000;
+    const BASE_MS: f64 = 1.0;
+    let _cores = alone();
+    let plain = TargetConfig { shop: true, ..sample_target(Duration::from_millis(1)) };
+    let (every, hold) = (Duration::from_nanos(EVERY_NS), Duration::from_nanos(HOLD_NS));
+    let pay = Route { stall: Some(Stall { every, hold }), ..plain.route("/pay") };
+    let config = TargetConfig { routes: vec![pay], ..plain };
+    let scenario = vec![Scenario { think: "exp 20ms".parse().ok(), ..buy() }];
+    let load = Plan { scenario, ..open("150", plan(Duration::from_secs(6))) };
+    check_runs(&config, &load, |observed| {
+        let whole = &observed.report.whole;
+        let started_ns = observed.ledger.started_ns;
+        let begins = (1..).map(|k| started_ns + k * EVERY_NS);
+        let begun = begins.take_while(|begin_ns| *begin_ns < observed.ledger.taken_ns);
+        let stalls: Vec<Span> =
+            begun.map(|begin_ns| Span { begin_ns, end_ns: begin_ns + HOLD_NS }).collect();
+        let sample = |count| Sample { count, arrivals: Arrivals::Poisson };
+        // Those of the run that are later may all be of this step.
+        let late = late(&observed.report);
+        let stalled = Truth::hold(BASE_MS, &stalls, observed.window);
+        let (last, others) = whole.parts.split_last().expect("steps");
+        for q in [0.5, 0.9, 0.99] {
+            let band = stalled.quantile_band(q, sample(last.counts.intended), &late);
+            let measured_ms = last.corrected.quantile_us(q).expect("enough values") / 1e3;
+            let high_ms = band.high_ms + 3.0;
+            ensure!(
+                (band.low_ms..=high_ms).contains(&measured_ms),
+                "pay: p{} of {measured_ms} ms is not within {band:?}",
+                q * 100.0
+            );
+            // The session also waited for the five steps before.
+            let of_session =
+                whole.scenarios[0].latency.quantile_us(q).expect("enough values") / 1e3;
+            let before_ms = others.len() as f64 * BASE_MS;
+            ensure!(
+                (band.low_ms + before_ms..=high_ms + 3.0 * before_ms).contains(&of_session),
+                "sessions: p{} of {of_session} ms is not within {band:?} and {before_ms} ms more",
+                q * 100.0
+            );
+        }
+        for part in others {
+            let p90_ms = part.corrected.quantile_us(0.9).expect("enough values") / 1e3;
+            ensure!(p90_ms < HOLD_NS as f64 / 2e6, "{}: p90 of {p90_ms} ms", part.name);
+        }
+        Ok(())
+    });
 }

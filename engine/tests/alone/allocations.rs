@@ -112,6 +112,26 @@ fn the_request_loop_allocates_nothing() {
         scenario(&format!("/r{route}/{ids}?a={{{{seq}}}}&b={{{{users.name}}}}&c={{{{trace_id}}}}"))
     });
     let hundred = Plan { scenario: hundred.collect(), ..fields.clone() };
+    let cookies = serve(|_, stream| {
+        let head = "HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d; Path=/\r\n";
+        stream.write_all(format!("{head}Content-Length: 5\r\n\r\nhello").as_bytes()).is_ok()
+    });
+    let step = |url: &str, repeat| Step { url: Some(url.to_owned()), repeat, ..Step::default() };
+    let captured = [("a", "regex:h(.*)o"), ("b", "header:Set-Cookie"), ("c", "status")];
+    let captured = captured.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    let first = Step { capture: captured.into(), ..step("/in", None) };
+    let second =
+        Step { expect_body: Some(vec!["contains l".to_owned()]), ..step("/{{a}}", Some(3)) };
+    let third = Step { when: "{{c}} is set".parse().ok(), ..step("/?{{raw:c}}", None) };
+    let sessions = Plan {
+        scenario: vec![Scenario {
+            think: "exp 1ms".parse().ok(),
+            deadline: Some(Nanos::from_secs(1)),
+            step: vec![first, second, third],
+            ..Scenario::default()
+        }],
+        ..plan(cookies)
+    };
     let stage = ["2..8:200ms", "0:100ms", "8:200ms"].map(|text| text.parse().expect("a stage"));
     let users = Plan {
         model: Some(Model::Closed),
@@ -122,6 +142,8 @@ fn the_request_loop_allocates_nothing() {
     let plans = [
         open(hundred.clone(), "2k"),
         Plan { conns: Some(8), ..hundred },
+        open(sessions.clone(), "400"),
+        Plan { conns: Some(8), model: Some(Model::Closed), ..sessions },
         open(fields.clone(), "2k"),
         Plan { conns: Some(8), ..fields.clone() },
         Plan { conns: Some(8), pipeline: 4, ..fields },
