@@ -1,16 +1,18 @@
 //! The run over time as CSV: a header, then a row for each interval of the window; and the parts of
-//! its plan, a row for each.
+//! its plan and the sessions of its scenarios, a row for each.
 //!
 //! A request counts in the interval in which it was due. Only `sends` and `answers` count by when
 //! the window's requests were sent and answered, whenever they were due; requests due in the
-//! warm-up are in no interval. A part is a step in a stage; it isn't kept by intervals, so it has a
-//! file of its own.
+//! warm-up are in no interval. A part is a step in a stage. Neither it nor a session is kept by
+//! intervals, so each has a file of its own.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use engine::report::{DistributionPart, Report, SeriesPart, StageLoad, StageSpan, StepPart};
+use engine::report::{
+    DistributionPart, Part, Report, ScenarioPart, SeriesPart, StageLoad, StageSpan, StepPart,
+};
 use engine::stats::percentiles::PERCENTILES;
 
 use crate::failure::Failure;
@@ -89,37 +91,55 @@ fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) -> io::Resu
 
 /// The file of the parts next to that of the run over time; a device or a pipe has none.
 pub(crate) fn parts_path(csv: &Path) -> Option<PathBuf> {
+    beside(csv, "parts.csv")
+}
+
+/// The file of the sessions next to it.
+pub(crate) fn sessions_path(csv: &Path) -> Option<PathBuf> {
+    beside(csv, "sessions.csv")
+}
+
+fn beside(csv: &Path, extension: &str) -> Option<PathBuf> {
     let is_stream = csv == Path::new(output::STDOUT) || output::is_written_through(csv);
-    (!is_stream).then(|| csv.with_extension("parts.csv"))
+    (!is_stream).then(|| csv.with_extension(extension))
 }
 
-/// The file of the parts, which stays unwritten if there is only one.
-pub(crate) struct Parts(OutputFile);
+/// The cells of a row, each with the name of its column; what is unknown is empty.
+type Cells = Vec<(Cow<'static, str>, String)>;
 
-impl Parts {
-    /// The parts as a sink of the run.
-    pub(crate) fn sink(file: OutputFile) -> Box<dyn Sink> {
-        Box::new(Parts(file))
-    }
+/// A file of rows beside that of the run over time, which stays unwritten if there are none.
+struct Rows {
+    file: OutputFile,
+    of: fn(&Part) -> Vec<Cells>,
 }
 
-impl Sink for Parts {
+/// The parts as a sink of the run.
+pub(crate) fn parts(file: OutputFile) -> Box<dyn Sink> {
+    Box::new(Rows { file, of: |whole| whole.parts.iter().map(cells).collect() })
+}
+
+/// The sessions of each scenario as a sink of the run.
+pub(crate) fn sessions(file: OutputFile) -> Box<dyn Sink> {
+    Box::new(Rows { file, of: |whole| whole.scenarios.iter().map(cells_of_sessions).collect() })
+}
+
+impl Sink for Rows {
     fn finish(self: Box<Self>, ended: &EndedRun<'_>) -> Result<Option<PathBuf>, Failure> {
-        let parts = &ended.finished.report.whole.parts;
-        match parts.is_empty() {
+        let rows = (self.of)(&ended.finished.report.whole);
+        match rows.is_empty() {
             true => Ok(None),
-            false => self.0.finish(|writer| write_parts(writer, parts)).map(Some),
+            false => self.file.finish(|writer| write_rows(writer, rows)).map(Some),
         }
     }
 }
 
-/// Writes the parts: their stages, counts, and latencies with the ends of the 95 % intervals.
+/// Writes a header, and these rows.
 ///
 /// # Errors
 /// Those of the writer.
-fn write_parts(mut writer: impl Write, parts: &[StepPart]) -> io::Result<()> {
-    for (at, part) in parts.iter().enumerate() {
-        let (names, cells): (Vec<Cow<'static, str>>, Vec<String>) = cells(part).into_iter().unzip();
+fn write_rows(mut writer: impl Write, rows: Vec<Cells>) -> io::Result<()> {
+    for (at, row) in rows.into_iter().enumerate() {
+        let (names, cells): (Vec<Cow<'static, str>>, Vec<String>) = row.into_iter().unzip();
         if at == 0 {
             writeln!(writer, "{}", names.join(","))?;
         }
@@ -128,8 +148,28 @@ fn write_parts(mut writer: impl Write, parts: &[StepPart]) -> io::Result<()> {
     Ok(())
 }
 
-/// The cells of a part, each with the name of its column; what is unknown is empty.
-fn cells(part: &StepPart) -> Vec<(Cow<'static, str>, String)> {
+/// The cells of a scenario's sessions, whose latencies have no intervals.
+fn cells_of_sessions(of: &ScenarioPart) -> Cells {
+    let mut cells: Cells = [
+        ("scenario", quoted(&of.name).into_owned()),
+        ("planned", of.planned.to_string()),
+        ("intended", of.intended.to_string()),
+        ("completed", of.completed.to_string()),
+        ("failed", of.failed().to_string()),
+        ("unfinished", of.unfinished().to_string()),
+        ("unsent", of.unsent.to_string()),
+    ]
+    .map(|(name, cell)| (Cow::Borrowed(name), cell))
+    .into();
+    let figure = |what, us| of_latency("latency", what, us);
+    cells.push(figure("mean", of.latency.mean));
+    cells.extend(PERCENTILES.map(|one| figure(one.label, of.latency.quantile_us(one.q))));
+    cells.push(figure("max", of.latency.max));
+    cells
+}
+
+/// The cells of a part, with the ends of the 95 % intervals.
+fn cells(part: &StepPart) -> Cells {
     let stage = |of: fn(&StageSpan) -> String| part.stage.as_ref().map_or(String::new(), of);
     let none = || [String::new(), String::new()];
     let (rates, users) = match part.stage.as_ref().map(|stage| stage.load) {
@@ -139,7 +179,7 @@ fn cells(part: &StepPart) -> Vec<(Cow<'static, str>, String)> {
     };
     let counts = &part.counts;
     let count = |count: u64| count.to_string();
-    let mut cells: Vec<(Cow<'static, str>, String)> = [
+    let mut cells: Cells = [
         ("scenario", quoted(&part.name).into_owned()),
         ("stage", stage(|it| quoted(&it.label()).into_owned())),
         ("from_per_s", rates[0].clone()),
@@ -173,20 +213,24 @@ fn cells(part: &StepPart) -> Vec<(Cow<'static, str>, String)> {
 }
 
 /// The cells of a kind of latency, µs.
-fn times(kind: &str, of: &DistributionPart) -> Vec<(Cow<'static, str>, String)> {
-    let cell = |us: Option<f64>| us.map_or(String::new(), |us| us.to_string());
-    let named = |what: &str, us| (Cow::Owned(format!("{kind}_{what}_us")), cell(us));
-    let mut cells = vec![named("mean", of.mean)];
+fn times(kind: &str, of: &DistributionPart) -> Cells {
+    let mut cells = vec![of_latency(kind, "mean", of.mean)];
     for quantile in PERCENTILES {
-        let name = quantile.label.replace('.', "");
+        let name = quantile.label;
         let found = of.percentiles.at(quantile.q);
-        cells.push(named(&name, found.value));
+        cells.push(of_latency(kind, name, found.value));
         let ends =
             [("low", found.interval.map(|it| it[0])), ("high", found.interval.map(|it| it[1]))];
-        cells.extend(ends.map(|(end, us)| named(&format!("{name}_{end}"), us)));
+        cells.extend(ends.map(|(end, us)| of_latency(kind, &format!("{name}_{end}"), us)));
     }
-    cells.push(named("max", of.max));
+    cells.push(of_latency(kind, "max", of.max));
     cells
+}
+
+/// The cell of a figure of a kind of latency, µs.
+fn of_latency(kind: &str, what: &str, us: Option<f64>) -> (Cow<'static, str>, String) {
+    let name = Cow::Owned(format!("{kind}_{}_us", what.replace('.', "")));
+    (name, us.map_or(String::new(), |us| us.to_string()))
 }
 
 /// A text as a cell, in quotes if it has to be (RFC 4180).
@@ -203,7 +247,7 @@ mod tests {
     use engine::record::series::Series;
 
     use super::*;
-    use crate::text::reports::two_by_two;
+    use crate::text::reports::{sessions as made_up, two_by_two};
 
     #[test]
     fn each_interval_is_a_row_of_numbers() {
@@ -236,7 +280,8 @@ mod tests {
     fn each_part_is_a_row_whose_name_is_quoted() {
         let mut bytes = Vec::new();
         let report = two_by_two();
-        write_parts(&mut bytes, &report.whole.parts).expect("writing to memory succeeds");
+        let rows = report.whole.parts.iter().map(cells).collect();
+        write_rows(&mut bytes, rows).expect("writing to memory succeeds");
         let text = String::from_utf8(bytes).expect("text");
         let lines: Vec<&str> = text.lines().collect();
         let columns: Vec<&str> = lines[0].split(',').collect();
@@ -253,14 +298,28 @@ mod tests {
         let mut named = report.whole.parts[0].clone();
         named.stage.as_mut().expect("a stage").name = Some("busy, late".to_owned());
         let mut bytes = Vec::new();
-        write_parts(&mut bytes, &[named]).expect("writing to memory succeeds");
+        write_rows(&mut bytes, vec![cells(&named)]).expect("writing to memory succeeds");
         let text = String::from_utf8(bytes).expect("text");
         assert!(text.contains("\nhome,\"busy, late\",100,"), "{text}");
     }
 
     #[test]
+    fn the_sessions_of_each_scenario_are_a_row() {
+        let mut bytes = Vec::new();
+        let rows = made_up().iter().map(cells_of_sessions).collect();
+        write_rows(&mut bytes, rows).expect("writing to memory succeeds");
+        insta::assert_snapshot!(String::from_utf8(bytes).expect("text"), @r#"
+        scenario,planned,intended,completed,failed,unfinished,unsent,latency_mean_us,latency_p50_us,latency_p75_us,latency_p90_us,latency_p95_us,latency_p99_us,latency_p999_us,latency_p9999_us,latency_max_us
+        "shop, ""new""",0.75,1500,1490,7,1,2,9000,9000,9000,9000,9000,9000,,,9000
+        home,0.25,500,500,0,0,0,1000,1000,1000,1000,1000,,,,1000
+        "#);
+    }
+
+    #[test]
     fn a_pipe_and_standard_output_have_no_file_of_parts() {
         assert_eq!(parts_path(Path::new("a/run.csv")), Some("a/run.parts.csv".into()));
+        assert_eq!(sessions_path(Path::new("a/run.csv")), Some("a/run.sessions.csv".into()));
+        assert_eq!(sessions_path(Path::new("-")), None);
         assert_eq!(parts_path(Path::new("-")), None);
         assert_eq!(parts_path(Path::new("/dev/stdout")), None);
         assert_eq!(parts_path(Path::new("/dev/null")), None);

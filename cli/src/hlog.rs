@@ -1,8 +1,9 @@
 //! The HdrHistogram interval log of a run: one entry tagged `corrected` per interval of the window,
 //! and one each tagged `naive`, `receive_lateness` and, for a sample, `send_path` for the whole
 //! window. Each part, a step in a stage, has two for its part of the window, tagged
-//! `corrected/NAME/STAGE` and `naive/NAME/STAGE`, without what there is only one of; spaces and
-//! commas, which a tag can't have, are percent-encoded.
+//! `corrected/NAME/STAGE` and `naive/NAME/STAGE`, without what there is only one of; the sessions of
+//! a scenario have one for the whole window, tagged `session/NAME`. Spaces and commas, which a tag
+//! can't have, are percent-encoded.
 //!
 //! `HistogramLogProcessor` and the other standard tools read it: version 1.3, values in ns. Its
 //! column of maxima is in milliseconds, as those tools write it; they take the values from the
@@ -15,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use engine::plan::Plan;
 use engine::report::merge::Measured;
-use engine::report::{HistogramError, StepPart};
+use engine::report::{HistogramError, ScenarioPart, StepPart};
 use engine::run::Finished;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
@@ -101,6 +102,28 @@ fn of_parts(
     Ok(entries)
 }
 
+/// The entries of the sessions of a window that began `begin` after the start of the run and lasted
+/// `length`.
+///
+/// # Errors
+/// A histogram can't be read.
+fn of_sessions(
+    scenarios: &[ScenarioPart],
+    begin: Duration,
+    length: Duration,
+) -> Result<Vec<Entry<'static>>, HistogramError> {
+    let entry = |ScenarioPart { name, latency, .. }: &ScenarioPart| {
+        Ok(Entry {
+            tag: format!("session/{}", utf8_percent_encode(name, NOT_IN_TAGS)),
+            begin,
+            length,
+            histogram: Cow::Owned(latency.decode_histogram()?),
+            overflow: latency.overflow,
+        })
+    };
+    scenarios.iter().map(entry).collect()
+}
+
 /// Writes the log of a run that began at this time.
 ///
 /// # Errors
@@ -109,8 +132,9 @@ pub(crate) fn of_run(finished: &Finished, began: SystemTime, writer: impl Write)
     let config = &finished.report.config;
     let (begin, length) = window(&config.plan, config.schedule_until);
     let mut entries = entries(&finished.measured, begin, length);
-    let parts = of_parts(&finished.report.whole.parts, begin, length).map_err(io::Error::other)?;
-    entries.extend(parts);
+    let whole = &finished.report.whole;
+    entries.extend(of_parts(&whole.parts, begin, length).map_err(io::Error::other)?);
+    entries.extend(of_sessions(&whole.scenarios, begin, length).map_err(io::Error::other)?);
     write(writer, began, &entries)
 }
 
@@ -159,7 +183,7 @@ mod tests {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
     use super::*;
-    use crate::text::reports::two_by_two;
+    use crate::text::reports::{sessions, two_by_two};
 
     /// Two intervals and a half: 99 requests of 1 ms in the first, one of 250 ms in the last.
     fn log() -> String {
@@ -245,6 +269,19 @@ mod tests {
         });
         let named: Vec<&str> = entries.iter().map(|entry| entry.tag.as_str()).collect();
         assert_eq!(tags.filter(|tag| !tag.contains("StartTime")).collect::<Vec<String>>(), named);
+    }
+
+    #[test]
+    fn the_sessions_of_a_scenario_have_a_tag_of_their_own() {
+        let (begin, length) = (Duration::from_secs(5), Duration::from_secs(25));
+        let entries = of_sessions(&sessions(), begin, length).expect("histograms");
+        let shown = entries.iter().map(|Entry { tag, begin, length, histogram, .. }| {
+            format!("{tag} {begin:?} {length:?} {}", histogram.len())
+        });
+        insta::assert_snapshot!(shown.collect::<Vec<String>>().join("\n"), @r#"
+        session/shop%2C%20"new" 5s 25s 1498
+        session/home 5s 25s 500
+        "#);
     }
 
     #[test]

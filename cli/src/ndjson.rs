@@ -2,7 +2,8 @@
 //!
 //! A line counts what was added since the last one, so the counts of all lines add up to the
 //! report's. The last line has the rest when the report is made, and each part of a plan with
-//! several, a step in a stage, which isn't counted during the run.
+//! several, a step in a stage, and the sessions of each scenario, which aren't counted during the
+//! run.
 
 use std::array;
 use std::ops::Range;
@@ -10,8 +11,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use engine::plan::Plan;
-use engine::record::counts::Counts;
-use engine::report::{StageSpan, StepCounts, StepPart};
+use engine::report::{Part, ScenarioPart, StageSpan, StepCounts, StepPart};
 use engine::run::{Phase, RunProgress};
 use engine::sys::clock;
 use engine::sys::units::SECOND_NS;
@@ -65,6 +65,10 @@ struct Line {
     /// line, and absent if there is only one part.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parts: Vec<LinePart>,
+    /// The sessions of each scenario: only in the last line, and absent if no scenario has several
+    /// steps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    scenarios: Vec<LineScenario>,
 }
 
 /// The requests of a part over the whole run, as in the report.
@@ -88,6 +92,35 @@ struct LinePart {
     /// Corrected latency; `None` if unknown.
     p50_us: Option<f64>,
     p99_us: Option<f64>,
+}
+
+/// The sessions of a scenario over the whole run, as in the report.
+#[derive(Debug, Serialize)]
+struct LineScenario {
+    scenario: String,
+    intended: u64,
+    completed: u64,
+    failed: u64,
+    unfinished: u64,
+    unsent: u64,
+    /// Latency without think times; `None` if unknown.
+    p50_us: Option<f64>,
+    p99_us: Option<f64>,
+}
+
+impl LineScenario {
+    fn new(of: &ScenarioPart) -> LineScenario {
+        LineScenario {
+            scenario: of.name.clone(),
+            intended: of.intended,
+            completed: of.completed,
+            failed: of.failed(),
+            unfinished: of.unfinished(),
+            unsent: of.unsent,
+            p50_us: of.latency.quantile_us(0.5),
+            p99_us: of.latency.quantile_us(0.99),
+        }
+    }
 }
 
 impl LinePart {
@@ -155,6 +188,7 @@ impl Line {
             p99_us: us(0.99),
             stage: None,
             parts: Vec::new(),
+            scenarios: Vec::new(),
         }
     }
 }
@@ -197,28 +231,29 @@ impl Ndjson {
         Box::new(Ndjson::new(file))
     }
 
-    /// Writes the last line of a run that ended with these counts, of all requests and by part, and
-    /// returns the path of the file.
+    /// Writes the last line of a run that ended with these results, and returns the path of the
+    /// file.
     ///
     /// # Errors
     /// A line could not be written.
-    fn end(mut self, counts: &Counts, parts: &[StepPart]) -> Result<PathBuf, Failure> {
+    fn end(mut self, whole: &Part) -> Result<PathBuf, Failure> {
         let seen = std::mem::take(&mut self.seen);
         // The line is of the current time, after any snapshot, so its length isn't 0.
         let now_ns = clock::now_ns();
         let since_ns = self.seen_ns.replace(now_ns).map_or(0, |seen_ns| now_ns - seen_ns);
         let elapsed_ns = seen.elapsed_ns + since_ns;
-        let counts = counts.so_far();
+        let counts = whole.counts.so_far();
         self.seen = RunProgress { phase: Phase::Done, elapsed_ns, in_flight: 0, counts, ..seen };
-        self.write(parts.iter().map(LinePart::new).collect());
+        let parts = whole.parts.iter().map(LinePart::new);
+        self.write(parts.collect(), whole.scenarios.iter().map(LineScenario::new).collect());
         match self.failure {
             Some(failure) => Err(failure),
             None => Ok(self.file.shown().to_owned()),
         }
     }
 
-    /// Writes the progress since the last line, and these parts.
-    fn write(&mut self, parts: Vec<LinePart>) {
+    /// Writes the progress since the last line, and these parts and sessions.
+    fn write(&mut self, parts: Vec<LinePart>, scenarios: Vec<LineScenario>) {
         if self.failure.is_some() {
             return;
         }
@@ -228,7 +263,7 @@ impl Ndjson {
         let stage = self.stages.iter().find(|(_, span)| span.contains(&now_ns));
         let stage = stage.filter(|_| self.seen.phase == Phase::Steady);
         let stage = stage.map(|(label, _)| label.clone());
-        let line = Line { stage, parts, ..line };
+        let line = Line { stage, parts, scenarios, ..line };
         let mut bytes = Vec::new();
         json::write_line(&line, &mut bytes).expect("writing to memory can't fail");
         self.failure = self.file.append(&bytes).err();
@@ -250,7 +285,7 @@ impl Sink for Ndjson {
         self.look_last(now);
         if self.due_ns <= self.seen.elapsed_ns {
             self.due_ns = (now.elapsed_ns / INTERVAL_NS + 1) * INTERVAL_NS;
-            self.write(Vec::new());
+            self.write(Vec::new(), Vec::new());
         }
     }
 
@@ -263,8 +298,7 @@ impl Sink for Ndjson {
     }
 
     fn finish(self: Box<Self>, ended: &EndedRun<'_>) -> Result<Option<PathBuf>, Failure> {
-        let whole = &ended.finished.report.whole;
-        self.end(&whole.counts, &whole.parts).map(Some)
+        self.end(&ended.finished.report.whole).map(Some)
     }
 }
 
@@ -275,19 +309,24 @@ mod tests {
     use std::time::Duration;
     use std::{fs, io, thread};
 
-    use engine::record::counts::CountsSoFar;
+    use engine::record::counts::{Counts, CountsSoFar};
     use engine::shard::CoarseHistogram;
     use serde_json::Value;
 
     use super::*;
     use crate::signals::StopRequest;
-    use crate::text::reports::two_by_two;
+    use crate::text::reports::{part, sessions, two_by_two};
 
     fn progress(phase: Phase, elapsed_ms: u64, counts: CountsSoFar, latencies: u64) -> RunProgress {
         let mut latency = CoarseHistogram::default();
         (0..latencies).for_each(|_| latency.record(250_000));
         let elapsed_ns = elapsed_ms * 1_000_000;
         RunProgress { phase, elapsed_ns, counts, in_flight: 3, latency, ..RunProgress::default() }
+    }
+
+    /// The results of a run with these counts.
+    fn of(counts: Counts) -> Part {
+        Part { counts, ..part(1_000, 1_000, 3, 2) }
     }
 
     fn open(path: &Path) -> Ndjson {
@@ -326,7 +365,7 @@ mod tests {
         let mut counts = Counts::of_outcomes([9, 8, 1, 5, 1, 1, 1]);
         counts.unexpected_status = 2;
         (counts.warmup.sent, counts.warmup.answered) = (11, 11);
-        assert_eq!(ndjson.end(&counts, &[]).expect("written"), path);
+        assert_eq!(ndjson.end(&of(counts)).expect("written"), path);
         let lines = lines(&path);
         assert_eq!(lines.len(), 3);
         let number = |at: usize, name: &str| lines[at][name].as_f64().expect("a number");
@@ -361,12 +400,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_their_stage_and_the_last_one_each_part() {
+    fn lines_have_their_stage_and_the_last_one_each_part_and_the_sessions() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run.ndjson");
         let mut ndjson = open(&path);
         let mut report = two_by_two();
         report.config.plan.stage[0].name = "quiet".to_owned();
+        report.whole.scenarios = sessions();
         // A warm-up of 5 s, then stages of 10 s and 20 s.
         ndjson.prepare(&report.config.plan).expect("it needs nothing");
         for (phase, elapsed_ms) in [
@@ -377,14 +417,18 @@ mod tests {
         ] {
             ndjson.look(&progress(phase, elapsed_ms, NONE, 0));
         }
-        ndjson.end(&Counts::default(), &report.whole.parts).expect("written");
+        ndjson.end(&report.whole).expect("written");
         let lines = lines(&path);
         let stages: Vec<&Value> = lines.iter().map(|line| &line["stage"]).collect();
         assert_eq!(
             stages,
             [&Value::Null, &"quiet".into(), &"2".into(), &Value::Null, &Value::Null]
         );
-        assert!(lines[..4].iter().all(|line| line.get("parts").is_none()), "{lines:?}");
+        let has_either = |line: &Value| ["parts", "scenarios"].map(|key| line.get(key).is_some());
+        assert!(lines[..4].iter().all(|line| has_either(line) == [false; 2]), "{lines:?}");
+        let scenarios = lines[4]["scenarios"].as_array().expect("a list");
+        assert_eq!(scenarios.len(), 2);
+        insta::assert_snapshot!(scenarios[0], @r#"{"scenario":"shop, \"new\"","intended":1500,"completed":1490,"failed":7,"unfinished":1,"unsent":2,"p50_us":9000.0,"p99_us":9000.0}"#);
         let parts = lines[4]["parts"].as_array().expect("a list");
         assert_eq!(parts.len(), 4);
         insta::assert_snapshot!(parts[3], @r#"{"scenario":"POST /a, \"b\"","stage":"2","intended":2000,"sent":2000,"unsent":0,"answered":2000,"unexpected_status":5,"failed_checks":0,"timed_out":0,"failed":0,"abandoned":0,"received_bytes":400000,"sent_bytes":200000,"p50_us":8000.0,"p99_us":8000.0}"#);
@@ -396,7 +440,7 @@ mod tests {
         let path = folder.path().join("run.ndjson");
         let mut ndjson = open(&path);
         ndjson.look(&progress(Phase::Steady, 1_000, [40, 40, 0, 30, 0, 0, 0, 0, 0, 0, 0], 0));
-        ndjson.end(&Counts::of_outcomes([25, 25, 0, 25, 0, 0, 0]), &[]).expect("written");
+        ndjson.end(&of(Counts::of_outcomes([25, 25, 0, 25, 0, 0, 0]))).expect("written");
         let lines = lines(&path);
         assert_eq!(lines[1]["intended"], -15);
         assert!(lines[1]["interval_s"].as_f64().is_some_and(|length_s| 0.0 < length_s));
@@ -421,7 +465,7 @@ mod tests {
         drop(reader);
         ndjson.look(&progress(Phase::Steady, 1_000, NONE, 0));
         ndjson.look(&progress(Phase::Steady, 2_000, NONE, 0));
-        let failure = ndjson.end(&Counts::default(), &[]).expect_err("no reader").to_string();
+        let failure = ndjson.end(&of(Counts::default())).expect_err("no reader").to_string();
         let start = format!("--ndjson {shown}: could not be written (");
         assert!(failure.starts_with(&start), "{failure}");
     }

@@ -46,6 +46,7 @@ struct Shown {
     latency: text::Table,
     explanation: String,
     parts: text::Table,
+    sessions: text::Table,
     charts: Vec<ShownChart>,
     outcomes: Vec<text::Pair>,
     errors: Vec<text::Pair>,
@@ -112,8 +113,9 @@ fn rendered(reports: &[Shown]) -> Result<String, minijinja::Error> {
     templates.add_template(PAGE.0, PAGE.1)?;
     let version = env!("CARGO_PKG_VERSION");
     let has_parts = reports.iter().any(|report| report.parts.has_rows());
+    let has_sessions = reports.iter().any(|report| report.sessions.has_rows());
     let page = templates.get_template(PAGE.0)?;
-    page.render(context! { reports => Serde(reports), has_parts, version })
+    page.render(context! { reports => Serde(reports), has_parts, has_sessions, version })
 }
 
 impl Shown {
@@ -142,6 +144,7 @@ impl Shown {
             latency: text::latency(report),
             explanation: text::explanation(report),
             parts: text::parts(report),
+            sessions: text::sessions(report),
             charts: charts.into_iter().map(|(_, chart)| chart).collect(),
             outcomes: text::outcomes(report),
             errors: text::errors(report),
@@ -208,7 +211,7 @@ mod tests {
     use probe::chart::{COLOURS, GRID, INK, PAPER};
 
     use super::*;
-    use crate::text::reports::{part, report, two_by_two};
+    use crate::text::reports::{part, report, sessions, two_by_two};
 
     fn named(name: &str, report: Report) -> Named {
         Named { name: name.to_owned(), report }
@@ -265,6 +268,20 @@ mod tests {
         let plots = plots(&several).expect("they can be read");
         let names = |at: usize| plots[at].iter().map(|plot| plot.name).collect::<Vec<&str>>();
         assert!(names(0).contains(&"parts") && !names(1).contains(&"parts"));
+    }
+
+    #[test]
+    fn sessions_are_on_the_page_of_a_run_that_has_them() {
+        let heading = "<h2>Sessions of each scenario</h2>";
+        let parts = named("parts", two_by_two());
+        let alone = page(&[parts]).expect("the histograms can be read");
+        assert!(!alone.contains(heading), "{alone}");
+        let mut shop = two_by_two();
+        shop.whole.scenarios = sessions();
+        let both = [named("shop", shop), named("parts", two_by_two())];
+        let both = page(&both).expect("the histograms can be read");
+        assert_eq!(both.matches(heading).count(), 1, "{both}");
+        assert_eq!(both.matches("<th>shop, &quot;new&quot;</th>").count(), 1, "{both}");
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! has the target as a label, and the run's name if it has one, so that several runs' files can be
 //! in one folder.
 //!
-//! Metrics of parts (`truetail_part_…`, a step in a stage) have names of their own, so that a sum
-//! over a metric counts no request twice.
+//! Metrics of parts (`truetail_part_…`, a step in a stage) and of sessions (`truetail_session…`)
+//! have names of their own, so that a sum over a metric counts no request twice.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::record::counts::Counts;
 use engine::report::verdict::Level;
-use engine::report::{DistributionPart, Report, StepPart};
+use engine::report::{DistributionPart, Report, ScenarioPart, StepPart};
 use engine::stats::percentiles::{Percentile, Quantile};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -199,7 +199,65 @@ fn metrics(report: &Report, began: SystemTime) -> Vec<Metric> {
         },
     ];
     metrics.extend(of_parts(&report.whole.parts));
+    metrics.extend(of_sessions(&report.whole.scenarios));
     metrics
+}
+
+/// The sessions of each scenario.
+fn of_sessions(scenarios: &[ScenarioPart]) -> Vec<Metric> {
+    let of_each = |of: &dyn Fn(&ScenarioPart) -> Vec<Sample>| {
+        let of_scenario = |scenario: &ScenarioPart| {
+            let own = vec![("scenario", scenario.name.clone())];
+            let labelled = |(labels, value): Sample| ([own.clone(), labels].concat(), value);
+            of(scenario).into_iter().map(labelled).collect::<Vec<Sample>>()
+        };
+        scenarios.iter().flat_map(of_scenario).collect::<Vec<Sample>>()
+    };
+    let seconds = |of: fn(&DistributionPart) -> Vec<Sample>| {
+        of_each(&|scenario| {
+            of(&scenario.latency).into_iter().map(|(labels, us)| (labels, us / 1e6)).collect()
+        })
+    };
+    let metric = |name, help, unit, samples| Metric { name, help, unit, samples };
+    vec![
+        metric(
+            "sessions_intended",
+            "Sessions of a scenario due in the window",
+            None,
+            of_each(&|scenario| vec![(Labels::new(), scenario.intended as f64)]),
+        ),
+        metric(
+            "sessions",
+            "Intended sessions of a scenario by how they ended",
+            None,
+            of_each(&|scenario| {
+                by_outcome([
+                    ("completed", scenario.completed),
+                    ("failed", scenario.failed()),
+                    ("unfinished", scenario.unfinished()),
+                    ("unsent", scenario.unsent),
+                ])
+            }),
+        ),
+        metric(
+            "session_latency",
+            "Quantiles of a session's latency, without think times",
+            Some(Unit::Seconds),
+            seconds(quantiles),
+        ),
+        metric(
+            "session_latency_mean",
+            "Mean latency of a scenario's sessions",
+            Some(Unit::Seconds),
+            seconds(mean),
+        ),
+        metric(
+            "session_latency_max",
+            "Largest latency of a scenario's sessions",
+            Some(Unit::Seconds),
+            seconds(max),
+        ),
+    ]
 }
 
 /// The figures of the parts, each with the labels of its scenario and stage. The whole's figures
@@ -286,13 +344,16 @@ fn of_parts(parts: &[StepPart]) -> Vec<Metric> {
 
 /// Intended requests by their outcome.
 fn outcomes(counts: &Counts) -> Vec<Sample> {
-    let outcomes = [
+    by_outcome([
         ("answered", counts.answered),
         ("timed_out", counts.timed_out),
         ("failed", counts.failed),
         ("abandoned", counts.abandoned),
         ("unsent", counts.unsent),
-    ];
+    ])
+}
+
+fn by_outcome<const N: usize>(outcomes: [(&str, u64); N]) -> Vec<Sample> {
     let sample = |(outcome, of): (&str, u64)| (vec![("outcome", outcome.to_owned())], of as f64);
     outcomes.map(sample).into()
 }
@@ -356,7 +417,7 @@ mod tests {
     use super::*;
     use engine::report::Part;
 
-    use crate::text::reports::{part, report, two_by_two};
+    use crate::text::reports::{part, report, sessions, two_by_two};
 
     fn written(label: Option<&str>) -> String {
         let label = label.map(str::to_owned);
@@ -424,6 +485,48 @@ mod tests {
         truetail_part_latency_seconds{scenario="POST /a, \"b\"",stage="2",kind="naive",quantile="0.5"} 0.004
         "#);
         assert!(parts.lines().all(|line| line.starts_with('#') || line.contains(",stage=\"")));
+    }
+
+    #[test]
+    fn sessions_have_metrics_of_their_own() {
+        let text = |scenarios| {
+            let whole = Part { scenarios, ..part(1_000, 1_500, 3, 2) };
+            let mut bytes = Vec::new();
+            write(&mut bytes, &report(true, whole), UNIX_EPOCH)
+                .expect("writing to memory succeeds");
+            String::from_utf8(bytes).expect("text")
+        };
+        let (without, with) = (text(Vec::new()), text(sessions()));
+        let before = without.strip_suffix("# EOF\n").expect("an end");
+        let shown = with.strip_prefix(before).expect("the whole first");
+        let shown = shown.lines().filter(|line| !line.starts_with('#'));
+        let shown: Vec<String> =
+            shown.map(|line| line.replace("target=\"http://127.0.0.1:8080/\",", "")).collect();
+        insta::assert_snapshot!(shown.join("\n"), @r#"
+        truetail_sessions_intended{scenario="shop, \"new\""} 1500.0
+        truetail_sessions_intended{scenario="home"} 500.0
+        truetail_sessions{scenario="shop, \"new\"",outcome="completed"} 1490.0
+        truetail_sessions{scenario="shop, \"new\"",outcome="failed"} 7.0
+        truetail_sessions{scenario="shop, \"new\"",outcome="unfinished"} 1.0
+        truetail_sessions{scenario="shop, \"new\"",outcome="unsent"} 2.0
+        truetail_sessions{scenario="home",outcome="completed"} 500.0
+        truetail_sessions{scenario="home",outcome="failed"} 0.0
+        truetail_sessions{scenario="home",outcome="unfinished"} 0.0
+        truetail_sessions{scenario="home",outcome="unsent"} 0.0
+        truetail_session_latency_seconds{scenario="shop, \"new\"",quantile="0.5"} 0.009
+        truetail_session_latency_seconds{scenario="shop, \"new\"",quantile="0.75"} 0.009
+        truetail_session_latency_seconds{scenario="shop, \"new\"",quantile="0.9"} 0.009
+        truetail_session_latency_seconds{scenario="shop, \"new\"",quantile="0.95"} 0.009
+        truetail_session_latency_seconds{scenario="shop, \"new\"",quantile="0.99"} 0.009
+        truetail_session_latency_seconds{scenario="home",quantile="0.5"} 0.001
+        truetail_session_latency_seconds{scenario="home",quantile="0.75"} 0.001
+        truetail_session_latency_seconds{scenario="home",quantile="0.9"} 0.001
+        truetail_session_latency_seconds{scenario="home",quantile="0.95"} 0.001
+        truetail_session_latency_mean_seconds{scenario="shop, \"new\""} 0.009
+        truetail_session_latency_mean_seconds{scenario="home"} 0.001
+        truetail_session_latency_max_seconds{scenario="shop, \"new\""} 0.009
+        truetail_session_latency_max_seconds{scenario="home"} 0.001
+        "#);
     }
 
     #[test]

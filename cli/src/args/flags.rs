@@ -825,13 +825,15 @@ fn table() -> Vec<Flag> {
                     was due. With -, the CSV goes to standard output, and the summary to stderr. \
                     Columns: {}. With several scenarios or stages, a second file, \
                     run.parts.csv for run.csv, has a row for each, with counts, latencies and \
-                    their intervals; there is none with -",
+                    their intervals; with scenarios of several steps, run.sessions.csv has one \
+                    for the sessions of each. There are none with -",
                     csv::columns()
                 )),
             name_or_stdout,
             OfEnd(|ended, writer| csv::of_run(&ended.finished.report, writer)),
         )
-        .also_writes(csv::parts_path, OfRun(csv::Parts::sink))
+        .also_writes(csv::parts_path, OfRun(csv::parts))
+        .also_writes(csv::sessions_path, OfRun(csv::sessions))
         .usual()
         .refused(&["ab"], ONE_SLICE, OR_RUN)
         .shown(&SERIES, |arg, _| {
@@ -847,9 +849,9 @@ fn table() -> Vec<Flag> {
                     .help("Write the latencies as an HdrHistogram log")
                     .long_help(
                         "Write an HdrHistogram interval log in ns, with tags: corrected latency \
-                        per interval, naive latency overall, and both of each route and stage \
-                        if there are several; beside it FILE.hgrm, the percentiles of corrected \
-                        latency",
+                        per interval, naive latency overall, both of each route and stage if \
+                        there are several, and that of sessions; beside it FILE.hgrm, the \
+                        percentiles of corrected latency",
                     ),
                 file_name,
                 OfEnd(|ended, writer| hlog::of_run(ended.finished, ended.began, writer)),

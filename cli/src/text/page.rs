@@ -1,7 +1,7 @@
 //! The text of a report's page: the same figures as in the summary, as rows of tables.
 
 use engine::report::verdict::Verdict;
-use engine::report::{DistributionPart, Report, StageSpan, StepPart};
+use engine::report::{DistributionPart, Report, ScenarioPart, StageSpan, StepPart};
 use engine::stats::percentiles::PERCENTILES;
 use serde::Serialize;
 
@@ -135,14 +135,13 @@ pub(crate) fn latency(report: &Report) -> Table {
 pub(crate) fn parts(report: &Report) -> Table {
     let parts = &report.whole.parts;
     let has_stages = parts.iter().any(|part| part.stage.is_some());
-    let shown = PERCENTILES.iter().filter(|of| SHOWN.contains(&of.label));
-    let quantiles: Vec<f64> = shown.clone().map(|of| of.q).collect();
+    let (labels, quantiles) = shown();
     let (unit, times) = times(parts.iter().map(|part| &part.corrected), &quantiles);
     let stage = |at: &str| has_stages.then(|| at.to_owned());
     let mut head = vec![unit.to_owned()];
     head.extend(stage("stage"));
     head.extend(words(&["requests", "bad"]));
-    head.extend(shown.map(|of| of.label.to_owned()));
+    head.extend(labels);
     head.extend(words(&["max", "received", "sent"]));
     let row = |(part, times): (&StepPart, Vec<String>)| {
         let number = part.stage.as_ref().map_or(String::new(), StageSpan::label);
@@ -154,8 +153,29 @@ pub(crate) fn parts(report: &Report) -> Table {
     Table { head, rows: parts.iter().zip(times).map(row).collect(), notes: Vec::new() }
 }
 
-/// The percentiles that a page shows of each part.
-const SHOWN: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
+/// Sessions of each scenario and their latency, in one unit; without rows if no scenario has several
+/// steps.
+pub(crate) fn sessions(report: &Report) -> Table {
+    let scenarios = &report.whole.scenarios;
+    let (labels, quantiles) = shown();
+    let (unit, times) = times(scenarios.iter().map(|one| &one.latency), &quantiles);
+    let mut head = words(&[unit, "all", "completed", "failed", "unfinished", "unsent"]);
+    head.extend(labels);
+    head.push("max".to_owned());
+    let row = |(one, times): (&ScenarioPart, Vec<String>)| {
+        let ended = [one.completed, one.failed(), one.unfinished(), one.unsent];
+        let counts = [one.intended].into_iter().chain(ended).map(count);
+        let times = times.iter().map(|cell| unbroken(cell));
+        [one.name.clone()].into_iter().chain(counts).chain(times).collect()
+    };
+    Table { head, rows: scenarios.iter().zip(times).map(row).collect(), notes: Vec::new() }
+}
+
+/// The percentiles that a page shows of each part and of sessions: their names, and which they are.
+fn shown() -> (Vec<String>, Vec<f64>) {
+    let shown = PERCENTILES.iter().filter(|of| ["p50", "p90", "p99", "p99.9"].contains(&of.label));
+    shown.map(|of| (of.label.to_owned(), of.q)).unzip()
+}
 
 /// A cell whose spaces, which a page would drop, are as wide as a figure or a point.
 fn unbroken(cell: &str) -> String {
@@ -235,7 +255,7 @@ pub(crate) fn summary(report: &Report) -> String {
 mod tests {
     use engine::record::outcome::{Cause, UnsentReason};
 
-    use super::super::reports::{part, report, two_by_two};
+    use super::super::reports::{part, report, sessions as made_up, two_by_two};
     use super::*;
 
     #[test]
@@ -259,19 +279,33 @@ mod tests {
         );
     }
 
+    /// A table's lines, without the spaces that align them.
+    fn lines(table: &Table) -> String {
+        let lines = [&table.head].into_iter().chain(&table.rows).map(|row| row.join(" | "));
+        lines.collect::<Vec<String>>().join("\n").replace(['\u{2007}', '\u{2008}'], "")
+    }
+
     #[test]
     fn each_part_is_a_row() {
         assert!(parts(&report(true, part(1_020, 1_020, 3, 2))).rows.is_empty());
-        let table = parts(&two_by_two());
-        let lines = [&table.head].into_iter().chain(&table.rows).map(|row| row.join(" | "));
-        let lines: Vec<String> =
-            lines.map(|line| line.replace(['\u{2007}', '\u{2008}'], "")).collect();
-        insta::assert_snapshot!(lines.join("\n"), @r#"
+        insta::assert_snapshot!(lines(&parts(&two_by_two())), @r#"
         ms | stage | requests | bad | p50 | p90 | p99 | p99.9 | max | received | sent
         home | 1 | 1,500 | 5 | 1.00 | 1.00 | 1.00 | n/a | 1.00 | 300 kB | 150 kB
         home | 2 | 6,000 | 5 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 | 1.20 MB | 600 kB
         POST /a, "b" | 1 | 500 | 5 | 4.00 | 4.00 | n/a | n/a | 4.00 | 100 kB | 50.0 kB
         POST /a, "b" | 2 | 2,000 | 5 | 8.00 | 8.00 | 8.00 | n/a | 8.00 | 400 kB | 200 kB
+        "#);
+    }
+
+    #[test]
+    fn the_sessions_of_each_scenario_are_a_row() {
+        let mut report = two_by_two();
+        assert!(sessions(&report).rows.is_empty());
+        report.whole.scenarios = made_up();
+        insta::assert_snapshot!(lines(&sessions(&report)), @r#"
+        ms | all | completed | failed | unfinished | unsent | p50 | p90 | p99 | p99.9 | max
+        shop, "new" | 1,500 | 1,490 | 7 | 1 | 2 | 9.00 | 9.00 | 9.00 | n/a | 9.00
+        home | 500 | 500 | 0 | 0 | 0 | 1.00 | 1.00 | n/a | n/a | 1.00
         "#);
     }
 

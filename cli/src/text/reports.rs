@@ -11,7 +11,8 @@ use engine::report::steps::planned;
 use engine::report::verdict::Verdict;
 use engine::report::{
     AgentPart, ClientPart, ClientShare, DistributionPart, Generator, LittlesLaw, Microseconds,
-    Part, PerSecond, Rates, Report, ResponseStamps, StepCounts, StepPart, StepSeries,
+    Part, PerSecond, Rates, Report, ResponseStamps, ScenarioPart, ScenarioStep, StepCounts,
+    StepPart, StepSeries,
 };
 use engine::stats::distribution::Distribution;
 
@@ -134,6 +135,32 @@ pub(crate) fn two_by_two() -> Report {
     let mut report = report(true, Part { parts: parts.collect(), ..whole });
     report.config.plan = plan;
     report
+}
+
+/// The sessions of a scenario of two steps, and of one whose sessions are single requests.
+pub(crate) fn sessions() -> Vec<ScenarioPart> {
+    let step =
+        |name: &str, failed, unfinished| ScenarioStep { name: name.to_owned(), failed, unfinished };
+    vec![
+        ScenarioPart {
+            name: "shop, \"new\"".to_owned(),
+            planned: 0.75,
+            intended: 1_500,
+            completed: 1_490,
+            unsent: 2,
+            steps: vec![step("shop, \"new\"/login", 3, 0), step("shop, \"new\"/pay", 4, 1)],
+            latency: times(9_000, 1_498),
+        },
+        ScenarioPart {
+            name: "home".to_owned(),
+            planned: 0.25,
+            intended: 500,
+            completed: 500,
+            unsent: 0,
+            steps: vec![step("home", 0, 0)],
+            latency: times(1_000, 500),
+        },
+    ]
 }
 
 /// A valid report of this part.
