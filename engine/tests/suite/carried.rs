@@ -200,7 +200,7 @@ fn all_values_of_a_session_are_bounded() {
 fn steps_are_repeated_and_left_out_as_their_session_has_it() {
     let (address, seen) = serve(|seen| {
         let number: u64 = seen.line.split(['=', ' ']).nth(2).expect("it").parse().expect("it");
-        let next = if number % 3 == 0 { "{}" } else { "{\"next\": \"n\"}" };
+        let next = if number.is_multiple_of(3) { "{}" } else { "{\"next\": \"n\"}" };
         ("200 OK\r\n".to_owned(), next.to_owned())
     });
     let first =
