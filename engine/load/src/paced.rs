@@ -85,7 +85,7 @@ impl PacedLoad {
         load
     }
 
-    /// The same load, in which up to so many of each user's requests wait to be sent again.
+    /// The same load, in which up to so many of each user's requests go before those that wait.
     #[must_use]
     pub fn with_again(mut self, most: usize) -> PacedLoad {
         self.users.iter_mut().for_each(|user| user.again.reserve_exact(most));
@@ -167,13 +167,19 @@ impl PacedLoad {
         self.waiting += 1;
     }
 
-    /// Queues a user's request that has been sent before and has to be sent again: before those
-    /// that were due later.
+    /// Queues a user's request that has to be sent again, or that its session goes on with: before
+    /// those that were due later.
     pub fn wait_again(&mut self, user: usize, due: DueRequest) {
         let again = &mut self.users[user].again;
         let place = again.partition_point(|other| other.number < due.number);
         again.insert(place, due);
         self.waiting += 1;
+    }
+
+    /// True if the request of this connection that has waited longest is one of those that go
+    /// before the others.
+    pub fn is_sent_again(&self, user: usize) -> bool {
+        !self.users[user].again.is_empty()
     }
 
     /// The request of this connection that has waited longest.

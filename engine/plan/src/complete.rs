@@ -512,14 +512,22 @@ impl Plan {
             let problem = "no scenario has several steps, so there are no sessions";
             return refuse("--sessions-max", most.to_string(), problem, "omit it");
         }
-        let most = *self.sessions_max.get_or_insert(SESSIONS_MAX_DEFAULT);
-        if !(1..=SESSIONS_MAX_MAX).contains(&most) {
-            let problem = format!("must be from 1 to {SESSIONS_MAX_MAX}");
-            return refuse("--sessions-max", most.to_string(), &problem, "give another number");
-        }
-        if let Some(period) = self.period {
-            let problem = "users with scenarios of several steps have no period yet";
-            return refuse("--period", period.to_string(), problem, "omit it, or give think times");
+        if model == Model::Closed {
+            if let Some(most) = self.sessions_max {
+                let problem = "each user of a closed model has one session at a time";
+                return refuse(
+                    "--sessions-max",
+                    most.to_string(),
+                    problem,
+                    "omit it, or add --rate",
+                );
+            }
+        } else {
+            let most = *self.sessions_max.get_or_insert(SESSIONS_MAX_DEFAULT);
+            if !(1..=SESSIONS_MAX_MAX).contains(&most) {
+                let problem = format!("must be from 1 to {SESSIONS_MAX_MAX}");
+                return refuse("--sessions-max", most.to_string(), &problem, "give another number");
+            }
         }
         let is_rate = |clause: &Clause| matches!(clause.objective, Objective::Rate { .. });
         if let Some(slo) = self.slo.as_ref().filter(|slo| slo.iter().any(is_rate)) {

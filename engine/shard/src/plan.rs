@@ -92,7 +92,7 @@ pub struct ShardPlan {
     pub steps: Vec<Step>,
     /// How sessions go through them.
     pub course: Course,
-    /// The most sessions at once.
+    /// The most sessions at once of an open model.
     pub sessions_max: usize,
     /// The seed of what differs between them.
     pub seed: u64,
@@ -135,7 +135,9 @@ impl ShardPlan {
             Drive::Paced { period_ns } => {
                 let (total, presence) = (self.conns_total, self.presence.clone());
                 let load = PacedLoad::new(*period_ns, total, &self.share, presence);
-                Load::Paced(load.with_again(if self.blocks.is_some() { self.depth } else { 0 }))
+                let later = usize::from(self.course.is_any());
+                let again = if self.blocks.is_some() { self.depth } else { 0 };
+                Load::Paced(load.with_again(again + later))
             }
         }
     }
@@ -177,6 +179,15 @@ impl ShardPlan {
     /// True if any response's content is checked.
     pub(super) fn has_checks(&self) -> bool {
         self.steps.iter().any(|step| step.checks.is_some())
+    }
+
+    /// The most sessions at once; 0 if there are none.
+    pub(super) fn sessions(&self) -> usize {
+        match self.has_users() {
+            _ if !self.course.is_any() => 0,
+            true => self.conns * self.depth,
+            false => self.sessions_max,
+        }
     }
 
     /// True if any session carries something from one step to the next.

@@ -167,15 +167,17 @@ impl Shard {
                     let due = DueRequest { step: self.plan.mix.step(due.number), ..due };
                     let intended_ns = due.intended_ns;
                     let endpoint = self.plan.endpoint_of(due.step);
-                    let is_first = !load.is_waiting(user);
+                    let is_free = self.recording.sessions_of(user) == 0;
+                    let is_first = !load.is_waiting(user) && is_free;
                     let slot = self.slot_of(user, endpoint);
                     // A user's requests are sent in order: this one queues behind those waiting.
                     let given_up_ns = self.given_up_ns((intended_ns, due.step, None));
                     if given_up_ns <= now_ns && is_first {
                         self.noticed_expired(due);
-                    } else if self.takes_at_once(slot, is_first) {
+                    } else if is_free && self.takes_at_once(slot, is_first) {
                         self.connections.leave_idle(slot);
                         self.recording.intended(&self.phases, (intended_ns, None));
+                        let due = self.arrives(due, slot);
                         self.begin(slot, due);
                     } else {
                         let Load::Paced(load) = &mut self.load else { return };
@@ -348,8 +350,16 @@ impl Shard {
                     load.pop_waiting(usize::from(self.connections.endpoint(slot)))?
                 }
                 Load::Paced(load) => {
-                    let due = load.pop_waiting(slot as usize)?;
-                    self.with_step(due)
+                    let user = slot as usize;
+                    // The next session waits for the end of the user's last one.
+                    if 0 < self.recording.sessions_of(user) && !load.is_sent_again(user) {
+                        return None;
+                    }
+                    let due = load.pop_waiting(user)?;
+                    match due.session {
+                        Some(_) => due,
+                        None => self.arrives(due, slot),
+                    }
                 }
                 Load::Closed(load) => match load.pop_waiting(slot as usize) {
                     Some(due) => due,
@@ -828,7 +838,8 @@ impl Shard {
         let Step { deadline_ns, session_deadline_ns, .. } = self.plan.steps[usize::from(step)];
         let own_ns = intended_ns.saturating_add(deadline_ns);
         match session {
-            None => own_ns,
+            // It hasn't begun, or is this request alone.
+            None => own_ns.min(intended_ns.saturating_add(session_deadline_ns)),
             Some(place) => own_ns.min(self.recording.session_over_ns(place, session_deadline_ns)),
         }
     }

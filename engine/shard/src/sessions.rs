@@ -65,14 +65,13 @@ pub(super) enum After {
 impl Sessions {
     /// No sessions yet, with memory for as many as the plan allows.
     pub(super) fn new(plan: &ShardPlan) -> Sessions {
-        let has_any = plan.course.is_any();
-        let most = if has_any { plan.sessions_max } else { 0 };
+        let most = plan.sessions();
         let mut sessions = Sessions {
             course: plan.course.clone(),
             seed: plan.seed,
             each: vec![Session::default(); most],
             free: Vec::with_capacity(most),
-            of_users: vec![0; if has_any && plan.has_users() { plan.slots() } else { 0 }],
+            of_users: vec![0; if 0 < most && plan.has_users() { plan.slots() } else { 0 }],
             later: BinaryHeap::with_capacity(most),
         };
         sessions.clear();

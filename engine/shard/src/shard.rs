@@ -155,7 +155,7 @@ impl Shard {
                 .collect(),
             has_checks: plan.has_checks(),
             decompressed: Vec::new(),
-            carried: vec![Carried::default(); if plan.carries() { plan.sessions_max } else { 0 }],
+            carried: vec![Carried::default(); if plan.carries() { plan.sessions() } else { 0 }],
             clock: Clock::new(),
             phases: Phases::new(&plan),
             load: plan.load(),

@@ -201,14 +201,23 @@ impl Shard {
     pub(super) fn user_goes_on(&mut self, due: DueRequest, now_ns: u64) {
         let Some(place) = due.session else { return };
         let slot = self.recording.sessions().user(place);
+        let is_paced = !self.load.is_unpaced();
+        if is_paced {
+            self.recording.intended(&self.phases, (due.intended_ns, due.session));
+        }
         if self.connections.has_room(slot) {
             self.connections.leave_idle(slot);
             self.begin(slot, due);
             return self.connections.offer(slot);
         }
         let user = self.user_of(slot);
-        if let Load::Closed(load) = &mut self.load {
-            load.wait(user, due);
+        match &mut self.load {
+            Load::Closed(load) => load.wait(user, due),
+            Load::Paced(load) => load.wait_again(user, DueRequest { waited: true, ..due }),
+            Load::Open(_) => {}
+        }
+        if is_paced {
+            self.recording.waited(&self.phases, &due, false);
         }
         if self.connections[slot].socket.state == State::Closed {
             self.user_reconnects(slot, now_ns);

@@ -214,6 +214,9 @@ fn users_of_a_closed_model_go_through_one_session_after_the_other() {
     let (address, walks) = shop(|_, _| 200, |_| Duration::from_millis(1));
     let plan =
         Plan { scenario: vec![buy()], conns: Some(3), model: Some(Model::Closed), ..plan(address) };
+    let few = prepare(Plan { sessions_max: Some(2), ..plan.clone() });
+    let error = few.map(|_| ()).expect_err("it is refused").to_string();
+    assert!(error.contains("each user of a closed model has one session at a time"), "{error}");
     let finished = Run::start(prepare(plan).expect("it runs")).expect("a run").wait();
     let report = finished.report;
     let walks = walks.lock().expect("no panic");
@@ -226,6 +229,47 @@ fn users_of_a_closed_model_go_through_one_session_after_the_other() {
     // By three users, each of whom begins at most 22 sessions of 23 ms in 500 ms.
     assert!((20..=66).contains(&completed), "{completed}");
     assert_eq!(wrong(report_alone(&report)), []);
+}
+
+#[test]
+fn paced_users_begin_a_session_each_period_unless_the_last_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let raw = folder.path().join("run.raw");
+    // A session takes 23 ms, or 73 if its user waits for the second step.
+    let slow = |step: &str| Duration::from_millis(if step == "cart" { 50 } else { 1 });
+    for late in [false, true] {
+        let (address, walks) =
+            shop(|_, _| 200, move |step| if late { slow(step) } else { Duration::from_millis(1) });
+        let plan = Plan {
+            raw: Some(raw.clone()),
+            scenario: vec![buy()],
+            conns: Some(3),
+            period: Some(Nanos(50_000_000)),
+            ..plan(address)
+        };
+        let report = run(plan).report;
+        let (all, completed, failed, unfinished, unsent) = counts(&report, "buy");
+        // Each of three users is due ten times in 500 ms.
+        assert_eq!((all, completed, failed, unfinished, unsent), (30, 30, 0, 0, 0), "{late}");
+        // Of the tenth session of a user: it begins 207 ms late, and has two steps of 1 ms and one
+        // of 50 ms.
+        let longest = report.whole.scenarios[0].latency.max.expect("a latency");
+        assert_eq!(200_000.0 < longest, late, "{longest} µs");
+        let walks = walks.lock().expect("no panic");
+        for (number, walk) in walks.iter() {
+            let steps: Vec<&str> = walk.iter().map(|(step, ..)| step.as_str()).collect();
+            assert_eq!(steps, ["login", "cart", "pay"], "session {number}");
+        }
+        // A user has one session at a time.
+        for user in 0..3 {
+            let own = walks.iter().filter(|(number, _)| *number % 3 == user);
+            let mut spans: Vec<_> = own.map(|(_, walk)| (walk[0].1, walk[2].1)).collect();
+            spans.sort_unstable();
+            assert!(spans.windows(2).all(|two| two[0].1 <= two[1].0), "user {user}");
+        }
+        assert_eq!(wrong(report_alone(&report)), []);
+        assert_eq!(wrong(with_samples(&report, &[&raw])), []);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use load::PacedLoad;
 use load::mix::Mix;
 use load::presence::Presence;
+use report::steps::planned;
 use report::{Report, StepPart};
 use units::seconds_to_ns;
 
@@ -46,11 +47,17 @@ pub(super) fn paced(report: &Report) -> Vec<Finding> {
         }
     }
     let mut findings =
-        vec![Finding::equal("intended by the period", due, report.whole.counts.intended)];
+        vec![Finding::equal("intended by the period", due, report.whole.counts.arrivals())];
+    let firsts: Vec<usize> = plan.scenario_firsts().into_iter().map(usize::from).collect();
+    let steps_of = planned(plan);
+    // Later steps of sessions aren't due by the period.
+    let is_due = |at: usize| {
+        firsts.is_empty() || steps_of.get(at).is_some_and(|of| firsts.contains(&of.step))
+    };
+    let parts = report.whole.parts.iter().enumerate().filter(|(at, _)| is_due(*at));
     let check = |(at, part): (usize, &StepPart)| {
         Finding::equal(&*part.name, steps.count(at), part.counts.intended)
     };
-    let parts = report.whole.parts.iter().enumerate().map(check);
-    findings.extend(summed_up("parts: intended by the period", parts.collect()));
+    findings.extend(summed_up("parts: intended by the period", parts.map(check).collect()));
     findings
 }
