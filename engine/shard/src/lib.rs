@@ -36,6 +36,7 @@
 //!   completions' clock advances, through a named method.
 
 mod behind;
+mod checked;
 mod clock;
 mod connect;
 mod connection;
