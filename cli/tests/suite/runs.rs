@@ -113,7 +113,7 @@ fn a_run_writes_the_document_the_log_and_the_summary() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
 
     let report = document(&path("report.json"));
-    assert_eq!(report["schema"], 17);
+    assert_eq!(report["schema"], 18);
     assert_eq!(report["interrupted"], false);
     let config = &report["config"];
     assert_eq!((&config["rate"], &config["seed"]), (&Value::from(200.0), &Value::from(7)));

@@ -33,6 +33,7 @@ pub struct Rendering {
     pieces: Vec<Piece>,
     trace: u64,
     site: Site,
+    longest: usize,
 }
 
 /// Where requests with cookies go, and how.
@@ -123,6 +124,7 @@ impl Rendering {
             pieces: template.parts().iter().map(piece).collect(),
             trace: trace.unwrap_or(0),
             site,
+            longest: template.longest(),
         }
     }
 
@@ -182,6 +184,7 @@ impl Rendering {
         if let Some(at) = length_at {
             put_length(out, at);
         }
+        debug_assert!(out.len() <= self.longest, "values are bounded by how they are written");
     }
 }
 

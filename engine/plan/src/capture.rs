@@ -105,8 +105,8 @@ impl Found {
         }
     }
 
-    /// The number of failures that a capture may have.
-    pub const FAILURES: usize = WAYS.len();
+    /// The number of ways in which a capture may fail.
+    pub const WAYS_COUNT: usize = WAYS.len();
 }
 
 impl Scenario {
@@ -121,51 +121,35 @@ impl Scenario {
         names
     }
 
-    /// The captures of this step of its, which makes this request, compiled.
+    /// The captures of this step of its, compiled; its steps make these requests, with all that
+    /// they have from the plan.
     ///
     /// # Errors
     /// A text that is no capture.
-    pub fn captures_of(&self, step: usize, request: &Plan) -> Result<Vec<Capture>, PlanError> {
+    pub fn captures_of(&self, step: usize, requests: &[Plan]) -> Result<Vec<Capture>, PlanError> {
         let names = self.captures();
         let each = self.step[step].capture.iter().map(|(name, text)| {
             let refuse = |it: NoCheck| it.refuse("capture", &format!("{name} = {text:?}"), FORMS);
             let place = names.iter().position(|other| other == name).expect("it is one of them");
             Ok(Capture {
                 place,
-                is_optional: self.step.iter().any(|step| step.when_set() == Some(name)),
+                is_optional: self.is_optional(name),
                 source: match text.as_str() {
-                    redirect::SOURCE => Source::Redirect {
-                        origin: Origin::of(request),
+                    redirect::SOURCE if redirect::is_name(name) => Source::Redirect {
+                        origin: Origin::of(&requests[step]),
                         is_hop: self.step[step].when_set() == Some(name),
                     },
                     text => Source::parse(text).map_err(refuse)?,
                 },
-                use_: self.use_of(name),
+                use_: use_of(name, requests),
             })
         });
         each.collect()
     }
 
-    /// How its steps use a captured value.
-    fn use_of(&self, name: &str) -> Use {
-        let mut found = Use::default();
-        let mut of_text = |text: &str, in_url: bool, in_header: bool| {
-            for piece in pieces(text) {
-                let Piece::Field(inner) = piece else { continue };
-                let (form, inner) = form(inner.trim());
-                if inner == name {
-                    found.in_url |= in_url;
-                    found.as_json |= form == Form::Json;
-                    found.in_header |= in_header && form != Form::Json;
-                }
-            }
-        };
-        for step in &self.step {
-            step.url.iter().for_each(|text| of_text(text, true, false));
-            step.headers.iter().for_each(|text| of_text(text, false, true));
-            step.body.iter().for_each(|text| of_text(text, false, false));
-        }
-        found
+    /// True if one of its steps asks whether this was captured, so that it may not be.
+    fn is_optional(&self, name: &str) -> bool {
+        self.step.iter().any(|step| step.when_set() == Some(name))
     }
 
     /// Refuses captures that can't be made, and steps that use a value that they may not have.
@@ -178,7 +162,11 @@ impl Scenario {
             let refuse = |value: &str, problem: &str, cure: &str| {
                 Err((at, PlanError::new("capture", value, problem, cure)))
             };
-            for name in step.capture.keys() {
+            for (name, text) in &step.capture {
+                // No plan has such a name before it is completed.
+                if *text == redirect::SOURCE && redirect::is_name(name) {
+                    continue;
+                }
                 let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
                 if name.is_empty() || !name.bytes().all(in_name) {
                     let problem = "not the name of a value";
@@ -204,18 +192,17 @@ impl Scenario {
         Ok(())
     }
 
-    /// The values that this step of its may use, by their places; without those that it may not
-    /// have.
-    pub fn captured_before(&self, step: usize) -> Vec<Option<&str>> {
+    /// The values that its steps capture, by their places, and whether this step is sure to have
+    /// them.
+    pub fn captured_before(&self, step: usize) -> Vec<(&str, bool)> {
         let of = &self.step[step];
         let is_sure = |name: &str| {
             let mut before = self.step[..step].iter();
-            let is_optional = self.step.iter().any(|step| step.when_set() == Some(name));
-            let always = before.any(|step| step.capture.contains_key(name) && step.when.is_none())
-                && !is_optional;
+            let always = !self.is_optional(name)
+                && before.any(|step| step.capture.contains_key(name) && step.when.is_none());
             always || of.when_set() == Some(name)
         };
-        self.captures().into_iter().map(|name| is_sure(name).then_some(name)).collect()
+        self.captures().into_iter().map(|name| (name, is_sure(name))).collect()
     }
 }
 
@@ -224,6 +211,28 @@ impl Step {
     pub fn when_set(&self) -> Option<&str> {
         self.when.as_ref().map(|when| when.0.as_str())
     }
+}
+
+/// How requests use a captured value.
+fn use_of(name: &str, requests: &[Plan]) -> Use {
+    let mut found = Use::default();
+    let mut of_text = |text: &str, in_url: bool, in_header: bool| {
+        for piece in pieces(text) {
+            let Piece::Field(inner) = piece else { continue };
+            let (form, inner) = form(inner.trim());
+            if inner == name {
+                found.in_url |= in_url;
+                found.as_json |= form == Form::Json;
+                found.in_header |= in_header && form != Form::Json;
+            }
+        }
+    };
+    for request in requests {
+        of_text(&request.target, true, false);
+        request.headers.iter().for_each(|text| of_text(text, false, true));
+        request.body.iter().for_each(|text| of_text(text, false, false));
+    }
+    found
 }
 
 /// How a captured value is written into a request.
@@ -332,7 +341,7 @@ impl Use {
 impl Source {
     fn value(&self, content: Content<'_>, body: &Body<'_>) -> Option<Vec<u8>> {
         match self {
-            // It was followed, or there is none.
+            // It doesn't redirect: the value is taken away, which ends the hops.
             Source::Redirect { .. } => None,
             Source::Status => Some(content.status.to_string().into_bytes()),
             Source::Header(name) => content.fields.values(name).next().map(<[u8]>::to_vec),
@@ -445,6 +454,20 @@ mod tests {
         assert_eq!(of("/", "{{x}}", "a\r\nB: c").as_deref(), Some("capture_unfit x"));
         assert_eq!(of("/{{x}}", "{{json:x}}", "a\r\nB: c"), None);
         assert_eq!(of("/", "{{x}}", "a\tb"), None);
+        // What steps have from the plan counts as well.
+        let two = scenario(&[("x", "json:/x")], "/", "a");
+        let of_plan = Plan { headers: vec!["Y: {{x}}".to_owned()], ..plan(two) };
+        let checks = of_plan.complete(&[0]).expect("it runs").checks().expect("captures");
+        let content = Content {
+            status: 200,
+            path: b"",
+            is_last: true,
+            fields: &Fields::default(),
+            body: Some(b"{\"x\": \"a\\r\\nB: c\"}"),
+        };
+        let checks = checks[0].clone().expect("captures");
+        let failed = checks.failed(content, &mut Vec::new(), |_, _| true);
+        assert_eq!(failed, Some(4), "it is unfit, after the two checks of any body");
     }
 
     #[test]
@@ -480,8 +503,9 @@ mod tests {
         let mut all = scenario(&[("x", "status"), ("y", "status")], "/", "a");
         let third = Step { when: "{{y}} is set".parse().ok(), ..all.step[1].clone() };
         all.step.push(third);
-        assert_eq!(all.captured_before(0), [None, None]);
-        assert_eq!(all.captured_before(1), [Some("x"), None], "y may be missing");
-        assert_eq!(all.captured_before(2), [Some("x"), Some("y")]);
+        let sure = |step: usize| all.captured_before(step).into_iter().map(|(_, is_sure)| is_sure);
+        assert_eq!(sure(0).collect::<Vec<_>>(), [false, false]);
+        assert_eq!(sure(1).collect::<Vec<_>>(), [true, false], "y may be missing");
+        assert_eq!(sure(2).collect::<Vec<_>>(), [true, true]);
     }
 }

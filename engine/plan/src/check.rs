@@ -164,13 +164,14 @@ impl Checks {
         for text in &plan.expect_body {
             each.push(body_check(text).map_err(|it| it.of("--expect-body", text))?);
         }
-        let own = each.len() + Found::FAILURES * captures.len() + usize::from(cookies);
+        let own = each.len() + Found::WAYS_COUNT * captures.len() + usize::from(cookies);
         if CHECKS_MAX < own {
             let problem = format!(
                 "more than {CHECKS_MAX} checks of one request; a capture counts as {}",
-                Found::FAILURES
+                Found::WAYS_COUNT
             );
-            return Err(PlanError::new("--expect-body", own, problem, "leave some out"));
+            let flag = if captures.is_empty() { "--expect-body" } else { "capture" };
+            return Err(PlanError::new(flag, own, problem, "leave some out"));
         }
         if !plan.expect_body.is_empty() && plan.method == "HEAD" {
             let problem = "a response to HEAD has no body to check";
@@ -178,8 +179,8 @@ impl Checks {
             return Err(PlanError::new("--expect-body", value, problem, "omit it, or use GET"));
         }
         if captures_body && plan.method == "HEAD" {
-            let problem = "a response to HEAD has no body to capture from";
-            return Err(PlanError::new("capture", "body", problem, "omit it, or use GET"));
+            let problem = "a response to HEAD has no body to take a value from";
+            return Err(PlanError::new("capture", "of a HEAD", problem, "omit it, or use GET"));
         }
         let body_max = plan.body_max.unwrap_or(BODY_MAX_DEFAULT);
         let body_max = usize::try_from(body_max).expect("an address has 64 bits");
@@ -196,12 +197,12 @@ impl Checks {
 
     /// The index of the check that a session has no more cookies than it may.
     pub fn cookies_failed(&self) -> u8 {
-        let before = self.each.len() + Found::FAILURES * self.captures.len();
+        let before = self.each.len() + Found::WAYS_COUNT * self.captures.len();
         u8::try_from(before).expect("a step has few checks")
     }
 
     /// True if a response of this status is followed.
-    pub fn follow(&self, status: u16) -> bool {
+    pub fn follows(&self, status: u16) -> bool {
         is_redirect(status) && self.captures.iter().any(Capture::is_redirect)
     }
 
@@ -219,7 +220,7 @@ impl Checks {
         scratch: &mut Vec<u8>,
         mut take: impl FnMut(usize, Option<Vec<u8>>) -> bool,
     ) -> Option<u8> {
-        let first_of = |at: usize| self.each.len() + Found::FAILURES * at;
+        let first_of = |at: usize| self.each.len() + Found::WAYS_COUNT * at;
         let index = |at: usize| u8::try_from(at).expect("a step has few checks");
         for (at, capture) in self.captures.iter().enumerate() {
             // What leads elsewhere isn't the answer yet.

@@ -19,10 +19,21 @@ pub(super) const SOURCE: &str = "redirect";
 
 /// What a step does about redirects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Redirect {
     /// It follows up to five, on its own scheme, host and port.
     Follow,
+}
+
+impl TryFrom<String> for Redirect {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Redirect, String> {
+        match text.as_str() {
+            "follow" => Ok(Redirect::Follow),
+            _ => Err(format!("redirect = {text:?} isn't known; give \"follow\", or omit it")),
+        }
+    }
 }
 
 /// Where a request went, for its redirects.
@@ -30,7 +41,7 @@ pub enum Redirect {
 pub struct Origin {
     secure: bool,
     authority: String,
-    /// The path, without query, if all its requests have the same.
+    /// The path of its request, without query, if that is known before the run.
     path: String,
     /// True if it is sent again by GET, whatever the status.
     is_get: bool,
@@ -68,8 +79,8 @@ impl Origin {
         }
     }
 
-    /// Where a response leads; `path` is its request's, without query, and empty if all have the
-    /// same.
+    /// Where a response leads; `path` is its request's, without query. If it is empty, the one that
+    /// was known before the run is.
     pub(super) fn target(&self, status: u16, location: Option<&[u8]>, path: &[u8]) -> Target {
         let texts = (location.map(str::from_utf8), str::from_utf8(path));
         let (Some(Ok(location)), Ok(path)) = texts else { return Target::Unfit };
@@ -81,21 +92,47 @@ impl Origin {
         // RFC 3986, section 5.2; the target itself takes out segments like `..`.
         let path = if path.is_empty() { &self.path } else { path };
         let (folder, _) = path.rsplit_once('/').unwrap_or_default();
-        let url = match location {
-            _ if location.contains("://") && !location.starts_with('/') => location.to_owned(),
-            _ if location.starts_with("//") => format!("{scheme}{location}"),
-            _ if location.starts_with('/') => format!("{own}{location}"),
-            _ if location.starts_with(['?', '#']) => format!("{own}{path}{location}"),
-            _ => format!("{own}{folder}/{location}"),
+        let url = match scheme_of(location) {
+            Some(scheme) if !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) => {
+                return Target::Elsewhere;
+            }
+            Some(_) => location.to_owned(),
+            // Another part of the same page.
+            None if location.starts_with('#') => return Target::Unfit,
+            None if location.starts_with("//") => format!("{scheme}{location}"),
+            None if location.starts_with('/') => format!("{own}{location}"),
+            None if location.starts_with('?') => format!("{own}{path}{location}"),
+            None => format!("{own}{folder}/{location}"),
+        };
+        let is_own = |it: &Endpoint| {
+            it.secure == self.secure && it.authority.eq_ignore_ascii_case(&self.authority)
         };
         match Endpoint::parse(&url) {
             Err(_) => Target::Unfit,
-            Ok(it) if it.secure == self.secure && it.authority == self.authority => {
-                Target::Path(it.path)
-            }
+            Ok(it) if is_own(&it) => Target::Path(it.path),
             Ok(_) => Target::Elsewhere,
         }
     }
+}
+
+/// The scheme that a URL begins with, if it isn't relative (RFC 3986, section 3.1).
+fn scheme_of(url: &str) -> Option<&str> {
+    let (scheme, _) = url.split_once(':')?;
+    let in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(in_scheme);
+    is_scheme.then_some(scheme)
+}
+
+/// The name of the value that has where this step was redirected to. No plan's own values have a
+/// blank in their names.
+fn name_of(step: usize) -> String {
+    format!("redirect {step}")
+}
+
+/// True for such a name.
+pub(super) fn is_name(name: &str) -> bool {
+    name.strip_prefix("redirect ").is_some_and(|step| step.parse::<usize>().is_ok())
 }
 
 /// The names of the ways in which a redirect fails.
@@ -118,7 +155,7 @@ impl Scenario {
             if step.repeat.is_some_and(|times| 1 < times) {
                 return Err("a step that follows redirects can't be repeated");
             }
-            let name = format!("redirect-{at}");
+            let name = name_of(at);
             let own = step.expect_status.as_ref().unwrap_or(expected);
             step.expect_status = Some(own.with_redirects());
             step.capture.insert(name.clone(), SOURCE.to_owned());
@@ -133,6 +170,13 @@ impl Scenario {
                 repeat: Some(HOPS_MAX),
                 when: Some(When(name)),
                 think: Some("0s".parse().expect("a think time")),
+                // They were about the body.
+                headers: step
+                    .headers
+                    .iter()
+                    .filter(|line| !line.to_ascii_lowercase().starts_with("content-"))
+                    .cloned()
+                    .collect(),
                 slo: None,
                 ..step.clone()
             };
@@ -159,7 +203,12 @@ mod tests {
         for (location, target) in [
             ("/x?y=z", path("/x?y=z")),
             ("http://h:81/x#part", path("/x")),
-            ("HTTP://H:81/x", Target::Elsewhere),
+            ("HTTP://H:81/x", path("/x")),
+            ("ok?u=http://other/", path("/a/ok?u=http://other/")),
+            ("?next=http://other/x", path("/a/b?next=http://other/x")),
+            ("mailto:x@y", Target::Elsewhere),
+            ("http:/x", Target::Unfit),
+            ("#top", Target::Unfit),
             ("//h:81/x", path("/x")),
             ("x/y", path("/a/x/y")),
             ("?d", path("/a/b?d")),
@@ -167,7 +216,7 @@ mod tests {
             ("https://h:81/x", Target::Elsewhere),
             ("http://h/x", Target::Elsewhere),
             ("//other/x", Target::Elsewhere),
-            ("ftp://h/x", Target::Unfit),
+            ("ftp://h/x", Target::Elsewhere),
             ("", Target::Unfit),
         ] {
             assert_eq!(get.target(302, Some(location.as_bytes()), b"/a/b"), target, "{location}");

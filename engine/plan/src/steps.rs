@@ -408,7 +408,8 @@ impl Plan {
         }
         let of_step = |(number, (scenario, at)): (usize, (&Scenario, usize))| {
             let request = &requests[number];
-            let captures = scenario.captures_of(at, request);
+            let of_scenario = &requests[number - at..][..scenario.step.len()];
+            let captures = scenario.captures_of(at, of_scenario);
             captures
                 .and_then(|of| Checks::of_request(request, of, scenario.keeps_cookies()))
                 .map_err(|error| self.error_of(number, error))

@@ -125,8 +125,8 @@ pub enum UrlEscape {
 pub struct Scope<'a> {
     /// The plan's data.
     pub data: &'a [Data],
-    /// What a session has captured before, by place; `None` for what it may not have.
-    pub captured: Vec<Option<&'a str>>,
+    /// What the session's steps capture, by place, and whether the request is sure to have it.
+    pub captured: Vec<(&'a str, bool)>,
     /// True if the session keeps cookies.
     pub cookies: bool,
 }
@@ -402,8 +402,15 @@ impl Fields<'_> {
         let (form, name) = form(inner);
         let json = form == Form::Json;
         let in_url = matches!(place, Place::Url(_));
-        let of_name = |captured: &Option<&str>| *captured == Some(name);
+        let of_name = |(captured, _): &(&str, bool)| *captured == name;
         if let Some(at) = self.scope.captured.iter().position(of_name) {
+            if !self.scope.captured[at].1 {
+                let problem = format!("{{{{{name}}}}} may not have been captured before");
+                let cure = format!(
+                    "capture it in an earlier step, or give this one `when = \"{{{{{name}}}}} is set\"`"
+                );
+                return Err(place.refuse(&problem, &cure));
+            }
             let url = match form {
                 Form::Raw if in_url => UrlEscape::Raw,
                 Form::Raw => {
@@ -448,7 +455,7 @@ impl Fields<'_> {
             return place.refuse(&problem, &format!("give the file: --data {data}=FILE.csv"));
         }
         let first = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
-        let captured = || self.scope.captured.iter().flatten().map(|name| (*name).to_owned());
+        let captured = || self.scope.captured.iter().map(|(name, _)| (*name).to_owned());
         let named = || captured().chain(self.columns().map(|(name, ..)| name));
         let meant = nearest(name, named()).or_else(|| {
             let word = nearest(&first(name), FORMS.map(first))?;

@@ -30,9 +30,10 @@ impl Shard {
         let is_good = self.plan.recorder_config.success_of(step).holds(status);
         // Cookies, regular expressions and decompression allocate.
         let failed = seal::lend(|| {
+            // The request is made once more to find its path, before what it captures changes it.
             let request = (self.plan.seed, number);
             let room = &mut self.sending.room;
-            let path = match (checks.follow(status), values) {
+            let path = match (checks.follows(status), values) {
                 (true, Some(values)) => values.path(request, carried.as_deref(), room),
                 _ => Vec::new(),
             };

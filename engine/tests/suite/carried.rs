@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::plan::Plan;
 use engine::plan::redirect::Redirect;
 use engine::plan::scenario::{Scenario, Step};
-use engine::report::Report;
+use engine::report::{Report, ScenarioPart};
 use engine::sys::units::Nanos;
 use engine::verify::{report_alone, with_samples};
 
@@ -171,6 +171,18 @@ fn a_session_ends_with_the_step_whose_value_is_missing_too_long_or_unfit() {
     }
     assert_eq!(ended_in(&report, "s/first"), report.whole.counts.failed_checks);
     assert_eq!(report.whole.counts.failed_checks + report.whole.scenarios[0].completed, all);
+    // The report alone shows that its sessions were changed.
+    let forgeries: [fn(&mut ScenarioPart); 4] = [
+        |part| (part.steps[0].failed, part.completed) = (0, part.completed + part.steps[0].failed),
+        |part| part.steps.swap(0, 1),
+        |part| part.steps[0].failed -= 1,
+        |part| part.latency.max = part.latency.max.map(|us| us + 1.0),
+    ];
+    for (number, forge) in forgeries.into_iter().enumerate() {
+        let mut forged = report.clone();
+        forge(&mut forged.whole.scenarios[0]);
+        assert_ne!(wrong(report_alone(&forged)), [], "forgery {number}");
+    }
 }
 
 #[test]
@@ -390,7 +402,7 @@ fn what_a_session_cannot_have_is_refused_with_the_cure() {
     let error = refused(of(vec![first.clone(), step("second", "/{{tokn}}")], &[]));
     assert!(error.contains("the nearest known is {{token}}"), "{error}");
     let error = refused(of(vec![step("second", "/{{token}}"), first.clone()], &[]));
-    assert!(error.contains("{{token}} isn't a field"), "{error}");
+    assert!(error.contains("{{token}} may not have been captured before"), "{error}");
     let error = refused(of(vec![first, step("second", "/")], &["Cookie: a=b"]));
     assert!(error.contains("omit it, or give the scenario `cookies = false`"), "{error}");
     let one = Scenario { cookies: Some(true), step: vec![step("", "/")], ..Scenario::default() };

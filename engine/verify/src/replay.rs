@@ -214,7 +214,7 @@ impl<'a> Replay<'a> {
             return Err(Unsound::Step(sample.step, steps));
         }
         let outcome = sample.outcome().expect("the reader checks it");
-        let began_ns = self.walks.began_ns(sample);
+        let began_ns = self.walks.goes_on(sample);
         if let Outcome::CheckFailed { check, .. } = outcome {
             let checks = self.recorder.config().checks_of(sample.step);
             if checks <= usize::from(check) {

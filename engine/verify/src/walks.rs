@@ -49,16 +49,16 @@ impl Walks {
             config: RecorderConfig::of_plan(plan),
             seed: plan.seed,
             course: Course::of_plan(plan),
-            over_ns: plan.end_ns() + plan.timeout_max().0,
+            over_ns: plan.end_ns().saturating_add(plan.timeout_max().0),
             open: HashMap::new(),
             later: 0,
             on_time: 0,
         }
     }
 
-    /// When the sample's session was due, ns since the epoch; the request itself, if its scenario
-    /// has only one step.
-    pub(super) fn began_ns(&mut self, sample: &Sample) -> u64 {
+    /// Takes its session on to the sample's request, and returns when the session was due, ns since
+    /// the epoch; the request itself, if its scenario has only one step.
+    pub(super) fn goes_on(&mut self, sample: &Sample) -> u64 {
         let is_later =
             !self.config.scenario_firsts.is_empty() && !self.config.is_first(sample.step);
         if !is_later {
@@ -71,8 +71,8 @@ impl Walks {
         let (may, _) = self.course.may_follow(walk.at);
         let Some(at) = may.into_iter().find(|at| at.step == sample.step) else { return none };
         let think_ns = self.course.think_ns(self.seed, sample.number, at);
-        self.on_time += u64::from(walk.handled_ns + think_ns == sample.intended_ns);
-        (walk.at, walk.thought_ns) = (at, walk.thought_ns + think_ns);
+        self.on_time += u64::from(walk.handled_ns.saturating_add(think_ns) == sample.intended_ns);
+        (walk.at, walk.thought_ns) = (at, walk.thought_ns.saturating_add(think_ns));
         walk.began_ns
     }
 
@@ -100,7 +100,7 @@ impl Walks {
             self.open.insert(number, Walk { ended_ns, handled_ns, ..walk });
             return None;
         }
-        let took_ns = ended_ns.saturating_sub(began_ns + thought_ns);
+        let took_ns = ended_ns.saturating_sub(began_ns).saturating_sub(thought_ns);
         let end = SessionEnd::of(step, outcome, is_good, is_first);
         Some((step, end, outcome.has_latency().then_some(took_ns)))
     }
@@ -112,8 +112,9 @@ impl Walks {
         let end = |(number, walk): (u64, Walk)| {
             let Walk { began_ns, thought_ns, at, ended_ns, handled_ns } = walk;
             let (may, may_end) = course.may_follow(at);
-            let due_ns = |at: &At| handled_ns + course.think_ns(*seed, number, *at);
-            let took_ns = |until_ns: u64| Some(until_ns - began_ns - thought_ns);
+            let due_ns = |at: &At| handled_ns.saturating_add(course.think_ns(*seed, number, *at));
+            let took_ns =
+                |until_ns: u64| Some(until_ns.saturating_sub(began_ns).saturating_sub(thought_ns));
             // One that was due before the end would have been sent.
             match may.iter().find(|at| !may_end || *over_ns <= due_ns(at)) {
                 Some(next) => (next.step, SessionEnd::Unfinished(next.step), took_ns(handled_ns)),
