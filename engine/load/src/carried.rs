@@ -1,6 +1,6 @@
 //! What a session carries from one step to the next: captured values, and cookies.
 
-use plan::capture::VALUES_MAX;
+use plan::scenario::VALUES_MAX;
 
 use super::cookies::Jar;
 

@@ -6,6 +6,8 @@ use units::Nanos;
 
 use super::think::think_ns;
 
+pub use super::think::At;
+
 /// The steps of a plan's scenarios, as sessions go through them.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
@@ -23,22 +25,6 @@ struct Stop {
     needs: Option<u8>,
     /// True if it is its scenario's last step.
     is_last: bool,
-}
-
-/// A session's place on its course.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct At {
-    /// The step, among those of all scenarios.
-    pub step: u16,
-    /// How often the step was sent before.
-    pub round: u16,
-}
-
-impl At {
-    /// The first request of this step.
-    pub fn first(step: u16) -> At {
-        At { step, round: 0 }
-    }
 }
 
 impl Course {

@@ -3,11 +3,26 @@
 
 use plan::think::Think;
 
-use super::course::At;
 use super::schedule::mix;
 
 /// Gives think times random values independent of the schedule's and the mix's.
 const THINK_SEED: u64 = 0x7468_696e_6b00_0000;
+
+/// A session's place on its course.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct At {
+    /// The step, among those of all scenarios.
+    pub step: u16,
+    /// How often the step was sent before.
+    pub round: u16,
+}
+
+impl At {
+    /// The first request of this step.
+    pub fn first(step: u16) -> At {
+        At { step, round: 0 }
+    }
+}
 
 /// The think time of the session with this number before this request, ns.
 pub fn think_ns(think: Think, seed: u64, number: u64, at: At) -> u64 {

@@ -32,6 +32,26 @@ pub(super) fn pieces(mut text: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
+/// How a captured value is written into a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As text; in a URL percent-encoded.
+    Text,
+    /// As part of a JSON string: `{{json:NAME}}`.
+    Json,
+    /// In a URL as part of it: `{{raw:NAME}}`.
+    Raw,
+}
+
+/// The form of a field, and the name behind it.
+pub(super) fn form(inner: &str) -> (Form, &str) {
+    let forms = [("json:", Form::Json), ("raw:", Form::Raw)];
+    let found = forms
+        .into_iter()
+        .find_map(|(prefix, form)| inner.strip_prefix(prefix).map(|name| (form, name.trim())));
+    found.unwrap_or((Form::Text, inner))
+}
+
 /// The text with as many `x` in place of each field, so that what it may contain elsewhere can be
 /// checked.
 pub(super) fn masked(text: &str) -> Cow<'_, str> {

@@ -8,21 +8,15 @@ use std::collections::BTreeMap;
 
 use regex::bytes::Regex;
 
-use super::braces::{Piece, pieces};
-use super::check::{Body, Content, NoCheck, header_name, regex};
+use super::braces::{Form, Piece, form, pieces};
+use super::content::{Body, Content};
 use super::error::PlanError;
 use super::json_pointer::Pointer;
+use super::pattern::{NoPattern, header_name, regex};
 use super::plan::Plan;
 use super::redirect::{self, Origin, Target, is_redirect};
-use super::scenario::{Scenario, Step};
+use super::scenario::{CAPTURES_MAX, Scenario, Step, VALUE_MAX};
 use super::template::{Escape, OTHERS, UrlEscape};
-
-/// The longest value, as it is written into a request, bytes.
-pub const VALUE_MAX: usize = 4 << 10;
-/// The most bytes of all values of a session.
-pub const VALUES_MAX: usize = 16 << 10;
-/// The most captures of a scenario: a session has a bit for each.
-pub const CAPTURES_MAX: usize = 64;
 
 /// How a capture is written.
 const FORMS: &str = "give `json:/POINTER`, `header:NAME`, `regex:PATTERN` or `status`";
@@ -129,7 +123,7 @@ impl Scenario {
     pub fn captures_of(&self, step: usize, requests: &[Plan]) -> Result<Vec<Capture>, PlanError> {
         let names = self.captures();
         let each = self.step[step].capture.iter().map(|(name, text)| {
-            let refuse = |it: NoCheck| it.refuse("capture", &format!("{name} = {text:?}"), FORMS);
+            let refuse = |it: NoPattern| it.refuse("capture", &format!("{name} = {text:?}"), FORMS);
             let place = names.iter().position(|other| other == name).expect("it is one of them");
             Ok(Capture {
                 place,
@@ -235,40 +229,20 @@ fn use_of(name: &str, requests: &[Plan]) -> Use {
     found
 }
 
-/// How a captured value is written into a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// As text; in a URL percent-encoded.
-    Text,
-    /// As part of a JSON string: `{{json:NAME}}`.
-    Json,
-    /// In a URL as part of it: `{{raw:NAME}}`.
-    Raw,
-}
-
-/// The form of a field, and the name behind it.
-pub(super) fn form(inner: &str) -> (Form, &str) {
-    let forms = [("json:", Form::Json), ("raw:", Form::Raw)];
-    let found = forms
-        .into_iter()
-        .find_map(|(prefix, form)| inner.strip_prefix(prefix).map(|name| (form, name.trim())));
-    found.unwrap_or((Form::Text, inner))
-}
-
 impl Source {
-    fn parse(text: &str) -> Result<Source, NoCheck> {
+    fn parse(text: &str) -> Result<Source, NoPattern> {
         if text == "status" {
             return Ok(Source::Status);
         }
         match text.split_once(':') {
             Some(("json", pointer)) => {
-                Pointer::parse(pointer.trim()).map(Source::Json).map_err(NoCheck::new)
+                Pointer::parse(pointer.trim()).map(Source::Json).map_err(NoPattern::new)
             }
             Some(("header", name)) => {
                 header_name(name.trim()).map(|name| Source::Header(name.to_owned()))
             }
             Some(("regex", pattern)) => regex(pattern).map(Source::Regex),
-            _ => Err(NoCheck::new("not a capture")),
+            _ => Err(NoPattern::new("not a capture")),
         }
     }
 }
@@ -364,7 +338,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Fields;
+    use crate::content::Fields;
     use crate::plan::Plan;
 
     /// A scenario whose first step has these captures, and whose second has this URL and header.

@@ -14,8 +14,10 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::capture::{self, Capture, Found};
+use super::content::{Body, Content, Fields};
 use super::error::PlanError;
 use super::json_pointer::Pointer;
+use super::pattern::{NoPattern, header_name, regex};
 use super::plan::Plan;
 use super::redirect::{self, is_redirect};
 
@@ -91,56 +93,6 @@ enum TextRule {
     Matches(Regex),
 }
 
-/// The header fields of a response, in memory that is used again.
-#[derive(Clone, Debug, Default)]
-pub struct Fields {
-    bytes: Vec<u8>,
-    /// Where each name ends, and where its value does.
-    ends: Vec<(usize, usize)>,
-}
-
-impl Fields {
-    /// Those of another response follow.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
-    /// Adds a field.
-    pub fn push(&mut self, name: &[u8], value: &[u8]) {
-        self.bytes.extend_from_slice(name);
-        let name_end = self.bytes.len();
-        self.bytes.extend_from_slice(value);
-        self.ends.push((name_end, self.bytes.len()));
-    }
-
-    /// The values of the fields of this name, without blanks around them.
-    pub fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
-        let mut from = 0;
-        let each = self.ends.iter().map(move |(name_end, end)| {
-            let start = std::mem::replace(&mut from, *end);
-            (&self.bytes[start..*name_end], &self.bytes[*name_end..*end])
-        });
-        let of_name = each.filter(move |(found, _)| found.eq_ignore_ascii_case(name.as_bytes()));
-        of_name.map(|(_, value)| value.trim_ascii())
-    }
-}
-
-/// A response as its checks see it.
-#[derive(Clone, Copy, Debug)]
-pub struct Content<'a> {
-    /// Its status.
-    pub status: u16,
-    /// The path of its request, without query; empty if no redirect asks for it.
-    pub path: &'a [u8],
-    /// True if its request isn't repeated any more.
-    pub is_last: bool,
-    /// Its header fields.
-    pub fields: &'a Fields,
-    /// Its body; `None` if it was longer than what is kept.
-    pub body: Option<&'a [u8]>,
-}
-
 impl Checks {
     /// The checks of a plan that makes one request, with its step's captures, and whether its
     /// cookies are kept; `None` if there is nothing to look at.
@@ -155,14 +107,14 @@ impl Checks {
         let captures_body = captures.iter().any(Capture::is_of_body);
         let mut each = Vec::new();
         for text in &plan.expect_header {
-            let check = header_check(text).map_err(|it| it.of("--expect-header", text))?;
+            let check = header_check(text).map_err(|it| refused(it, "--expect-header", text))?;
             each.push(check);
         }
         if !plan.expect_body.is_empty() || captures_body {
             each.extend([Check::BodyLength, Check::BodyEncoding]);
         }
         for text in &plan.expect_body {
-            each.push(body_check(text).map_err(|it| it.of("--expect-body", text))?);
+            each.push(body_check(text).map_err(|it| refused(it, "--expect-body", text))?);
         }
         let own = each.len() + Found::WAYS_COUNT * captures.len() + usize::from(cookies);
         if CHECKS_MAX < own {
@@ -279,15 +231,6 @@ impl Checks {
     }
 }
 
-/// A body as the checks see it.
-#[derive(Debug)]
-pub struct Body<'a> {
-    /// True if no encoding is left.
-    is_readable: bool,
-    /// Its bytes; `None` if they are too many.
-    pub(super) bytes: Option<&'a [u8]>,
-}
-
 /// How a body is encoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Encoding {
@@ -367,10 +310,10 @@ impl TextRule {
     }
 
     /// `contains TEXT` or `regex PATTERN`; `None` if the text begins with neither.
-    fn of(text: &str) -> Result<Option<TextRule>, NoCheck> {
+    fn of(text: &str) -> Result<Option<TextRule>, NoPattern> {
         if let Some(text) = text.strip_prefix("contains ") {
             return match text.trim() {
-                "" => Err(NoCheck::new("nothing is to be contained")),
+                "" => Err(NoPattern::new("nothing is to be contained")),
                 _ => regex(&regex::escape(text)).map(|regex| Some(TextRule::Matches(regex))),
             };
         }
@@ -379,54 +322,13 @@ impl TextRule {
     }
 }
 
-/// A regular expression.
-pub(super) fn regex(pattern: &str) -> Result<Regex, NoCheck> {
-    let no_regex = |error: regex::Error| {
-        let error = error.to_string();
-        let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        let problem = format!("not a regular expression ({reason})");
-        NoCheck {
-            problem,
-            cure: Some("mend it; backslashes stand for themselves in single quotes"),
-        }
-    };
-    Regex::new(pattern).map_err(no_regex)
+/// The error for a text that is no check.
+fn refused(error: NoPattern, flag: &'static str, text: &str) -> PlanError {
+    let usual = if flag == "--expect-header" { OF_HEADER } else { OF_BODY };
+    error.refuse(flag, &format!("{text:?}"), usual)
 }
 
-/// Why a text is no check, or no capture.
-#[derive(Debug)]
-pub(super) struct NoCheck {
-    problem: String,
-    cure: Option<&'static str>,
-}
-
-impl NoCheck {
-    /// With the usual cure.
-    pub(super) fn new(problem: impl Into<String>) -> NoCheck {
-        NoCheck { problem: problem.into(), cure: None }
-    }
-
-    fn of(self, flag: &'static str, text: &str) -> PlanError {
-        let usual = if flag == "--expect-header" { OF_HEADER } else { OF_BODY };
-        self.refuse(flag, &format!("{text:?}"), usual)
-    }
-
-    /// The error for this value of this flag or key.
-    pub(super) fn refuse(self, flag: &'static str, value: &str, usual: &str) -> PlanError {
-        PlanError::new(flag, value, self.problem, self.cure.unwrap_or(usual))
-    }
-}
-
-/// A header's name.
-pub(super) fn header_name(name: &str) -> Result<&str, NoCheck> {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    match !name.is_empty() && name.bytes().all(is_token) {
-        true => Ok(name),
-        false => Err(NoCheck::new("no header has such a name")),
-    }
-}
-
-fn header_check(text: &str) -> Result<Check, NoCheck> {
+fn header_check(text: &str) -> Result<Check, NoPattern> {
     let (name, value) =
         text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
     let name = header_name(name)?;
@@ -440,14 +342,14 @@ fn header_check(text: &str) -> Result<Check, NoCheck> {
     Ok(Check::Header(name.to_owned(), rule))
 }
 
-fn body_check(text: &str) -> Result<Check, NoCheck> {
+fn body_check(text: &str) -> Result<Check, NoPattern> {
     if let Some(rule) = TextRule::of(text)? {
         return Ok(Check::Body(rule));
     }
     if let Some(rest) = text.strip_prefix("json:") {
         let (pointer, wanted) = match rest.split_once(" = ") {
             None if rest.contains('=') => {
-                return Err(NoCheck {
+                return Err(NoPattern {
                     problem: "no blanks around =".to_owned(),
                     cure: Some("write it as in json:/ok = true"),
                 });
@@ -455,8 +357,8 @@ fn body_check(text: &str) -> Result<Check, NoCheck> {
             None => (rest, None),
             Some((pointer, wanted)) => (pointer, Some(wanted)),
         };
-        let pointer = Pointer::parse(pointer.trim()).map_err(NoCheck::new)?;
-        let no_json = |_| NoCheck {
+        let pointer = Pointer::parse(pointer.trim()).map_err(NoPattern::new)?;
+        let no_json = |_| NoPattern {
             problem: "the value isn't JSON".to_owned(),
             cure: Some("give JSON, with quotes around a text: json:/name = \"x\""),
         };
@@ -464,7 +366,7 @@ fn body_check(text: &str) -> Result<Check, NoCheck> {
         return Ok(Check::Json(pointer, wanted));
     }
     let Some(hex) = text.strip_prefix("sha256 ") else {
-        return Err(NoCheck::new("not a check of a body"));
+        return Err(NoPattern::new("not a check of a body"));
     };
     let bytes = (0..hex.len()).step_by(2).map(|at| {
         let digits = hex.get(at..at + 2).filter(|digits| !digits.starts_with('+'))?;
@@ -473,7 +375,7 @@ fn body_check(text: &str) -> Result<Check, NoCheck> {
     let digest: Option<Vec<u8>> = bytes.collect();
     match digest.map(<[u8; 32]>::try_from) {
         Some(Ok(digest)) => Ok(Check::Sha256(digest)),
-        _ => Err(NoCheck::new("a SHA-256 has 64 hexadecimal digits")),
+        _ => Err(NoPattern::new("a SHA-256 has 64 hexadecimal digits")),
     }
 }
 

@@ -3,9 +3,6 @@
 //! A step that follows redirects has another one behind it, which a session sends as long as it is
 //! redirected: each hop is a request of its own, with results of its own.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::endpoint::Endpoint;
 use super::plan::Plan;
 use super::scenario::{Scenario, Step};
@@ -16,25 +13,6 @@ use super::when::When;
 pub const HOPS_MAX: u16 = 5;
 /// The source of a capture that is a redirect's path.
 pub(super) const SOURCE: &str = "redirect";
-
-/// What a step does about redirects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", try_from = "String")]
-pub enum Redirect {
-    /// It follows up to five, on its own scheme, host and port.
-    Follow,
-}
-
-impl TryFrom<String> for Redirect {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Redirect, String> {
-        match text.as_str() {
-            "follow" => Ok(Redirect::Follow),
-            _ => Err(format!("redirect = {text:?} isn't known; give \"follow\", or omit it")),
-        }
-    }
-}
 
 /// Where a request went, for its redirects.
 #[derive(Clone, Debug)]

@@ -8,7 +8,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 use units::Nanos;
 
 use crate::expect::{Expect, ExpectTable};
-use crate::redirect::Redirect;
 use crate::slo::Objectives;
 use crate::status::StatusSet;
 use crate::think::Think;
@@ -16,6 +15,12 @@ use crate::when::When;
 
 /// The most scenarios of a plan.
 pub const SCENARIOS_MAX: usize = 1_000;
+/// The longest value, as it is written into a request, bytes.
+pub const VALUE_MAX: usize = 4 << 10;
+/// The most bytes of all values of a session.
+pub const VALUES_MAX: usize = 16 << 10;
+/// The most captures of a scenario: a session has a bit for each.
+pub const CAPTURES_MAX: usize = 64;
 /// The most cookies of a session.
 pub const COOKIES_MAX: usize = 20;
 /// The most bytes of their names, values, domains and paths.
@@ -53,6 +58,25 @@ pub struct Scenario {
     /// well.
     #[serde(deserialize_with = "steps")]
     pub step: Vec<Step>,
+}
+
+/// What a step does about redirects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", try_from = "String")]
+pub enum Redirect {
+    /// It follows up to five, on its own scheme, host and port.
+    Follow,
+}
+
+impl TryFrom<String> for Redirect {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Redirect, String> {
+        match text.as_str() {
+            "follow" => Ok(Redirect::Follow),
+            _ => Err(format!("redirect = {text:?} isn't known; give \"follow\", or omit it")),
+        }
+    }
 }
 
 /// One of a scenario's requests. Fields left out are the plan's.

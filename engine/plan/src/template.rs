@@ -9,13 +9,12 @@
 use std::num::{IntErrorKind, ParseIntError};
 use std::ops::Range;
 
-use super::braces::{Piece, has_fields, pieces};
-use super::capture::{Form, VALUE_MAX, form};
+use super::braces::{Form, Piece, form, has_fields, pieces};
 use super::data::{Data, parsed};
 use super::error::PlanError;
 use super::plan::Plan;
 use super::request::header_name;
-use super::scenario::COOKIES_LONGEST;
+use super::scenario::{COOKIES_LONGEST, VALUE_MAX};
 use super::similar::nearest;
 
 /// The most bytes of a request with fields: it is made where TLS records are made, too.

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 
 use http1::response::{Keep, fields};
 use http2::hpack::full::Field;
-use plan::check::{Checks, Content, Fields};
+use plan::check::Checks;
+use plan::content::{Content, Fields};
 use sys::seal;
 
 /// A response as it arrives.

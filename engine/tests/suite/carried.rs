@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::plan::Plan;
-use engine::plan::redirect::Redirect;
-use engine::plan::scenario::{Scenario, Step};
+use engine::plan::scenario::{Redirect, Scenario, Step};
 use engine::report::{Report, ScenarioPart};
 use engine::sys::units::Nanos;
 use engine::verify::{report_alone, with_samples};
