@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use units::{CoreList, Nanos, OneIn, Rate, SECOND_NS};
 
 use super::data::End;
-use super::endpoints::Endpoints;
+use super::endpoints::{CONNS_MAX, Endpoints};
 use super::error::PlanError;
 use super::plan::{Arrivals, Http, Model, Overload, Plan, StampSource, Switch};
 use super::slo::{Clause, Objective, Objectives};
@@ -24,8 +24,6 @@ pub const SESSIONS_MAX_MAX: usize = 1_000_000;
 pub const CONNS_OPEN_DEFAULT: usize = 1_000;
 /// Default number of connections of a closed model.
 pub const CONNS_CLOSED_DEFAULT: usize = 64;
-/// The most connections of one plan.
-pub const CONNS_MAX: usize = 1_000_000;
 /// Default sends per system call of an open model. Below the ceiling few arrivals coincide, so this
 /// only bounds the stamp error in a burst: the fourth of four requests leaves about 10 µs after its
 /// stamp.

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::complete::CONNS_MAX;
 use super::endpoint::{Endpoint, origin, shown};
 use super::error::PlanError;
 use super::place::Places;
 use super::plan::{Model, Plan};
+
+/// The most connections of one plan.
+pub const CONNS_MAX: usize = 1_000_000;
 
 /// One endpoint of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use units::{Nanos, Rate};
 
-use super::complete::{CONNS_MAX, DURATION_MAX};
+use super::complete::DURATION_MAX;
+use super::endpoints::CONNS_MAX;
 use super::error::PlanError;
 use super::plan::{Model, Plan};
 use super::stage::{LoadOf, Stage};
