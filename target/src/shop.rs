@@ -26,7 +26,7 @@ const ITEMS: usize = 3;
 
 /// The shop that all executors of a target serve: a user's next step may come on any connection.
 pub(crate) struct Shop {
-    /// Tells the values of this target from those of others.
+    /// Makes the values of this target differ from those of others.
     secret: u64,
     sessions: Sessions,
     orders: AtomicU64,
