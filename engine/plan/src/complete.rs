@@ -10,6 +10,7 @@ use super::data::End;
 use super::endpoints::{CONNS_MAX, Endpoints};
 use super::error::PlanError;
 use super::plan::{Arrivals, Http, Model, Overload, Plan, StampSource, Switch};
+use super::scenario::Scenario;
 use super::slo::{Clause, Objective, Objectives};
 use crate::address::Address;
 
@@ -189,6 +190,7 @@ impl Plan {
         self.complete_http()?;
         self.complete_scenarios()?;
         self.check_checks()?;
+        self.check_own_connections(model)?;
         self.complete_sessions(model)?;
         self.check_order()?;
         self.check_data()?;
@@ -541,6 +543,44 @@ impl Plan {
             if 1 < endpoints {
                 let problem = "users of a closed model go through several steps on one host";
                 return refuse(self.scenario_key(), endpoints.to_string(), problem, "give --rate");
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses connections of sessions' own where they couldn't be that.
+    fn check_own_connections(&self, model: Model) -> Result<(), PlanError> {
+        let is_own = |scenario: &Scenario| scenario.has_own_connections();
+        let Some(at) = self.scenario.iter().position(is_own) else { return Ok(()) };
+        let refuse = |at: usize, problem: &str, cure: &str| {
+            Err(PlanError::new(self.scenario_key(), format!("#{}", at + 1), problem, cure))
+        };
+        if self.keepalive == Switch::Off {
+            let problem = "without keep-alive, a connection carries one request of a session";
+            return refuse(at, problem, "omit --keepalive off, or `connection`");
+        }
+        if model == Model::Closed {
+            if !self.scenario.iter().all(is_own) {
+                let problem = "users of a closed model keep one connection for all scenarios";
+                return refuse(at, problem, "give all `connection = \"own\"`, or add --rate");
+            }
+            if 1 < self.depth() {
+                let problem = "users of a closed model would have several sessions on a connection";
+                return refuse(at, problem, "give --streams 1, or omit --pipeline");
+            }
+        }
+        let endpoints = Endpoints::of(self)?;
+        let mut of_steps = endpoints.of_steps();
+        for (at, scenario) in self.scenario.iter().enumerate() {
+            let (own, rest) = of_steps.split_at(scenario.step.len());
+            of_steps = rest;
+            if is_own(scenario) && !scenario.has_sessions() {
+                let problem = "it has one request, so a connection of its own carries no other";
+                return refuse(at, problem, "omit `connection`, or use --keepalive off");
+            }
+            if is_own(scenario) && own.iter().any(|endpoint| *endpoint != own[0]) {
+                let problem = "its steps go to several hosts, but its session has one connection";
+                return refuse(at, problem, "give it one host, or omit `connection`");
             }
         }
         Ok(())

@@ -1,4 +1,7 @@
 //! The endpoints of a plan: each scheme, host and port that its requests go to, once.
+//!
+//! Sessions with connections of their own have an endpoint of their own, so that its connections,
+//! and the requests that wait for one, aren't mixed with any others.
 
 use std::collections::HashMap;
 
@@ -6,6 +9,7 @@ use super::endpoint::{Endpoint, origin, shown};
 use super::error::PlanError;
 use super::place::Places;
 use super::plan::{Model, Plan};
+use super::scenario::Scenario;
 
 /// The most connections of one plan.
 pub const CONNS_MAX: usize = 1_000_000;
@@ -15,6 +19,8 @@ pub const CONNS_MAX: usize = 1_000_000;
 pub struct PlanEndpoint {
     /// Its host and port, and where to connect to. The path is `/`.
     pub endpoint: Endpoint,
+    /// True if each of its connections is one session's.
+    pub own: bool,
     /// The weights of its requests together.
     pub weight: u64,
     /// The flag that sets where to connect to.
@@ -38,7 +44,13 @@ impl PlanEndpoint {
         let is_targets_own = origin(&plan.target) == origin(url);
         let own = if is_targets_own { "--target" } else { plan.scenario_key() };
         let (flag, value) = place.unwrap_or_else(|| (own, shown(url)));
-        Ok(PlanEndpoint { endpoint, weight: 0, flag, value })
+        Ok(PlanEndpoint { endpoint, own: false, weight: 0, flag, value })
+    }
+
+    /// Its name in a report: `http://host:port`.
+    pub fn name(&self) -> String {
+        let origin = self.endpoint.origin();
+        if self.own { format!("{origin} (own connections)") } else { origin }
     }
 
     /// An error about this endpoint, by the flag that sets where to connect to.
@@ -71,25 +83,28 @@ impl Endpoints {
         let mut urls: Vec<(String, u16)> = Vec::new();
         let (mut each, mut of_steps): (Vec<PlanEndpoint>, Vec<u16>) = (Vec::new(), Vec::new());
         // Many requests, few origins: each text is parsed once.
-        let mut by_text: HashMap<String, u16> = HashMap::new();
-        for (url, weight) in plan.urls().into_iter().zip(plan.step_weights()) {
+        let mut by_text: HashMap<(String, bool), u16> = HashMap::new();
+        let requests = plan.urls().into_iter().zip(plan.step_weights()).zip(own_connections(plan));
+        for ((url, weight), own) in requests {
             let text = origin(&url);
-            let at = match by_text.get(text) {
+            let at = match by_text.get(&(text.to_owned(), own)) {
                 Some(at) => *at,
                 None => {
                     let endpoint = Endpoint::parse(text)?;
                     let is_same = |it: &PlanEndpoint| {
-                        it.endpoint.secure == endpoint.secure
+                        it.own == own
+                            && it.endpoint.secure == endpoint.secure
                             && it.endpoint.authority.eq_ignore_ascii_case(&endpoint.authority)
                     };
                     let known = each.iter().position(is_same);
                     let at = known.unwrap_or(each.len());
                     if known.is_none() {
                         urls.push((endpoint.host.clone(), endpoint.port));
-                        each.push(PlanEndpoint::new(plan, &places, endpoint, &url)?);
+                        let new = PlanEndpoint::new(plan, &places, endpoint, &url)?;
+                        each.push(PlanEndpoint { own, ..new });
                     }
                     let at = u16::try_from(at).expect("no more endpoints than scenarios");
-                    by_text.insert(text.to_owned(), at);
+                    by_text.insert((text.to_owned(), own), at);
                     at
                 }
             };
@@ -119,9 +134,11 @@ impl Endpoints {
         }
     }
 
-    /// Divides so many connections among the endpoints, by their weights.
+    /// Divides so many connections, to be opened in advance, among the endpoints, by their weights.
+    /// Sessions open their own.
     pub fn divide(&self, count: usize) -> Vec<usize> {
-        let total: u64 = self.each.iter().map(|endpoint| endpoint.weight).sum();
+        let weight_of = |of: &PlanEndpoint| if of.own { 0 } else { of.weight };
+        let total: u64 = self.each.iter().map(weight_of).sum();
         let mut weight = 0;
         let up_to = |weight: u64| {
             let part = count as u128 * u128::from(weight) / u128::from(total.max(1));
@@ -129,7 +146,7 @@ impl Endpoints {
         };
         let each = self.each.iter().map(|endpoint| {
             let before = up_to(weight);
-            weight += endpoint.weight;
+            weight += weight_of(endpoint);
             up_to(weight) - before
         });
         each.collect()
@@ -153,10 +170,19 @@ impl Endpoints {
     }
 }
 
+/// For each of a plan's requests, whether it is one of a session with a connection of its own.
+fn own_connections(plan: &Plan) -> impl Iterator<Item = bool> {
+    let of = |scenario: &Scenario| {
+        std::iter::repeat_n(scenario.has_own_connections(), scenario.step.len())
+    };
+    // A plan without scenarios makes one request.
+    plan.scenario.iter().flat_map(of).chain(std::iter::once(false))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Scenario, Step};
+    use crate::scenario::{ConnectionOf, Step};
 
     fn scenario((url, weight): (&str, u32)) -> Scenario {
         let step = Step { url: Some(url.to_owned()), ..Step::default() };
@@ -189,6 +215,22 @@ mod tests {
         assert_eq!(endpoints.of_steps(), [0, 1, 0, 2, 1]);
         let flags: Vec<&str> = endpoints.each().iter().map(|it| it.flag).collect();
         assert_eq!(flags, ["--target", "--targets", "--targets"]);
+    }
+
+    #[test]
+    fn sessions_with_connections_of_their_own_have_an_endpoint_of_their_own() {
+        let mut plan = plan(&[("/1", 1), ("/2", 2), ("http://b.test/", 1), ("/3", 4)]);
+        for at in [1, 3] {
+            plan.scenario[at].connection = Some(ConnectionOf::Own);
+            let again = plan.scenario[at].step[0].clone();
+            plan.scenario[at].step.push(again);
+        }
+        let endpoints = Endpoints::of(&plan).expect("URLs");
+        assert_eq!(endpoints.of_steps(), [0, 1, 1, 2, 1, 1]);
+        let names: Vec<String> = endpoints.each().iter().map(PlanEndpoint::name).collect();
+        let own = "http://a.test (own connections)";
+        assert_eq!(names, ["http://a.test", own, "http://b.test"]);
+        assert_eq!(endpoints.divide(8), [4, 0, 4], "only connections that all may use");
     }
 
     #[test]

@@ -54,10 +54,33 @@ pub struct Scenario {
     /// several steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookies: Option<bool>,
+    /// Which connections its sessions use. Default: any that is free, or in a closed model their
+    /// user's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionOf>,
     /// Its steps, in order, at least one: a session sends each when the one before was answered
     /// well.
     #[serde(deserialize_with = "steps")]
     pub step: Vec<Step>,
+}
+
+/// Which connections the sessions of a scenario use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", try_from = "String")]
+pub enum ConnectionOf {
+    /// Each its own, opened as it begins and closed as it ends.
+    Own,
+}
+
+impl TryFrom<String> for ConnectionOf {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<ConnectionOf, String> {
+        match text.as_str() {
+            "own" => Ok(ConnectionOf::Own),
+            _ => Err(format!("connection = {text:?} isn't known; give \"own\", or omit it")),
+        }
+    }
 }
 
 /// What a step does about redirects.
@@ -192,6 +215,7 @@ impl Default for Scenario {
             think: None,
             deadline: None,
             cookies: None,
+            connection: None,
             step: Vec::new(),
         }
     }
@@ -229,6 +253,11 @@ impl Scenario {
     /// True if a session keeps cookies.
     pub fn keeps_cookies(&self) -> bool {
         self.cookies.unwrap_or_else(|| self.has_sessions())
+    }
+
+    /// True if each of its sessions has a connection of its own.
+    pub fn has_own_connections(&self) -> bool {
+        self.connection == Some(ConnectionOf::Own)
     }
 
     /// The weight of a scenario that is given none.

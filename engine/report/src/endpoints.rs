@@ -13,7 +13,7 @@ pub fn planned(plan: &Plan) -> Vec<(String, f64)> {
     let total: u64 = endpoints.each().iter().map(|endpoint| endpoint.weight).sum();
     let share = |weight: u64| weight as f64 / total.max(1) as f64;
     let each = endpoints.each().iter();
-    let each = each.map(|of| (of.endpoint.origin(), share(of.weight)));
+    let each = each.map(|of| (of.name(), share(of.weight)));
     if endpoints.each().len() < 2 { Vec::new() } else { each.collect() }
 }
 

@@ -10,6 +10,7 @@ use load::presence::Presence;
 use load::share::{self, Share};
 use plan::Switch;
 use plan::address::Address;
+use plan::endpoints::PlanEndpoint;
 use record::config::RecorderConfig;
 use samples::Lane;
 use shard::{Drive, Endpoint, ShardPlan};
@@ -25,12 +26,15 @@ impl Prepared {
         let of_shard =
             |count: Option<usize>| self.endpoints.divide(share.count(count.unwrap_or(0)));
         let (prewarm, spare) = (of_shard(self.plan.prewarm), of_shard(self.plan.spare));
-        let each = self.addresses.iter().zip(&self.tls).zip(prewarm.into_iter().zip(spare));
-        let endpoint =
-            |((address, tls), (prewarm, spare)): ((&Address, &Option<ClientSetup>), _)| {
-                let address = address.for_kernel().expect("it was connected to");
-                Endpoint { address, tls: tls.clone(), prewarm, spare }
-            };
+        let opened = prewarm.into_iter().zip(spare);
+        let each = self.addresses.iter().zip(&self.tls).zip(self.endpoints.each()).zip(opened);
+        let endpoint = |(((address, tls), of), (prewarm, spare)): (
+            ((&Address, &Option<ClientSetup>), &PlanEndpoint),
+            _,
+        )| {
+            let address = address.for_kernel().expect("it was connected to");
+            Endpoint { address, tls: tls.clone(), own: of.own, prewarm, spare }
+        };
         each.map(endpoint).collect()
     }
 

@@ -151,7 +151,9 @@ impl Shard {
         let now_ns = self.now_ns();
         let is_more = self.connections.connected(slot, now_ns);
         let in_window = self.is_in_window(now_ns);
-        let is_added = is_more && in_window && self.plan.requests_per_connection != 1;
+        // A session's own is opened by its user.
+        let is_kept = self.plan.requests_per_connection != 1 && !self.connections.is_own(slot);
+        let is_added = is_more && in_window && is_kept;
         self.connections.mark_added(slot, is_added);
         self.recording.counts_mut().pool_grew += u64::from(is_added);
         let since_ns = self.connections[slot].socket.since_ns;

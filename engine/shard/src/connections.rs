@@ -22,8 +22,8 @@ pub struct ConnectionsConfig {
     pub conns: usize,
     /// How many of them may be ending while others are open in their place.
     pub spare: usize,
-    /// The number of endpoints that they may be to.
-    pub endpoints: usize,
+    /// For each endpoint that they may be to, whether its connections are sessions' own.
+    pub own: Vec<bool>,
     /// The most requests in flight on each.
     pub depth: usize,
     /// True if they speak HTTP/2.
@@ -54,6 +54,8 @@ pub struct Connections {
     flush: usize,
     flush_behind: usize,
     closed: SlotStacks,
+    /// For each endpoint, whether its connections are sessions' own.
+    own: Vec<bool>,
     /// By endpoint.
     idle: SlotStacks,
     /// Connections with requests that may have room for more, by endpoint, each listed at most
@@ -111,7 +113,8 @@ const CLOSED: u16 = 0;
 impl Connections {
     /// Connections that are all closed.
     pub fn new(config: ConnectionsConfig) -> Connections {
-        let ConnectionsConfig { conns, endpoints, depth, flush, .. } = config;
+        let ConnectionsConfig { conns, depth, flush, .. } = config;
+        let endpoints = config.own.len();
         let mut closed = SlotStacks::new(1, conns);
         for slot in (0..u32::try_from(conns).expect("connections are numbered in 32 bits")).rev() {
             closed.push(CLOSED, slot);
@@ -130,6 +133,7 @@ impl Connections {
             flush,
             flush_behind: config.flush_behind,
             closed,
+            own: config.own,
             idle: SlotStacks::new(endpoints, conns),
             partly: (0..endpoints).map(|_| partly()).collect(),
             is_partly: vec![false; conns],
@@ -174,7 +178,8 @@ impl Connections {
 
     /// How many requests to this endpoint those connections will have room for.
     pub fn coming_room(&self, endpoint: u16) -> usize {
-        self.coming[usize::from(endpoint)] * self.depth
+        let endpoint = usize::from(endpoint);
+        self.coming[endpoint] * if self.own[endpoint] { 1 } else { self.depth }
     }
 
     /// The number of requests on all connections, and of those sent back by one.
@@ -236,6 +241,18 @@ impl Connections {
     #[inline]
     pub fn endpoint(&self, slot: u32) -> u16 {
         self.marks[slot as usize].endpoint
+    }
+
+    /// True if the slot's last connection was a session's own.
+    #[inline]
+    pub fn is_own(&self, slot: u32) -> bool {
+        self.own[usize::from(self.endpoint(slot))]
+    }
+
+    /// True if the slot's connection, a session's own, is open and has had a request.
+    pub fn is_used(&self, slot: u32) -> bool {
+        let Connection { socket, exchanges, .. } = &self[slot];
+        socket.state == State::Open && 0 < exchanges.served() && self.is_own(slot)
     }
 
     /// True if no connection to this endpoint is open or coming.
@@ -608,7 +625,7 @@ mod tests {
         let mut connections = Connections::new(ConnectionsConfig {
             conns: 3,
             spare: 1,
-            endpoints: 1,
+            own: vec![false],
             depth: 2,
             http2: true,
             keeps: false,
@@ -641,7 +658,7 @@ mod tests {
         let mut connections = Connections::new(ConnectionsConfig {
             conns: 2,
             spare: 0,
-            endpoints: 1,
+            own: vec![false],
             depth: 3,
             http2: false,
             keeps: false,

@@ -53,6 +53,7 @@ mod meter;
 #[cfg(test)]
 mod mixed;
 mod output;
+mod own;
 mod phases;
 mod plan;
 mod polling;

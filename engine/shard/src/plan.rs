@@ -209,6 +209,8 @@ pub struct Endpoint {
     pub address: SockAddr,
     /// The TLS client setup, if it uses TLS.
     pub tls: Option<ClientSetup>,
+    /// True if each of its connections is one session's, opened for it and closed after it.
+    pub own: bool,
     /// The connections to open before anything is sent.
     pub prewarm: usize,
     /// Idle connections to add after setup, beyond those that the setup load needed.
@@ -335,7 +337,13 @@ impl ShardPlan {
             sessions_max: 0,
             seed: 1,
             mix: Mix::new(1, &[1]),
-            endpoints: vec![Endpoint { address: target, tls: None, prewarm: 0, spare: 0 }],
+            endpoints: vec![Endpoint {
+                address: target,
+                tls: None,
+                own: false,
+                prewarm: 0,
+                spare: 0,
+            }],
             sources: Vec::new(),
             samples: None,
         }

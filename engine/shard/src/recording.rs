@@ -24,7 +24,7 @@ use super::meter::ShardMeter;
 use super::phases::Phases;
 use super::plan::ShardPlan;
 use super::progress::{ShardProgress, SharedProgress};
-use super::sessions::{After, Sessions};
+use super::sessions::{After, Own, Sessions};
 
 /// A shard's numbers.
 pub(super) struct Recording {
@@ -110,6 +110,11 @@ impl Recording {
     #[inline]
     pub(super) fn sessions(&mut self) -> &mut Sessions {
         &mut self.sessions
+    }
+
+    /// A session's own connection, if it has had a request.
+    pub(super) fn own_of(&self, place: NonZeroU32) -> Option<Own> {
+        self.sessions.own_of(place)
     }
 
     /// When the session's user, who waits this long in all, gives up, ns since the epoch.

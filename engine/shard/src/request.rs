@@ -64,6 +64,9 @@ impl Shard {
         if self.requeue.is_due {
             self.serve_sent_back();
         }
+        if self.recording.uses_sessions() {
+            self.close_released();
+        }
         self.retry(now_ns);
         self.rearm();
         self.end_if_spent(now_ns);
@@ -173,7 +176,10 @@ impl Shard {
                     let given_up_ns = self.given_up_ns((intended_ns, due.step, None));
                     if given_up_ns <= now_ns && is_first {
                         self.noticed_expired(due);
-                    } else if is_free && self.takes_at_once(slot, is_first) {
+                    } else if is_free
+                        && self.takes_at_once(slot, is_first)
+                        && !self.connections.is_used(slot)
+                    {
                         self.connections.leave_idle(slot);
                         self.recording.intended(&self.phases, (intended_ns, None));
                         let due = self.arrives(due, slot);
@@ -199,9 +205,11 @@ impl Shard {
     #[inline]
     fn take_or_wait(&mut self, due: DueRequest, now_ns: u64) {
         let given_up_ns = self.given_up_ns((due.intended_ns, due.step, due.session));
+        let own = due.session.and_then(|place| self.own_with_room(place));
         let Load::Open(load) = &mut self.load else { panic!("users have their own connections") };
         let endpoint = self.plan.endpoint_of(due.step);
-        let nobody_waits = load.waiting_for(usize::from(endpoint)) == 0;
+        // Those that wait don't wait for the session's own connection.
+        let nobody_waits = own.is_some() || load.waiting_for(usize::from(endpoint)) == 0;
         let late_ns = now_ns - due.intended_ns;
         // One that only a backlog delayed has waited as if for a connection.
         let has_waited = 0 < late_ns && due.noticed_ns == due.intended_ns;
@@ -214,6 +222,9 @@ impl Shard {
             return self.noticed_expired(due);
         }
         self.recording.intended(&self.phases, (due.intended_ns, due.session));
+        if let Some(slot) = own {
+            return self.begin(slot, due);
+        }
         if nobody_waits && let Some(slot) = self.connections.take_room(endpoint) {
             self.begin(slot, due);
             return self.connections.offer(slot);
@@ -302,7 +313,7 @@ impl Shard {
 impl Shard {
     /// A connection has room: it takes the next requests, and is listed again if it has room left.
     pub(super) fn ready(&mut self, slot: u32) {
-        if 1 < self.plan.endpoints.len() && self.is_served_elsewhere(slot) {
+        if self.is_particular && self.is_served_elsewhere(slot) {
             return;
         }
         while self.connections.has_room(slot)
@@ -315,10 +326,15 @@ impl Shard {
     }
 
     /// With several endpoints, a connection that has room may be another endpoint's turn, and a
-    /// closed model's user may go on to another one; returns true if so.
+    /// closed model's user may go on to another one; a session's own takes no other requests.
+    /// Returns true if so.
     #[cold]
     fn is_served_elsewhere(&mut self, slot: u32) -> bool {
         let now_ns = self.clock.handled_ns();
+        if self.connections.is_own(slot) && !self.plan.has_users() {
+            self.serve_session(slot);
+            return true;
+        }
         if self.users.roam() {
             self.serve_user_of(slot, now_ns);
             return true;
@@ -327,7 +343,7 @@ impl Shard {
     }
 
     /// The next request for a connection with room, if one is due.
-    fn next_for(&mut self, slot: u32) -> Option<DueRequest> {
+    pub(super) fn next_for(&mut self, slot: u32) -> Option<DueRequest> {
         let now_ns = self.clock.handled_ns();
         if self.phases.send_end_ns() <= now_ns {
             // At the drain's end it would be abandoned as soon as it was sent, with almost no
@@ -342,7 +358,9 @@ impl Shard {
                 Load::Paced(load) => {
                     let user = slot as usize;
                     // The next session waits for the end of the user's last one.
-                    if 0 < self.recording.sessions_of(user) && !load.is_sent_again(user) {
+                    if !load.is_sent_again(user)
+                        && (0 < self.recording.sessions_of(user) || self.connections.is_used(slot))
+                    {
                         return None;
                     }
                     let due = load.pop_waiting(user)?;

@@ -35,8 +35,19 @@ struct Session {
     at: At,
     /// What it has captured, a bit for each value.
     captured: u64,
+    /// Its own connection, if its scenario's sessions have some and it has had a request.
+    own: Option<Own>,
     /// True until it ends.
     is_open: bool,
+}
+
+/// A connection that is one session's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Own {
+    /// Its slot.
+    pub slot: u32,
+    /// Which of the slot's sockets it is.
+    pub generation: u32,
 }
 
 /// The sessions of a shard.
@@ -51,6 +62,8 @@ pub(super) struct Sessions {
     of_users: Vec<u32>,
     /// When the next steps of sessions that think are due, each with the session and the step.
     later: BinaryHeap<Reverse<(u64, NonZeroU32, u16)>>,
+    /// Connections of sessions that are over, or have another one.
+    released: Vec<Own>,
 }
 
 /// What comes after a step.
@@ -73,6 +86,7 @@ impl Sessions {
             free: Vec::with_capacity(most),
             of_users: vec![0; if 0 < most && plan.has_users() { plan.slots() } else { 0 }],
             later: BinaryHeap::with_capacity(most),
+            released: Vec::with_capacity(most),
         };
         sessions.clear();
         sessions
@@ -81,6 +95,7 @@ impl Sessions {
     /// All sessions are over: the setup has ended.
     pub(super) fn clear(&mut self) {
         self.later.clear();
+        self.released.clear();
         self.of_users.fill(0);
         self.free.clear();
         self.each.fill(Session::default());
@@ -193,7 +208,24 @@ impl Sessions {
         if let Some(of_user) = self.of_users.get_mut(session.user as usize) {
             *of_user -= 1;
         }
+        self.released.extend(session.own.take());
         self.free.push(place);
+    }
+
+    /// A session has this connection for its own from now on.
+    pub(super) fn own(&mut self, place: NonZeroU32, own: Own) {
+        let before = self.each[index(place)].own.replace(own);
+        self.released.extend(before.filter(|before| *before != own));
+    }
+
+    /// A session's own connection, if it has had a request.
+    pub(super) fn own_of(&self, place: NonZeroU32) -> Option<Own> {
+        self.each[index(place)].own
+    }
+
+    /// Takes a connection whose session is over, or has another one.
+    pub(super) fn take_released(&mut self) -> Option<Own> {
+        self.released.pop()
     }
 
     /// The number of open sessions of this user of a closed model.

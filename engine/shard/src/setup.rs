@@ -25,6 +25,7 @@ use super::connection::Connection;
 use super::phases::Phases;
 use super::plan::{Drive, Endpoint};
 use super::shard::{LOOK_NS, Shard};
+use super::socket::State;
 
 /// How long requests still in flight after setup may take to be answered, ns.
 const SETUP_DRAIN_NS: u64 = 1_000_000_000;
@@ -164,7 +165,9 @@ impl Shard {
         self.stamp_queued();
         for slot in 0..self.connections.len() {
             let Connection { socket, exchanges, .. } = &self.connections[slot];
-            if socket.is_coming() || 0 < exchanges.open() {
+            // So would the sessions that had a connection of their own.
+            let is_own = socket.state == State::Open && self.connections.is_own(slot);
+            if socket.is_coming() || 0 < exchanges.open() || is_own {
                 while 0 < self.connections[slot].exchanges.open() {
                     let number = self.connections[slot].exchanges.oldest().number;
                     self.connections.end(slot, number);

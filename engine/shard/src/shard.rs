@@ -52,6 +52,9 @@ pub struct Shard {
     pub(super) sessions: Option<Sessions>,
     /// For each step, the head of its last response on any connection.
     pub(super) known_heads: Vec<KnownHead>,
+    /// True if a connection that has room may not be for the next request in line: there are several
+    /// endpoints, or connections that are sessions' own.
+    pub(super) is_particular: bool,
     /// True if responses are checked.
     pub(super) has_checks: bool,
     /// What is kept of each connection's response; empty without checks, and with HTTP/2.
@@ -126,7 +129,7 @@ impl Shard {
         let mut connections = Connections::new(ConnectionsConfig {
             conns: plan.slots(),
             spare: plan.spare_slots(),
-            endpoints: plan.endpoints.len(),
+            own: plan.endpoints.iter().map(|endpoint| endpoint.own).collect(),
             depth: plan.depth,
             http2: plan.blocks.is_some(),
             keeps: plan.has_checks(),
@@ -153,6 +156,7 @@ impl Shard {
             kept: (0..if plan.has_checks() && plan.blocks.is_none() { plan.slots() } else { 0 })
                 .map(|_| Kept::default())
                 .collect(),
+            is_particular: 1 < plan.endpoints.len() || plan.endpoints.iter().any(|it| it.own),
             has_checks: plan.has_checks(),
             decompressed: Vec::new(),
             carried: vec![Carried::default(); if plan.carries() { plan.sessions() } else { 0 }],

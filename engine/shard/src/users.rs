@@ -38,7 +38,9 @@ impl Shard {
             return None;
         }
         let user = self.user_of(slot);
-        if self.recording.uses_sessions() && self.is_in_session(user) {
+        if self.recording.uses_sessions()
+            && (self.is_in_session(user) || self.connections.is_used(slot))
+        {
             return None;
         }
         let Load::Closed(load) = &mut self.load else { panic!("others come by their schedule") };

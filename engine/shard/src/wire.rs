@@ -97,6 +97,9 @@ impl Shard {
         if self.users.roam() {
             self.users.began(slot);
         }
+        if let Some(place) = due.session {
+            self.takes_own(place, slot);
+        }
     }
 
     /// Hands the slot's queued requests to the ring.

@@ -19,6 +19,7 @@ mod intervals;
 mod joint;
 mod not_hidden;
 mod outcomes;
+mod own;
 mod pipelining;
 mod policies;
 mod receive_stamps;
