@@ -23,6 +23,9 @@ struct Stop {
     rounds: u16,
     /// The bit of the captured value without which it isn't sent.
     needs: Option<u8>,
+    /// The steps before and after it that are hops of the same redirect, and itself among them.
+    hops_before: u16,
+    hops_after: u16,
     /// True if it is its scenario's last step.
     is_last: bool,
 }
@@ -37,7 +40,17 @@ impl Course {
                 let place = captures.iter().position(|capture| *capture == name);
                 u8::try_from(place.expect("the plan checks it")).expect("at most CAPTURES_MAX")
             };
+            let hops = |at: usize| {
+                let hops = scenario.hops(at);
+                let count = |steps: usize| u16::try_from(steps).expect("steps have 16 bits");
+                match hops.is_empty() {
+                    true => (0, 0),
+                    false => (count(at - hops.start), count(hops.end - at - 1)),
+                }
+            };
             steps.extend((1..).zip(&scenario.step).map(|(count, step)| Stop {
+                hops_before: hops(count - 1).0,
+                hops_after: hops(count - 1).1,
                 think: step.think.or(scenario.think).unwrap_or(Think::Constant(Nanos(0))),
                 rounds: step.repeat.unwrap_or(1),
                 needs: step.when_set().map(needs),
@@ -79,19 +92,21 @@ impl Course {
         (may, true)
     }
 
-    /// The rest of the course, the step's own next round first.
+    /// The rest of the course, the next round of the step, or of one of its hops, first.
     fn from(&self, at: At) -> impl Iterator<Item = (At, Stop)> {
-        let index = usize::from(at.step);
-        let own = self.steps[index];
-        let again = At { round: at.round + 1, ..at };
-        let again = (again.round < own.rounds).then_some((again, own));
-        let later = match own.is_last {
+        let Stop { hops_before, hops_after, rounds, .. } = self.steps[usize::from(at.step)];
+        let (first, last) = (at.step - hops_before, at.step + hops_after);
+        let round = at.round + 1;
+        let again = (first..=last).filter(move |_| round < rounds);
+        let again = again.map(move |step| (At { step, round }, self.steps[usize::from(step)]));
+        let last = usize::from(last);
+        let later = match self.steps[last].is_last {
             true => &[][..],
-            false => &self.steps[index + 1..],
+            false => &self.steps[last + 1..],
         };
-        let last = later.iter().position(|stop| stop.is_last).map_or(0, |at| at + 1);
-        let later = later[..last].iter().zip(at.step + 1..);
-        again.into_iter().chain(later.map(|(stop, step)| (At::first(step), *stop)))
+        let end = later.iter().position(|stop| stop.is_last).map_or(0, |at| at + 1);
+        let later = later[..end].iter().zip(at.step + hops_after + 1..);
+        again.chain(later.map(|(stop, step)| (At::first(step), *stop)))
     }
 
     /// How long the session with this number thinks before a request, ns.
@@ -108,7 +123,7 @@ impl Stop {
 
 #[cfg(test)]
 mod tests {
-    use plan::scenario::{Scenario, Step};
+    use plan::scenario::{Redirect, Scenario, Step};
 
     use super::*;
 
@@ -145,6 +160,33 @@ mod tests {
         assert_eq!(walk(0), [&[(0, 0)], &middle[..]].concat());
         assert_eq!(walk(0b01), [&[(0, 0), (1, 0)], &middle[..], &[(4, 0)]].concat());
         assert_eq!(walk(0b10), [&[(0, 0), (2, 0), (2, 1)], &middle[..]].concat());
+    }
+
+    #[test]
+    fn hops_follow_each_other_in_any_order() {
+        let step = |url: &str| Step { url: Some(url.to_owned()), ..Step::default() };
+        let first = Step { redirect: Some(Redirect::Any), ..step("http://h/") };
+        let scenario =
+            vec![Scenario { step: vec![first, step("http://o/")], ..Scenario::default() }];
+        let plan = Plan {
+            target: "http://h/".to_owned(),
+            rate: "1".parse().ok(),
+            scenario,
+            ..Plan::default()
+        };
+        let course = Course::of_plan(&plan.complete(&[0]).expect("it runs"));
+        // The values have places by their names' first use: the own host's, the other's.
+        let (own, other) = (0b01, 0b10);
+        let after = |step, round, captured| {
+            course.after(At { step, round }, captured).map(|at| (at.step, at.round))
+        };
+        assert_eq!(after(0, 0, 0), Some((3, 0)), "it wasn't redirected");
+        assert_eq!((after(0, 0, own), after(0, 0, other)), (Some((1, 0)), Some((2, 0))));
+        assert_eq!((after(2, 0, own), after(2, 3, other)), (Some((1, 1)), Some((2, 4))));
+        assert_eq!((after(1, 4, own), after(2, 1, 0)), (Some((3, 0)), Some((3, 0))));
+        let (may, is_end) = course.may_follow(At { step: 2, round: 0 });
+        let may: Vec<u16> = may.iter().map(|at| at.step).collect();
+        assert_eq!((may, is_end), (vec![1, 2, 3], false));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use regex::bytes::Regex;
 
 use super::braces::{Form, Piece, form, pieces};
 use super::content::{Body, Content};
+use super::endpoint::Endpoint;
 use super::error::PlanError;
 use super::json_pointer::Pointer;
 use super::pattern::{NoPattern, header_name, regex};
@@ -41,9 +42,14 @@ enum Source {
     /// The first group of the body's first match, or the whole match without a group.
     Regex(Regex),
     Status,
-    /// Where a redirect leads; `is_hop` if the step itself follows one.
+    /// The path to which a redirect leads.
     Redirect {
         origin: Origin,
+        /// On this host.
+        to: Endpoint,
+        /// The hosts on which other captures take it; `None` if another one fails where none does.
+        others: Option<Vec<Endpoint>>,
+        /// True if the step itself follows one.
         is_hop: bool,
     },
 }
@@ -81,9 +87,10 @@ const WAYS: [&str; 3] = ["capture_missing", "capture_too_long", "capture_unfit"]
 
 /// The names under which a report counts the failed captures of a step: three for each.
 pub fn names(captures: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
-    captures.iter().flat_map(|(name, text)| match text.as_str() {
-        redirect::SOURCE => redirect::WAYS.map(str::to_owned),
-        _ => WAYS.map(|way| format!("{way} {name}")),
+    captures.iter().flat_map(|(name, text)| match redirect::host_of(name, text) {
+        Some("") => redirect::WAYS.map(str::to_owned),
+        Some(host) => redirect::WAYS.map(|way| format!("{way} {host}")),
+        None => WAYS.map(|way| format!("{way} {name}")),
     })
 }
 
@@ -122,18 +129,29 @@ impl Scenario {
     /// A text that is no capture.
     pub fn captures_of(&self, step: usize, requests: &[Plan]) -> Result<Vec<Capture>, PlanError> {
         let names = self.captures();
-        let each = self.step[step].capture.iter().map(|(name, text)| {
+        let own = &self.step[step].capture;
+        let hosts = own.iter().filter_map(|(name, text)| redirect::host_of(name, text));
+        let others: Vec<Endpoint> = hosts.filter_map(|host| Endpoint::parse(host).ok()).collect();
+        // The first hop is on the host of the step that is redirected.
+        let hops = self.hops(step);
+        let home = if hops.is_empty() { step } else { hops.start };
+        let each = own.iter().map(|(name, text)| {
             let refuse = |it: NoPattern| it.refuse("capture", &format!("{name} = {text:?}"), FORMS);
             let place = names.iter().position(|other| other == name).expect("it is one of them");
             Ok(Capture {
                 place,
                 is_optional: self.is_optional(name),
-                source: match text.as_str() {
-                    redirect::SOURCE if redirect::is_name(name) => Source::Redirect {
+                source: match redirect::host_of(name, text) {
+                    Some(host) => Source::Redirect {
                         origin: Origin::of(&requests[step]),
-                        is_hop: self.step[step].when_set() == Some(name),
+                        to: Endpoint::parse(match host {
+                            "" => &requests[home].target,
+                            host => host,
+                        })?,
+                        others: host.is_empty().then(|| others.clone()),
+                        is_hop: !hops.is_empty(),
                     },
-                    text => Source::parse(text).map_err(refuse)?,
+                    None => Source::parse(text).map_err(refuse)?,
                 },
                 use_: use_of(name, requests),
             })
@@ -158,7 +176,7 @@ impl Scenario {
             };
             for (name, text) in &step.capture {
                 // No plan has such a name before it is completed.
-                if *text == redirect::SOURCE && redirect::is_name(name) {
+                if redirect::host_of(name, text).is_some() {
                     continue;
                 }
                 let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
@@ -251,20 +269,27 @@ impl Capture {
     /// Where the response redirects to, if this is what it captures and if it redirects, or the
     /// failure among those of [`names`]. `path` is its request's; the last hop must not redirect.
     pub fn redirect(&self, content: Content<'_>) -> Option<Result<Vec<u8>, usize>> {
-        let Source::Redirect { origin, is_hop } = &self.source else { return None };
+        let Source::Redirect { origin, to, others, is_hop } = &self.source else { return None };
         let Content { status, fields, path, is_last, .. } = content;
         if !is_redirect(status) {
             return None;
         }
         let [elsewhere, unfit, too_many] = [0, 1, 2].map(Err);
-        Some(match origin.target(status, fields.values("Location").next(), path) {
-            Target::Path(_) if *is_hop && is_last => too_many,
-            Target::Path(path) => match self.fitting(path.into_bytes()) {
-                Found::Value(path) => Ok(path),
-                _ => unfit,
-            },
-            Target::Elsewhere => elsewhere,
-            Target::Unfit => unfit,
+        let target = origin.target(status, fields.values("Location").next(), path);
+        let path = match (target, others) {
+            (Target::To(it), _) if it.is_same_host(to) => it.path,
+            // It is another capture's, or has failed as one.
+            (_, None) => return None,
+            (Target::To(it), Some(others)) if others.iter().any(|other| it.is_same_host(other)) => {
+                return None;
+            }
+            (Target::To(_) | Target::Elsewhere, _) => return Some(elsewhere),
+            (Target::Unfit, _) => return Some(unfit),
+        };
+        Some(match self.fitting(path.into_bytes()) {
+            _ if *is_hop && is_last => too_many,
+            Found::Value(path) => Ok(path),
+            _ => unfit,
         })
     }
 

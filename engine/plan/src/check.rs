@@ -179,6 +179,11 @@ impl Checks {
             match capture.redirect(content) {
                 None => {}
                 Some(Ok(path)) => {
+                    // Only one of the ways on is open.
+                    let ways = self.captures.iter().filter(|capture| capture.is_redirect());
+                    ways.for_each(|way| {
+                        take(way.place, None);
+                    });
                     let is_room = take(capture.place, Some(path));
                     return (!is_room).then(|| index(first_of(at) + redirect::UNFIT));
                 }

@@ -37,6 +37,11 @@ impl Endpoint {
         format!("{}://{}", if self.secure { "https" } else { "http" }, self.authority)
     }
 
+    /// True if it has the scheme, host and port of this one.
+    pub fn is_same_host(&self, other: &Endpoint) -> bool {
+        self.secure == other.secure && self.authority.eq_ignore_ascii_case(&other.authority)
+    }
+
     /// Parses a URL.
     ///
     /// # Errors

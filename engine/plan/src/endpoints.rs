@@ -91,11 +91,8 @@ impl Endpoints {
                 Some(at) => *at,
                 None => {
                     let endpoint = Endpoint::parse(text)?;
-                    let is_same = |it: &PlanEndpoint| {
-                        it.own == own
-                            && it.endpoint.secure == endpoint.secure
-                            && it.endpoint.authority.eq_ignore_ascii_case(&endpoint.authority)
-                    };
+                    let is_same =
+                        |it: &PlanEndpoint| it.own == own && it.endpoint.is_same_host(&endpoint);
                     let known = each.iter().position(is_same);
                     let at = known.unwrap_or(each.len());
                     if known.is_none() {

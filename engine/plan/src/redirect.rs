@@ -1,18 +1,25 @@
 //! Redirects: which responses are one, where they lead, and the step that follows them.
 //!
 //! A step that follows redirects has another one behind it, which a session sends as long as it is
-//! redirected: each hop is a request of its own, with results of its own.
+//! redirected: each hop is a request of its own, with results of its own. If redirects may lead to
+//! other hosts of the plan, it has one for each: its hops, of which a session sends the one that it
+//! is redirected to.
 
-use super::endpoint::Endpoint;
+use std::ops::Range;
+
+use super::endpoint::{Endpoint, origin};
 use super::plan::Plan;
-use super::scenario::{Scenario, Step};
+use super::scenario::{Redirect, Scenario, Step};
 use super::status::StatusSet;
 use super::when::When;
 
 /// The most hops after a step.
 pub const HOPS_MAX: u16 = 5;
-/// The source of a capture that is a redirect's path.
-pub(super) const SOURCE: &str = "redirect";
+/// The source of a capture that is a redirect's path, on its step's own host or followed by another
+/// one: `redirect http://other.test`.
+const SOURCE: &str = "redirect";
+/// What isn't sent to another host: RFC 9110, section 15.4.
+const SECRETS: [&str; 3] = ["authorization", "cookie", "host"];
 
 /// Where a request went, for its redirects.
 #[derive(Clone, Debug)]
@@ -28,9 +35,9 @@ pub struct Origin {
 /// Where a response leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// To this path and query.
-    Path(String),
-    /// To another scheme, host or port.
+    /// To this URL.
+    To(Endpoint),
+    /// To something that isn't requested by HTTP.
     Elsewhere,
     /// It has no location, or the request can't be sent there as the status demands.
     Unfit,
@@ -82,14 +89,7 @@ impl Origin {
             None if location.starts_with('?') => format!("{own}{path}{location}"),
             None => format!("{own}{folder}/{location}"),
         };
-        let is_own = |it: &Endpoint| {
-            it.secure == self.secure && it.authority.eq_ignore_ascii_case(&self.authority)
-        };
-        match Endpoint::parse(&url) {
-            Err(_) => Target::Unfit,
-            Ok(it) if is_own(&it) => Target::Path(it.path),
-            Ok(_) => Target::Elsewhere,
-        }
+        Endpoint::parse(&url).map_or(Target::Unfit, Target::To)
     }
 }
 
@@ -102,15 +102,30 @@ fn scheme_of(url: &str) -> Option<&str> {
     is_scheme.then_some(scheme)
 }
 
-/// The name of the value that has where this step was redirected to. No plan's own values have a
-/// blank in their names.
-fn name_of(step: usize) -> String {
-    format!("redirect {step}")
+/// The name of the value that has where this step was redirected to: the path on its own host, or on
+/// the other one with this number. No plan's own values have a blank in their names.
+fn name_of(step: usize, other: Option<usize>) -> String {
+    match other {
+        None => format!("{SOURCE} {step}"),
+        Some(other) => format!("{SOURCE} {step} {other}"),
+    }
 }
 
-/// True for such a name.
-pub(super) fn is_name(name: &str) -> bool {
-    name.strip_prefix("redirect ").is_some_and(|step| step.parse::<usize>().is_ok())
+/// The step whose redirect a value is, by its name.
+fn step_of(name: &str) -> Option<usize> {
+    let (step, other) = name.strip_prefix("redirect ").map(|rest| {
+        let (step, other) = rest.split_once(' ').unwrap_or((rest, "0"));
+        (step.parse().ok(), other.parse::<usize>())
+    })?;
+    other.ok().and(step)
+}
+
+/// What a capture of this name and text is the path on: `None` if it is no redirect's, and an empty
+/// text for its step's own host.
+pub(super) fn host_of<'a>(name: &str, text: &'a str) -> Option<&'a str> {
+    step_of(name)?;
+    let rest = text.strip_prefix(SOURCE)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix(' ') }
 }
 
 /// The names of the ways in which a redirect fails.
@@ -119,49 +134,91 @@ pub(super) const WAYS: [&str; 3] = ["redirect_elsewhere", "redirect_unfit", "too
 pub(super) const UNFIT: usize = 1;
 
 impl Scenario {
-    /// Puts a step behind each one that follows redirects, which follows them.
+    /// Puts steps behind each one that follows redirects, which follow them; `target` is the plan's
+    /// URL, and `hosts` are all origins that its requests go to.
     ///
     /// # Errors
     /// One of them is repeated.
-    pub(super) fn follow_redirects(&mut self, expected: &StatusSet) -> Result<(), &'static str> {
+    pub(super) fn follow_redirects(
+        &mut self,
+        expected: &StatusSet,
+        target: &str,
+        hosts: &[String],
+    ) -> Result<(), &'static str> {
         let mut at = 0;
         while let Some(step) = self.step.get_mut(at) {
             at += 1;
-            if step.redirect.take().is_none() {
-                continue;
-            }
+            let Some(redirect) = step.redirect.take() else { continue };
             if step.repeat.is_some_and(|times| 1 < times) {
                 return Err("a step that follows redirects can't be repeated");
             }
-            let name = name_of(at);
             let own = step.expect_status.as_ref().unwrap_or(expected);
             step.expect_status = Some(own.with_redirects());
-            step.capture.insert(name.clone(), SOURCE.to_owned());
-            let hop = Step {
-                name: match step.name.as_str() {
-                    "" => format!("redirect {at}"),
-                    name => format!("{name} redirect"),
-                },
-                url: Some(format!("/{{{{raw:{name}}}}}")),
-                method: Some("GET".to_owned()),
-                body: Some(String::new()),
-                repeat: Some(HOPS_MAX),
-                when: Some(When(name)),
-                think: Some("0s".parse().expect("a think time")),
-                // They were about the body.
-                headers: step
-                    .headers
-                    .iter()
-                    .filter(|line| !line.to_ascii_lowercase().starts_with("content-"))
-                    .cloned()
-                    .collect(),
-                slo: None,
-                ..step.clone()
+            let host = match step.url.as_deref() {
+                Some(url) if !url.starts_with('/') => origin(url),
+                _ => origin(target),
             };
-            self.step.insert(at, hop);
-            at += 1;
+            let is_other = |other: &&String| !other.eq_ignore_ascii_case(host);
+            let others = hosts.iter().filter(|_| redirect == Redirect::Any).filter(is_other);
+            let others = (1..).zip(others).map(|(number, other)| (Some(number), other.as_str()));
+            // A path is on the plan's host, whichever that is.
+            let own = if host.len() < step.url.as_ref().map_or(0, String::len) { host } else { "" };
+            let hosts: Vec<(Option<usize>, String)> = std::iter::once((None, own))
+                .chain(others)
+                .map(|(number, host)| (number, host.to_owned()))
+                .collect();
+            for (number, host) in &hosts {
+                let source = match number {
+                    None => SOURCE.to_owned(),
+                    Some(_) => format!("{SOURCE} {host}"),
+                };
+                step.capture.insert(name_of(at, *number), source);
+            }
+            let first = step.clone();
+            let count = hosts.len();
+            let hops = hosts.into_iter().map(|(number, host)| hop(&first, at, number, &host));
+            self.step.splice(at..at, hops);
+            at += count;
         }
         Ok(())
+    }
+
+    /// The hops that this step is one of, by their places; empty if it is none.
+    pub fn hops(&self, at: usize) -> Range<usize> {
+        let redirected = |step: &Step| step.when_set().and_then(step_of);
+        let Some(of) = redirected(&self.step[at]) else { return at..at };
+        let is_other = |step: &Step| redirected(step) != Some(of);
+        let first = self.step[..at].iter().rposition(is_other).map_or(0, |before| before + 1);
+        let after = self.step[at..].iter().position(is_other);
+        first..after.map_or(self.step.len(), |after| at + after)
+    }
+}
+
+/// The step that follows redirects of step number `at`, `first`, to this host: its own, or the
+/// other one with this number.
+fn hop(first: &Step, at: usize, number: Option<usize>, host: &str) -> Step {
+    let name = name_of(at, number);
+    let to = number.map_or(String::new(), |_| format!(" to {host}"));
+    // Those that were about the body, or are for the first host.
+    let is_kept = |line: &&String| {
+        let line = line.to_ascii_lowercase();
+        let field = line.split(':').next().unwrap_or_default();
+        !field.starts_with("content-") && (number.is_none() || !SECRETS.contains(&field))
+    };
+    Step {
+        name: match first.name.as_str() {
+            "" => format!("redirect {at}{to}"),
+            name => format!("{name} redirect{to}"),
+        },
+        url: Some(format!("{host}/{{{{raw:{name}}}}}")),
+        method: Some("GET".to_owned()),
+        body: Some(String::new()),
+        repeat: Some(HOPS_MAX),
+        when: Some(When(name)),
+        think: Some("0s".parse().expect("a think time")),
+        headers: first.headers.iter().filter(is_kept).cloned().collect(),
+        slo: None,
+        ..first.clone()
     }
 }
 
@@ -170,18 +227,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_redirect_leads_to_a_path_of_the_same_origin() {
+    fn a_redirect_leads_to_a_url_relative_to_its_request() {
         let request = |target: &str, method: &str| Plan {
             target: target.to_owned(),
             method: method.to_owned(),
             ..Plan::default()
         };
         let get = Origin::of(&request("http://h:81/a/b?c", "GET"));
-        let path = |text: &str| Target::Path(text.to_owned());
+        let to = |url: &str| Target::To(Endpoint::parse(url).expect("a URL"));
+        let path = |text: &str| to(&format!("http://h:81{text}"));
         for (location, target) in [
             ("/x?y=z", path("/x?y=z")),
             ("http://h:81/x#part", path("/x")),
-            ("HTTP://H:81/x", path("/x")),
+            ("HTTP://H:81/x", to("http://H:81/x")),
             ("ok?u=http://other/", path("/a/ok?u=http://other/")),
             ("?next=http://other/x", path("/a/b?next=http://other/x")),
             ("mailto:x@y", Target::Elsewhere),
@@ -191,9 +249,9 @@ mod tests {
             ("x/y", path("/a/x/y")),
             ("?d", path("/a/b?d")),
             ("http://h:81", path("/")),
-            ("https://h:81/x", Target::Elsewhere),
-            ("http://h/x", Target::Elsewhere),
-            ("//other/x", Target::Elsewhere),
+            ("https://h:81/x", to("https://h:81/x")),
+            ("http://h/x", to("http://h/x")),
+            ("//other/x", to("http://other/x")),
             ("ftp://h/x", Target::Elsewhere),
             ("", Target::Unfit),
         ] {

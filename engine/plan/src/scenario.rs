@@ -89,6 +89,8 @@ impl TryFrom<String> for ConnectionOf {
 pub enum Redirect {
     /// It follows up to five, on its own scheme, host and port.
     Follow,
+    /// It follows up to five, to any scheme, host and port that the plan has requests to.
+    Any,
 }
 
 impl TryFrom<String> for Redirect {
@@ -97,7 +99,10 @@ impl TryFrom<String> for Redirect {
     fn try_from(text: String) -> Result<Redirect, String> {
         match text.as_str() {
             "follow" => Ok(Redirect::Follow),
-            _ => Err(format!("redirect = {text:?} isn't known; give \"follow\", or omit it")),
+            "any" => Ok(Redirect::Any),
+            _ => Err(format!(
+                "redirect = {text:?} isn't known; give \"follow\" or \"any\", or omit it"
+            )),
         }
     }
 }

@@ -250,6 +250,17 @@ impl Plan {
         self.steps().map(|(_, step)| self.url_of(step.url.as_deref())).collect()
     }
 
+    /// The origins of these URLs, each once; those that are no URLs are refused later.
+    fn hosts(&self) -> Vec<String> {
+        let mut hosts: Vec<Endpoint> = Vec::new();
+        for it in self.urls().iter().filter_map(|url| Endpoint::parse(origin(url)).ok()) {
+            if !hosts.iter().any(|host| host.is_same_host(&it)) {
+                hosts.push(it);
+            }
+        }
+        hosts.iter().map(Endpoint::origin).collect()
+    }
+
     /// A step's URL: a complete URL, a path on the plan's host, or by default the plan's URL.
     fn url_of(&self, url: Option<&str>) -> String {
         match url {
@@ -274,6 +285,7 @@ impl Plan {
             return Ok(());
         }
         let own_authority = Endpoint::parse(&self.target)?.authority;
+        let hosts = self.hosts();
         let mut number = 0;
         for at in 0..self.scenario.len() {
             let weight = self.scenario[at].weight;
@@ -291,7 +303,8 @@ impl Plan {
                 }
             }
             let expected = self.expect_status.clone();
-            if let Err(problem) = self.scenario[at].follow_redirects(&expected) {
+            let (scenario, target) = (&mut self.scenario[at], &self.target);
+            if let Err(problem) = scenario.follow_redirects(&expected, target, &hosts) {
                 return refuse(at, problem.to_owned(), "omit `repeat`");
             }
             self.scenario[at].split_repeated_start();

@@ -21,6 +21,7 @@ use crate::support::{open, plan, run};
 struct Seen {
     line: String,
     cookies: Option<String>,
+    authorized: bool,
     body: String,
 }
 
@@ -74,7 +75,8 @@ fn next(bytes: &[u8]) -> Option<(Seen, usize)> {
     let length: usize = value("Content-Length").map_or(0, |text| text.parse().expect("a length"));
     let body = String::from_utf8(bytes.get(end..end + length)?.to_vec()).expect("text");
     let line = head.lines().next().expect("a request line").to_owned();
-    Some((Seen { line, cookies: value("Cookie"), body }, end + length))
+    let authorized = value("Authorization").is_some();
+    Some((Seen { line, cookies: value("Cookie"), authorized, body }, end + length))
 }
 
 fn step(name: &str, url: &str) -> Step {
@@ -358,6 +360,85 @@ fn redirects_are_followed_each_as_a_request_of_its_own() {
 }
 
 #[test]
+fn redirects_lead_to_any_host_of_the_plan_and_to_no_other() {
+    let ok = || ("200 OK\r\n".to_owned(), "{}".to_owned());
+    let to = |location: &str| (format!("302 Found\r\nLocation: {location}\r\n"), String::new());
+    // Each is redirected to the other one, whose address the first doesn't know as it starts.
+    let shop_of: Arc<Mutex<Option<SocketAddr>>> = Arc::default();
+    let shop_at = shop_of.clone();
+    let (sso, at_sso) = serve(move |seen| {
+        let shop = shop_at.lock().expect("no panic").expect("it is known");
+        match seen.line.split([' ', '?']).nth(1).expect("a path") {
+            "/sso" => to("/sso/2"),
+            "/sso/2" => to(&format!("http://{shop}/back?a=b")),
+            "/for/ever" => to(&format!("http://{shop}/for/ever")),
+            _ => ok(),
+        }
+    });
+    let (shop, at_shop) =
+        serve(move |seen| match seen.line.split([' ', '?']).nth(1).expect("a path") {
+            "/in" => to(&format!("//{sso}/sso?c=d")),
+            "/back" => to("/done"),
+            "/for/ever" => to(&format!("http://{sso}/for/ever")),
+            "/away" => to("http://127.0.0.2:9/"),
+            _ => ok(),
+        });
+    *shop_of.lock().expect("no panic") = Some(shop);
+    let any = |step: Step| Step { redirect: Some(Redirect::Any), ..step };
+    let headers = vec!["Authorization: secret".to_owned(), "X-Kept: yes".to_owned()];
+    let first = any(Step { headers, ..step("in", "/in") });
+    // It makes the other host one of the plan's.
+    let last = step("profile", &format!("http://{sso}/profile"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let raw = folder.path().join("run.raw");
+    let step_of = |first: Step| vec![first, last.clone()];
+    let scenario = |step| Scenario { name: "s".to_owned(), step, ..Scenario::default() };
+    let of = |step| Plan { raw: Some(raw.clone()), scenario: vec![scenario(step)], ..plan(shop) };
+    let report = run(open(of(step_of(first)), "100")).report;
+    let all = report.whole.scenarios[0].intended;
+    assert_eq!(report.whole.scenarios[0].completed, all, "{:?}", report.whole.checks);
+    let parts: BTreeMap<String, u64> =
+        report.whole.parts.iter().map(|it| (it.name.clone(), it.counts.answered)).collect();
+    let expected = [
+        ("s/in".to_owned(), all),
+        ("s/in redirect".to_owned(), 2 * all),
+        (format!("s/in redirect to http://{sso}"), 2 * all),
+        ("s/profile".to_owned(), all),
+    ];
+    assert_eq!(parts, expected.into());
+    let lines = |seen: &Mutex<Vec<Seen>>, line: &str| {
+        seen.lock().expect("no panic").iter().filter(|one| one.line == line).count() as u64
+    };
+    for (seen, line) in [
+        (&at_shop, "GET /in HTTP/1.1"),
+        (&at_sso, "GET /sso?c=d HTTP/1.1"),
+        (&at_sso, "GET /sso/2 HTTP/1.1"),
+        (&at_shop, "GET /back?a=b HTTP/1.1"),
+        (&at_shop, "GET /done HTTP/1.1"),
+        (&at_sso, "GET /profile HTTP/1.1"),
+    ] {
+        assert_eq!(lines(seen, line), all, "{line}");
+    }
+    let secret = |seen: &Mutex<Vec<Seen>>| {
+        seen.lock().expect("no panic").iter().filter(|one| one.authorized).count() as u64
+    };
+    assert_eq!((secret(&at_shop), secret(&at_sso)), (3 * all, 0), "it stays on its host");
+    assert_eq!(wrong(report_alone(&report)), []);
+    assert_eq!(wrong(with_samples(&report, &[&raw])), []);
+    for (url, check) in
+        [("/for/ever", "too_many_redirects".to_owned()), ("/away", "redirect_elsewhere".to_owned())]
+    {
+        let report = run(open(of(step_of(any(step("x", url)))), "100")).report;
+        let all = report.whole.scenarios[0].intended;
+        let failed = report.whole.checks.iter().filter(|one| 0 < one.failed);
+        let failed: Vec<(&str, u64)> = failed.map(|one| (one.check.as_str(), one.failed)).collect();
+        assert_eq!(failed, [(check.as_str(), all)], "{url}");
+        let hops: u64 = report.whole.parts[1..3].iter().map(|part| part.counts.answered).sum();
+        assert_eq!(hops, if url == "/away" { 0 } else { 5 * all }, "{url}");
+    }
+}
+
+#[test]
 fn a_user_gives_up_at_the_deadline_of_a_step_or_of_all() {
     let (address, seen) = serve(|seen| {
         let slow = if seen.line.contains("slow") { 60 } else { 15 };
@@ -380,7 +461,9 @@ fn a_user_gives_up_at_the_deadline_of_a_step_or_of_all() {
     let plan = Plan { scenario: vec![scenario], ..plan(address) };
     let report = run(open(plan, "100")).report;
     let all = report.whole.scenarios[0].intended;
-    let late = ended_in(&report, "s/1") + ended_in(&report, "s/2");
+    // A session that a stall of this machine held up from the start sends nothing.
+    let unsent = report.whole.scenarios[0].unsent;
+    let late = ended_in(&report, "s/1") + ended_in(&report, "s/2") + unsent;
     assert_eq!(ended_in(&report, "s/3") + late, all, "{:?}", report.whole.scenarios[0].steps);
     assert!(late <= all / 5, "{late} of {all}: steps of 15 ms are answered in 20");
     let longest = report.whole.scenarios[0].latency.max.expect("they have latencies");
