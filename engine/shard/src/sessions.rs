@@ -35,8 +35,6 @@ struct Session {
     at: At,
     /// What it has captured, a bit for each value.
     captured: u64,
-    /// Its own connection, if its scenario's sessions have some and it has had a request.
-    own: Option<Own>,
     /// True until it ends.
     is_open: bool,
 }
@@ -62,6 +60,8 @@ pub(super) struct Sessions {
     of_users: Vec<u32>,
     /// When the next steps of sessions that think are due, each with the session and the step.
     later: BinaryHeap<Reverse<(u64, NonZeroU32, u16)>>,
+    /// The connection of each that has one of its own; empty if none of the plan's have.
+    own: Vec<Option<Own>>,
     /// Connections of sessions that are over, or have another one.
     released: Vec<Own>,
 }
@@ -79,6 +79,7 @@ impl Sessions {
     /// No sessions yet, with memory for as many as the plan allows.
     pub(super) fn new(plan: &ShardPlan) -> Sessions {
         let most = plan.sessions();
+        let owning = if plan.endpoints.iter().any(|endpoint| endpoint.own) { most } else { 0 };
         let mut sessions = Sessions {
             course: plan.course.clone(),
             seed: plan.seed,
@@ -86,7 +87,8 @@ impl Sessions {
             free: Vec::with_capacity(most),
             of_users: vec![0; if 0 < most && plan.has_users() { plan.slots() } else { 0 }],
             later: BinaryHeap::with_capacity(most),
-            released: Vec::with_capacity(most),
+            own: vec![None; owning],
+            released: Vec::with_capacity(owning),
         };
         sessions.clear();
         sessions
@@ -95,6 +97,7 @@ impl Sessions {
     /// All sessions are over: the setup has ended.
     pub(super) fn clear(&mut self) {
         self.later.clear();
+        self.own.fill(None);
         self.released.clear();
         self.of_users.fill(0);
         self.free.clear();
@@ -208,19 +211,19 @@ impl Sessions {
         if let Some(of_user) = self.of_users.get_mut(session.user as usize) {
             *of_user -= 1;
         }
-        self.released.extend(session.own.take());
+        self.released.extend(self.own.get_mut(index(place)).and_then(Option::take));
         self.free.push(place);
     }
 
     /// A session has this connection for its own from now on.
     pub(super) fn own(&mut self, place: NonZeroU32, own: Own) {
-        let before = self.each[index(place)].own.replace(own);
+        let before = self.own[index(place)].replace(own);
         self.released.extend(before.filter(|before| *before != own));
     }
 
     /// A session's own connection, if it has had a request.
     pub(super) fn own_of(&self, place: NonZeroU32) -> Option<Own> {
-        self.each[index(place)].own
+        self.own.get(index(place)).copied().flatten()
     }
 
     /// Takes a connection whose session is over, or has another one.

@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use engine::plan::scenario::{Scenario, Step};
-use engine::plan::{Arrivals, Model, Plan};
+use engine::plan::{Arrivals, Model, Overload, Plan};
 use engine::report::Report;
+use engine::report::verdict::Level;
 use engine::run::{Run, prepare};
 use engine::sys::units::{CoreList, Nanos};
 use engine::verify::{report_alone, with_samples};
 
 use crate::sample_run::wrong;
-use crate::support::{open, plan, run};
+use crate::support::{codes, open, plan, run};
 
 /// What a server saw of one session: each step, when its request came and when its response left.
 type Walk = Vec<(String, Instant, Instant)>;
@@ -289,4 +290,49 @@ fn any_number_of_shards_offers_the_same_sessions() {
         walks.iter().map(|(number, walk)| (*number, steps(walk))).collect::<BTreeMap<_, _>>()
     };
     assert_eq!(of_cores(&cores[..1]), of_cores(&cores[..cores.len().min(3)]));
+}
+
+#[test]
+fn a_slow_scenario_limits_no_other_and_sessions_that_could_not_begin_invalidate_the_run() {
+    // Of two scenarios, one has a step that takes 300 ms, or none has.
+    let of = |slow_ms: u64| {
+        let slow =
+            move |step: &str| Duration::from_millis(if step == "wait" { slow_ms } else { 0 });
+        let (address, walks) = shop(|_, _| 200, slow);
+        let scenario = |name: &str, steps: [&str; 2]| Scenario {
+            name: name.to_owned(),
+            step: steps.map(|name| step(name, None)).into(),
+            ..Scenario::default()
+        };
+        let scenario = vec![scenario("slow", ["ask", "wait"]), scenario("fast", ["see", "again"])];
+        let plan = Plan { scenario, timeout: Nanos(2_000_000_000), ..plan(address) };
+        (plan, walks)
+    };
+    let (plan, walks) = of(300);
+    let report = run(open(plan, "200")).report;
+    let fast = &report.whole.scenarios[1];
+    let p90_us = fast.latency.quantile_us(0.9).expect("a latency");
+    assert!(p90_us < 150_000.0, "half of what the other one takes: {p90_us} µs");
+    let walks_of = |walks: &Walks| {
+        let walks = walks.lock().expect("no panic");
+        let steps = |walk: &Walk| walk.iter().map(|(step, ..)| step.clone()).collect::<Vec<_>>();
+        walks.iter().map(|(number, walk)| (*number, steps(walk))).collect::<BTreeMap<_, _>>()
+    };
+    let (plan, same) = of(0);
+    run(open(plan, "200"));
+    assert_eq!(walks_of(&walks), walks_of(&same), "each session that was due, with all its steps");
+
+    // Of 200/s, a place for ten is enough for at most 10 / 0.3 s of the slow ones.
+    let (plan, _) = of(300);
+    let few = Plan {
+        sessions_max: Some(10),
+        overload: Overload::Drop,
+        queue_max: Some(Nanos(10_000_000)),
+        ..plan
+    };
+    let report = run(open(few, "200")).report;
+    let missed: u64 = report.whole.scenarios.iter().map(|scenario| scenario.unsent).sum();
+    assert!(10 < missed, "{missed}");
+    assert_eq!(report.verdict.level, Level::Invalid, "{:?}", report.verdict.reasons);
+    assert!(codes(&report).contains(&"rate_missed".to_owned()), "{:?}", codes(&report));
 }
