@@ -311,8 +311,8 @@ fn a_slow_scenario_limits_no_other_and_sessions_that_could_not_begin_invalidate_
     let (plan, walks) = of(300);
     let report = run(open(plan, "200")).report;
     let fast = &report.whole.scenarios[1];
-    let p90_us = fast.latency.quantile_us(0.9).expect("a latency");
-    assert!(p90_us < 150_000.0, "half of what the other one takes: {p90_us} µs");
+    let p50_us = fast.latency.quantile_us(0.5).expect("a latency");
+    assert!(p50_us < 100_000.0, "a third of what the other one takes: {p50_us} µs");
     let walks_of = |walks: &Walks| {
         let walks = walks.lock().expect("no panic");
         let steps = |walk: &Walk| walk.iter().map(|(step, ..)| step.clone()).collect::<Vec<_>>();
