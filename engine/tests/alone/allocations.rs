@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use engine::plan::scenario::{Scenario, Step};
+use engine::plan::scenario::{ConnectionOf, Scenario, Step};
 use engine::plan::{Model, Plan, Switch};
 use engine::sys::seal;
 use engine::sys::units::Nanos;
@@ -132,6 +132,8 @@ fn the_request_loop_allocates_nothing() {
         }],
         ..plan(cookies)
     };
+    let mut own = sessions.clone();
+    own.scenario[0].connection = Some(ConnectionOf::Own);
     let stage = ["2..8:200ms", "0:100ms", "8:200ms"].map(|text| text.parse().expect("a stage"));
     let users = Plan {
         model: Some(Model::Closed),
@@ -144,6 +146,8 @@ fn the_request_loop_allocates_nothing() {
         Plan { conns: Some(8), ..hundred },
         open(sessions.clone(), "400"),
         Plan { conns: Some(8), model: Some(Model::Closed), ..sessions },
+        open(own.clone(), "200"),
+        Plan { conns: Some(8), model: Some(Model::Closed), ..own },
         open(fields.clone(), "2k"),
         Plan { conns: Some(8), ..fields.clone() },
         Plan { conns: Some(8), pipeline: 4, ..fields },
