@@ -7,6 +7,8 @@
 
 use std::num::NonZeroU32;
 
+use load::Load;
+
 use super::connection::Connection;
 use super::sessions::Own;
 use super::shard::Shard;
@@ -38,10 +40,16 @@ impl Shard {
         if 0 < self.connections[slot].exchanges.served() || !self.connections.has_room(slot) {
             return;
         }
-        match self.next_for(slot) {
-            Some(due) => self.begin(slot, due),
-            None => self.close(slot),
+        let now_ns = self.clock.handled_ns();
+        while now_ns < self.phases.send_end_ns()
+            && let Load::Open(load) = &mut self.load
+            && let Some(due) = load.pop_waiting(usize::from(self.connections.endpoint(slot)))
+        {
+            if let Some(due) = self.in_time(due, now_ns) {
+                return self.begin(slot, due);
+            }
         }
+        self.close(slot);
     }
 
     /// Closes the connections of sessions that are over.

@@ -343,7 +343,7 @@ impl Shard {
     }
 
     /// The next request for a connection with room, if one is due.
-    pub(super) fn next_for(&mut self, slot: u32) -> Option<DueRequest> {
+    fn next_for(&mut self, slot: u32) -> Option<DueRequest> {
         let now_ns = self.clock.handled_ns();
         if self.phases.send_end_ns() <= now_ns {
             // At the drain's end it would be abandoned as soon as it was sent, with almost no
