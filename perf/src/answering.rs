@@ -3,11 +3,13 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
 
 use crate::hot::RESPONSE;
+use crate::instructions::Load;
 
 /// The client's first bytes over HTTP/2, before its frames.
 const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
@@ -27,34 +29,78 @@ const BLOCK: &[u8] = b"\x88\x0f\x27\x05nginx\x0f\x12\x1dMon, 01 Jan 2024 00:00:0
     \x0f\x10\x0atext/plain\x0f\x0d\x0227";
 /// The body.
 const BODY: &[u8] = b"The quick brown fox jumps.\n";
-/// How long a server over HTTP/2 waits for requests that don't come, since a run has ended.
+/// After this time an open loop has ended the turn of the request, so that the answer is always a
+/// turn of its own.
+const AFTER_TURN: Duration = Duration::from_micros(300);
+/// How long a server waits for requests that don't come, since a run has ended.
 const LAST: Duration = Duration::from_millis(200);
 
-/// Serves connections one by one requests over HTTP/1.1, or over HTTP/2 so many at a time; returns
-/// the URL.
-pub(crate) fn start(streams: Option<usize>) -> Result<String> {
+/// The connections of requests over HTTP/1.1 that wait for their answers.
+type Waiting = Arc<Mutex<Vec<Arc<TcpStream>>>>;
+
+/// Serves this load; returns the URL.
+pub(crate) fn start(load: Load) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}/", listener.local_addr()?);
+    let waiting = Waiting::default();
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            std::thread::spawn(move || match streams {
-                None => serve(stream),
-                // A connection that ends in a failure has ended.
-                Some(streams) => drop(serve_http2(stream, streams)),
+            let waiting = Arc::clone(&waiting);
+            // A connection that ends in a failure has ended.
+            std::thread::spawn(move || match load {
+                Load::Connections(1) => serve(stream, Duration::ZERO),
+                Load::Rate(_) => serve(stream, AFTER_TURN),
+                Load::Connections(count) => drop(serve_together(stream, &waiting, count)),
+                Load::Streams(count) => drop(serve_http2(stream, count)),
             });
         }
     });
     Ok(url)
 }
 
-/// Answers each request of a connection, which come one by one.
-fn serve(mut stream: TcpStream) {
+/// Answers each request of a connection, which come one by one, after this time.
+fn serve(mut stream: TcpStream, after: Duration) {
     let mut request = [0; 4_096];
     while let Ok(1..) = stream.read(&mut request) {
+        std::thread::sleep(after);
         if stream.write_all(RESPONSE).is_err() {
             return;
         }
     }
+}
+
+/// Answers a connection's requests with those of the others, once there are `together` of them, or
+/// when no more come.
+fn serve_together(
+    stream: TcpStream,
+    waiting: &Mutex<Vec<Arc<TcpStream>>>,
+    together: usize,
+) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(LAST))?;
+    let stream = Arc::new(stream);
+    let mut request = [0; 4_096];
+    loop {
+        let is_over = match (&*stream).read(&mut request) {
+            Ok(0) => return Ok(()),
+            Ok(_) => false,
+            Err(error) if is_late(&error) => true,
+            Err(error) => return Err(error),
+        };
+        let mut waiting = waiting.lock().expect("no thread panics");
+        if !is_over {
+            waiting.push(Arc::clone(&stream));
+        }
+        if together <= waiting.len() || is_over {
+            for stream in waiting.drain(..) {
+                (&*stream).write_all(RESPONSE)?;
+            }
+        }
+    }
+}
+
+/// True if nothing came in time.
+fn is_late(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 /// Answers requests once there are `together` of them, so that each turn of a client handles as
@@ -72,9 +118,7 @@ fn serve_http2(mut stream: TcpStream, together: usize) -> std::io::Result<()> {
                 unread.extend_from_slice(&buffer[..length]);
                 false
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                true
-            }
+            Err(error) if is_late(&error) => true,
             Err(error) => return Err(error),
         };
         while let Some((header, rest)) = unread.split_first_chunk::<FRAME_HEADER>() {

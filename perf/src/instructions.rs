@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use engine::plan::{Http, Model, Plan};
+use engine::plan::{Arrivals, Http, Model, Plan, Wait};
 use engine::run::{Run, prepare};
 use engine::sys::units::Nanos;
 
@@ -17,23 +17,83 @@ use crate::hot;
 
 /// The flag to call the functions.
 const FUNCTIONS: &str = "--call-functions";
-/// The flag to run the closed loop, with its URL.
+/// The flag to run a load, with its URL.
 const REQUESTS: &str = "--request";
-/// The flag to run it over HTTP/2, with the streams of its connection.
-const STREAMS: &str = "--streams";
 
 /// Calls of each hot function.
 const CALLS: u64 = 20_000;
 
-/// Streams of the closed loop over HTTP/2.
-const STREAMS_TOGETHER: usize = 10;
-
-/// The closed loop's window.
+/// A load's window.
 const WINDOW: Nanos = Nanos::from_secs(1);
 
-/// Runs of the closed loop. The lowest counts: periodic work, such as publishing the progress, adds
-/// more per request on a slower machine.
+/// Runs of each load. The lowest counts: periodic work, such as publishing the progress, adds more
+/// per request on a slower machine.
 const RUNS: usize = 3;
+
+/// The loads of which a request is counted. Under callgrind a request takes some 20 times as long,
+/// so the open loop has that much less to do: 20,000/s would be an overload.
+const LOADS: [Load; 4] =
+    [Load::Connections(1), Load::Connections(64), Load::Streams(10), Load::Rate(1_000)];
+
+/// What a counted run offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// A closed loop of so many connections, which are answered together.
+    Connections(usize),
+    /// One over HTTP/2, of a connection with so many streams, which are answered together.
+    Streams(usize),
+    /// An open loop of so many constant arrivals per second.
+    Rate(u32),
+}
+
+impl Load {
+    /// What a request of it is called in the file of limits.
+    fn name(self) -> String {
+        match self {
+            Load::Connections(1) => "a request of a closed loop, one connection".to_owned(),
+            Load::Connections(count) => format!("a request of a closed loop, {count} connections"),
+            Load::Streams(count) => {
+                format!("a request of a closed loop, {count} streams of a connection over HTTP/2")
+            }
+            Load::Rate(rate) => format!("a request of an open loop, {rate}/s"),
+        }
+    }
+
+    /// The share by which its count varies: which events come in one turn is a matter of time.
+    fn varies(self) -> f64 {
+        match self {
+            Load::Connections(1) | Load::Streams(_) => 0.0,
+            Load::Connections(_) => 0.03,
+            Load::Rate(_) => 0.1,
+        }
+    }
+
+    /// The arguments by which the process under callgrind offers it.
+    fn arguments(self) -> [String; 2] {
+        let (flag, value) = match self {
+            Load::Connections(count) => ("--connections", count.to_string()),
+            Load::Streams(count) => ("--streams", count.to_string()),
+            Load::Rate(rate) => ("--rate", rate.to_string()),
+        };
+        [flag.to_owned(), value]
+    }
+
+    fn plan(self, target: String) -> Result<Plan> {
+        let plan = Plan { target, duration: WINDOW, warmup: Nanos(0), ..Plan::default() };
+        let closed = Plan { model: Some(Model::Closed), conns: Some(1), ..plan.clone() };
+        Ok(match self {
+            Load::Connections(count) => Plan { conns: Some(count), ..closed },
+            Load::Streams(count) => Plan { http: Http::V2, streams: Some(count), ..closed },
+            // Without a wait in which it reads the clock as often as it can.
+            Load::Rate(rate) => Plan {
+                rate: Some(rate.to_string().parse()?),
+                arrivals: Arrivals::Constant,
+                wait: Wait::Sleep,
+                ..plan
+            },
+        })
+    }
+}
 
 /// A count with its name.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,22 +101,20 @@ pub(crate) struct Counted {
     pub(crate) name: String,
     /// Instructions per call.
     pub(crate) instructions: f64,
+    /// The share by which they vary from count to count.
+    pub(crate) varies: f64,
 }
 
 /// Counts everything.
 pub(crate) fn count(quick: bool) -> Result<Vec<Counted>> {
     let mut counted = count_functions()?;
     let runs = if quick { 1 } else { RUNS };
-    for (loop_of, streams) in [
-        ("one connection".to_owned(), None),
-        (format!("{STREAMS_TOGETHER} streams of a connection over HTTP/2"), Some(STREAMS_TOGETHER)),
-    ] {
+    for load in LOADS {
         let mut least = f64::INFINITY;
         for _ in 0..runs {
-            least = least.min(count_requests(streams)?);
+            least = least.min(count_requests(load)?);
         }
-        let name = format!("a request of a closed loop, {loop_of}");
-        counted.push(Counted { name, instructions: least });
+        counted.push(Counted { name: load.name(), instructions: least, varies: load.varies() });
     }
     Ok(counted)
 }
@@ -69,18 +127,17 @@ fn count_functions() -> Result<Vec<Counted>> {
     let names = hot::functions().into_iter().map(|function| function.name);
     let numbered = names.zip(1..).map(|(name, number): (String, usize)| {
         let total = total(&folder.path().join(format!("counts.{number}")))?;
-        Ok(Counted { name, instructions: total / CALLS as f64 })
+        Ok(Counted { name, instructions: total / CALLS as f64, varies: 0.0 })
     });
     numbered.collect()
 }
 
 /// The server is in this process: valgrind runs one thread at a time, and doesn't know that a
 /// turn's system call waits for another.
-fn count_requests(streams: Option<usize>) -> Result<f64> {
-    let url = answering::start(streams)?;
-    let mut arguments = vec![REQUESTS.to_owned(), url];
-    arguments.extend(streams.into_iter().flat_map(|it| [STREAMS.to_owned(), it.to_string()]));
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+fn count_requests(load: Load) -> Result<f64> {
+    let url = answering::start(load)?;
+    let [flag, value] = load.arguments();
+    let arguments = [REQUESTS, &url, &flag, &value];
     let folder = tempfile::tempdir()?;
     let options = ["--toggle-collect=*Shard>::turn"];
     let printed = run_counted(&options, &arguments, folder.path())?;
@@ -120,18 +177,9 @@ pub(crate) fn call_functions() {
     hot::functions().iter_mut().for_each(|function| (function.call)(CALLS));
 }
 
-/// Runs the closed loop, in the process under callgrind, and prints the number of responses.
-pub(crate) fn request(target: String, streams: Option<usize>) -> Result<()> {
-    let plan = Plan {
-        target,
-        model: Some(Model::Closed),
-        conns: Some(1),
-        http: if streams.is_some() { Http::V2 } else { Http::V1 },
-        streams,
-        duration: WINDOW,
-        warmup: Nanos(0),
-        ..Plan::default()
-    };
+/// Runs a load, in the process under callgrind, and prints the number of responses.
+pub(crate) fn request(target: String, load: Load) -> Result<()> {
+    let plan = load.plan(target)?;
     let prepared = prepare(plan).map_err(|error| anyhow!("{error}"))?;
     let run = Run::start(prepared).map_err(|error| anyhow!("{error}"))?;
     let counts = run.wait().report.whole.counts;

@@ -33,6 +33,7 @@ use engine::host::environment::environment;
 use engine::sys::placement::allowed_cores;
 
 use bench::Bench;
+use instructions::Load;
 
 /// Benchmarks of truetail; without a PART, all of them.
 #[derive(Debug, Parser)]
@@ -53,12 +54,18 @@ struct Arguments {
     /// In a process under callgrind: call each hot function
     #[arg(long, hide = true)]
     call_functions: bool,
-    /// In a process under callgrind: run a closed loop with one connection
+    /// In a process under callgrind: run a load
     #[arg(long, value_name = "URL", hide = true)]
     request: Option<String>,
-    /// Over HTTP/2, with this many streams
+    /// A closed loop with this many connections
+    #[arg(long, value_name = "N", requires = "request", hide = true)]
+    connections: Option<usize>,
+    /// One over HTTP/2, with this many streams
     #[arg(long, value_name = "N", requires = "request", hide = true)]
     streams: Option<usize>,
+    /// An open loop with this many arrivals per second
+    #[arg(long, value_name = "N", requires = "request", hide = true)]
+    rate: Option<u32>,
     /// What to measure
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
@@ -127,7 +134,10 @@ fn main() -> Result<()> {
         return Ok(());
     }
     if let Some(url) = arguments.request {
-        return instructions::request(url, arguments.streams);
+        let Arguments { connections, streams, rate, .. } = arguments;
+        let load = connections.map(Load::Connections).or(streams.map(Load::Streams));
+        let load = load.or(rate.map(Load::Rate)).context("a load has a size")?;
+        return instructions::request(url, load);
     }
     if arguments.update_limits {
         return ratchet::update(&arguments.limits, arguments.quick);

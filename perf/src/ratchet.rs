@@ -12,7 +12,7 @@ use crate::instructions::{self, Counted};
 use crate::process::is_installed;
 use crate::summary::{heading, or_dash, show, table};
 
-/// A count above the file's by more than this share fails.
+/// A count above the file's by more than this share, or by more than it varies, fails.
 const ABOVE_MAX: f64 = 0.01;
 /// A count below the file's by more than this share should lower it.
 const BELOW_MAX: f64 = 0.02;
@@ -125,13 +125,13 @@ struct Comparison {
 impl Ratchet {
     fn compare(&self, counted: &[Counted]) -> Comparison {
         let mut found = Comparison::default();
-        for Counted { name, instructions } in counted {
+        for Counted { name, instructions, varies } in counted {
             match self.instructions.get(name) {
                 None => found.wrong.push(format!("{name}: it has no limit")),
-                Some(limit) if limit * (1.0 + ABOVE_MAX) < *instructions => {
+                Some(limit) if limit * (1.0 + ABOVE_MAX.max(*varies)) < *instructions => {
                     found.wrong.push(format!("{name}: {instructions:.1}, the limit is {limit}"));
                 }
-                Some(limit) if *instructions < limit * (1.0 - BELOW_MAX) => {
+                Some(limit) if *instructions < limit * (1.0 - BELOW_MAX.max(*varies)) => {
                     found.lower.push(name.clone());
                 }
                 Some(_) => {}
@@ -149,8 +149,11 @@ mod tests {
     use super::*;
 
     fn counted(counts: &[(&str, f64)]) -> Vec<Counted> {
-        let count =
-            |&(name, instructions): &(&str, f64)| Counted { name: name.to_owned(), instructions };
+        let count = |&(name, instructions): &(&str, f64)| Counted {
+            name: name.to_owned(),
+            instructions,
+            varies: if name == "varies" { 0.1 } else { 0.0 },
+        };
         counts.iter().map(count).collect()
     }
 
@@ -173,6 +176,9 @@ mod tests {
             found(&[("a", 100.0), ("c", 1.0)]).wrong,
             ["c: it has no limit", "b: it has a limit and is not counted"]
         );
+        let ratchet = Ratchet { instructions: [("varies".to_owned(), 100.0)].into(), ..ratchet };
+        let wrong = |count: f64| ratchet.compare(&counted(&[("varies", count)])).wrong.len();
+        assert_eq!((wrong(109.0), wrong(111.0)), (0, 1));
     }
 
     #[test]
