@@ -164,6 +164,15 @@ fn high_ms(held: &Histogram<u64>, q: f64) -> f64 {
     held.highest_equivalent(held.value_at_quantile(q.min(1.0))) as f64 / 1e6
 }
 
+/// Raises the upper end of the mean's band, the last of these comparisons, where the requests that a
+/// stall holds up are handled one after the other outside the hold, as by TLS or on one connection
+/// of HTTP/2: each waits for the paths of all that wait with it. By Little's law these are, in the
+/// mean over all requests, the rate times the mean wait.
+pub fn allow_for_paths(comparisons: &mut [Comparison], truth: &Truth, rate_per_ms: f64) {
+    let mean = comparisons.last_mut().expect("the mean comes last");
+    mean.band_ms.1 += rate_per_ms * truth.wait_mean_ms() * PATH_MS;
+}
+
 impl Observed {
     /// Compares the corrected latency with its prediction, at these quantiles and in the mean.
     ///
