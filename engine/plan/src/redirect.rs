@@ -135,7 +135,7 @@ pub(super) const UNFIT: usize = 1;
 
 impl Scenario {
     /// Puts steps behind each one that follows redirects, which follow them; `target` is the plan's
-    /// URL, and `hosts` are all origins that its requests go to.
+    /// URL, and `hosts` are all that its requests go to.
     ///
     /// # Errors
     /// One of them is repeated.
@@ -143,7 +143,7 @@ impl Scenario {
         &mut self,
         expected: &StatusSet,
         target: &str,
-        hosts: &[String],
+        hosts: &[Endpoint],
     ) -> Result<(), &'static str> {
         let mut at = 0;
         while let Some(step) = self.step.get_mut(at) {
@@ -154,19 +154,18 @@ impl Scenario {
             }
             let own = step.expect_status.as_ref().unwrap_or(expected);
             step.expect_status = Some(own.with_redirects());
-            let host = match step.url.as_deref() {
-                Some(url) if !url.starts_with('/') => origin(url),
-                _ => origin(target),
-            };
-            let is_other = |other: &&String| !other.eq_ignore_ascii_case(host);
-            let others = hosts.iter().filter(|_| redirect == Redirect::Any).filter(is_other);
-            let others = (1..).zip(others).map(|(number, other)| (Some(number), other.as_str()));
             // A path is on the plan's host, whichever that is.
-            let own = if host.len() < step.url.as_ref().map_or(0, String::len) { host } else { "" };
-            let hosts: Vec<(Option<usize>, String)> = std::iter::once((None, own))
-                .chain(others)
-                .map(|(number, host)| (number, host.to_owned()))
-                .collect();
+            let (home, prefix) = match step.url.as_deref() {
+                Some(url) if !url.starts_with('/') => (origin(url), origin(url)),
+                _ => (origin(target), ""),
+            };
+            let home = Endpoint::parse(home).ok();
+            let is_other =
+                |it: &&Endpoint| !home.as_ref().is_some_and(|home| it.is_same_host(home));
+            let others = hosts.iter().filter(|_| redirect == Redirect::Any).filter(is_other);
+            let others = (1..).zip(others).map(|(number, it)| (Some(number), it.origin()));
+            let hosts: Vec<(Option<usize>, String)> =
+                std::iter::once((None, prefix.to_owned())).chain(others).collect();
             for (number, host) in &hosts {
                 let source = match number {
                     None => SOURCE.to_owned(),
@@ -225,6 +224,33 @@ fn hop(first: &Step, at: usize, number: Option<usize>, host: &str) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_is_followed_on_its_own_host_and_on_the_plans_others() {
+        let any = |url: &str| Step {
+            url: Some(url.to_owned()),
+            redirect: Some(Redirect::Any),
+            ..Step::default()
+        };
+        let step = vec![any("/a/longer/path"), any("http://o.test:80")];
+        let mut scenario = Scenario { step, ..Scenario::default() };
+        let hosts = ["http://h.test", "http://o.test"];
+        let hosts = hosts.map(|host| Endpoint::parse(host).expect("a host"));
+        let expected = StatusSet::default();
+        scenario.follow_redirects(&expected, "http://h.test/p", &hosts).expect("none is repeated");
+        let urls: Vec<&str> = scenario.step.iter().filter_map(|step| step.url.as_deref()).collect();
+        let expected = [
+            "/a/longer/path",
+            "/{{raw:redirect 1}}",
+            "http://o.test/{{raw:redirect 1 1}}",
+            "http://o.test:80",
+            "http://o.test:80/{{raw:redirect 4}}",
+            "http://h.test/{{raw:redirect 4 1}}",
+        ];
+        assert_eq!(urls, expected);
+        let hops: Vec<_> = (0..6).map(|at| scenario.hops(at)).collect();
+        assert_eq!(hops, [0..0, 1..3, 1..3, 3..3, 4..6, 4..6]);
+    }
 
     #[test]
     fn a_redirect_leads_to_a_url_relative_to_its_request() {

@@ -250,15 +250,15 @@ impl Plan {
         self.steps().map(|(_, step)| self.url_of(step.url.as_deref())).collect()
     }
 
-    /// The origins of these URLs, each once; those that are no URLs are refused later.
-    fn hosts(&self) -> Vec<String> {
+    /// The hosts of these URLs, each once; those that are no URLs are refused later.
+    fn hosts(&self) -> Vec<Endpoint> {
         let mut hosts: Vec<Endpoint> = Vec::new();
         for it in self.urls().iter().filter_map(|url| Endpoint::parse(origin(url)).ok()) {
             if !hosts.iter().any(|host| host.is_same_host(&it)) {
                 hosts.push(it);
             }
         }
-        hosts.iter().map(Endpoint::origin).collect()
+        hosts
     }
 
     /// A step's URL: a complete URL, a path on the plan's host, or by default the plan's URL.
