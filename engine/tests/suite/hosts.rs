@@ -18,7 +18,7 @@ use engine::verify::{report_alone, with_samples};
 use rustls::version::{TLS12, TLS13};
 
 use crate::sample_run::wrong;
-use crate::support::{OK, always_ok, open, plan, run, serve};
+use crate::support::{OK, always_ok, open, plan, refusing, run, serve};
 use crate::tls_server::{self, Authority};
 
 fn scenario(name: &str, weight: u32, url: String) -> Scenario {
@@ -109,7 +109,7 @@ fn a_host_that_refuses_connections_leaves_the_other_alone() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
         let prepared = run::prepare(load([serve(always_ok), address])).expect("it listens");
-        drop(listener);
+        let _refusing = refusing(listener);
         let report = Run::start(prepared).expect("shards").wait().report;
         let [one, two] = ["one", "two"].map(|name| &part(&report, name).counts);
         assert!(20 < one.intended, "load {number}: {one:?}");

@@ -14,7 +14,7 @@ use engine::run::{self, PrepareError, Run};
 use engine::sys::clock;
 use engine::sys::units::Nanos;
 
-use crate::support::{OK, always_ok, open, plan, run, serve};
+use crate::support::{OK, always_ok, open, plan, refusing, run, serve};
 
 #[test]
 fn an_open_run_answers_every_arrival() {
@@ -222,7 +222,7 @@ fn the_shard_goes_on_after_a_target_vanishes() {
     let address = listener.local_addr().expect("bound");
     let prepared =
         run::prepare(open(plan(address), "500")).unwrap_or_else(|error| panic!("{error}"));
-    drop(listener);
+    let _refusing = refusing(listener);
     let part = Run::start(prepared).expect("started").wait().report.whole;
     let counts = &part.counts;
     assert_eq!(counts.errors.of(Cause::ConnectRefused), counts.intended, "{counts:?}");
@@ -384,7 +384,7 @@ fn a_post_carries_its_body_on_ipv6_and_by_name() {
 fn an_unreachable_target_is_reported_before_anything_runs() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
-    drop(listener);
+    let _refusing = refusing(listener);
     for target in [format!("http://{address}/"), "http://no-such-host.invalid/".to_owned()] {
         let plan = Plan { target: target.clone(), ..plan(address) };
         match run::prepare(plan) {

@@ -11,6 +11,7 @@ use engine::plan::Plan;
 use engine::report::Report;
 use engine::run::{self, Finished, Run};
 use engine::sys::units::{CoreList, Nanos, Rate};
+use socket2::{Domain, Socket, Type};
 
 /// A complete response.
 pub const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -55,6 +56,18 @@ where
 /// An answer that is always [`OK`].
 pub fn always_ok(_: u64, stream: &mut TcpStream) -> bool {
     stream.write_all(OK).is_ok()
+}
+
+/// The listener's port refuses connections from now on, until what is returned is dropped: without
+/// it, another test's server could get the port.
+pub fn refusing(listener: TcpListener) -> Socket {
+    let address = listener.local_addr().expect("bound");
+    drop(listener);
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    // Connections to the listener may not be over yet.
+    socket.set_reuse_address(true).expect("a socket");
+    socket.bind(&address.into()).expect("the port was free a moment ago");
+    socket
 }
 
 /// A short plan on one allowed core, without warm-up.
