@@ -365,9 +365,11 @@ fn a_target_that_never_answers_is_blamed_and_not_the_generator() {
     let (setup, warmup) = (&counts.setup, &counts.warmup);
     assert!(0 < setup.sent && setup.errors.of(Cause::TimedOut) == setup.sent, "{setup:?}");
     assert!(4 <= warmup.errors.of(Cause::TimedOut) && 50 < warmup.unsent, "{warmup:?}");
-    assert_eq!(report.verdict.reasons[0].code, Code::NothingSent, "{:?}", report.verdict);
     assert!(!codes(&report).contains(&"rate_missed".to_owned()), "{:?}", report.verdict);
-    let Reason { evidence, cure, .. } = &report.verdict.reasons[0];
+    // Others may have taken the generator's core meanwhile, which is a reason too.
+    let mut reasons = report.verdict.reasons.iter();
+    let Reason { evidence, cure, .. } =
+        reasons.find(|one| one.code == Code::NothingSent).expect("the target is blamed");
     let message = [" the target answered none of ", "(timed_out: "];
     assert!(message.iter().all(|words| evidence.contains(words)), "{evidence}");
     assert!(cure.contains("the target") && !cure.contains("--cores"), "{cure}");
