@@ -316,13 +316,11 @@ impl Shard {
         if self.is_particular && self.is_served_elsewhere(slot) {
             return;
         }
-        while self.connections.has_room(slot)
-            && let Some(due) = self.next_for(slot)
-        {
+        while self.connections.has_room(slot) {
+            let Some(due) = self.next_for(slot) else { return self.connections.offer(slot) };
             self.connections.leave_idle(slot);
             self.begin(slot, due);
         }
-        self.connections.offer(slot);
     }
 
     /// With several endpoints, a connection that has room may be another endpoint's turn, and a
