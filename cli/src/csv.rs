@@ -258,14 +258,14 @@ mod tests {
         }
         series.sent(0);
         series.send(10_000);
-        series.ended(0, 1_000_000, Outcome::Answered(200));
+        series.ended(0, 1_000_000, Outcome::Answered(200), None);
         series.unexpected(0);
         series.answer(later_ns - 10_000);
-        series.ended(1, 5_000_000, Outcome::Unsent(UnsentReason::Deadline));
+        series.ended(1, 5_000_000, Outcome::Unsent(UnsentReason::Deadline), None);
         series.sent(later_ns);
         series.send(later_ns + 10_000);
         series.in_flight(later_ns, 1);
-        series.ended(later_ns, 250_000, Outcome::Abandoned);
+        series.ended(later_ns, 250_000, Outcome::Abandoned, None);
         let mut bytes = Vec::new();
         write(&mut bytes, &SeriesPart::new(&series), 0.3).expect("writing to memory succeeds");
         insta::assert_snapshot!(String::from_utf8(bytes).expect("text"), @r"

@@ -10,7 +10,6 @@
 //! histograms. They add up the entries of one tag, so intervals and the whole must not share one.
 //! In an interval, a value above 60 s counts as 60 s.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
@@ -32,7 +31,7 @@ const MAX_VALUE_DIVISOR_NS: f64 = 1e6;
 const NOT_IN_TAGS: &AsciiSet = &CONTROLS.add(b' ').add(b',').add(b'%');
 
 /// One line of the log.
-struct Entry<'a> {
+struct Entry {
     /// The tag, without spaces and commas.
     tag: String,
     /// Start of its interval, from the start time of the log.
@@ -40,20 +39,20 @@ struct Entry<'a> {
     /// Length of its interval.
     length: Duration,
     /// The values within the range.
-    histogram: Cow<'a, Histogram<u64>>,
+    histogram: Histogram<u64>,
     /// The number of values above the range.
     overflow: u64,
 }
 
 /// The entries of a run whose window began `begin` after its start and lasted `length`.
-fn entries(measured: &Measured, begin: Duration, length: Duration) -> Vec<Entry<'_>> {
+fn entries(measured: &Measured, begin: Duration, length: Duration) -> Vec<Entry> {
     let sampled = Some(("send_path", &measured.send_path)).filter(|(_, of)| 0 < of.count());
     let whole = [("naive", &measured.naive), ("receive_lateness", &measured.receive_lateness)];
     let whole = whole.into_iter().chain(sampled).map(|(tag, of)| Entry {
         tag: tag.to_owned(),
         begin,
         length,
-        histogram: Cow::Borrowed(of.histogram()),
+        histogram: of.histogram(),
         overflow: of.overflow(),
     });
     let interval = Duration::from_nanos(measured.series.interval_ns());
@@ -62,7 +61,7 @@ fn entries(measured: &Measured, begin: Duration, length: Duration) -> Vec<Entry<
         begin: begin + interval * at,
         // The window may end within its last interval.
         length: interval.min(length.saturating_sub(interval * at)),
-        histogram: Cow::Borrowed(&slot.latency),
+        histogram: slot.latency.histogram(),
         overflow: 0,
     });
     whole.chain(intervals).collect()
@@ -77,7 +76,7 @@ fn of_parts(
     parts: &[StepPart],
     begin: Duration,
     length: Duration,
-) -> Result<Vec<Entry<'static>>, HistogramError> {
+) -> Result<Vec<Entry>, HistogramError> {
     let mut entries = Vec::new();
     for part in parts {
         let (start, length) = part.stage.as_ref().map_or((Duration::ZERO, length), |stage| {
@@ -94,7 +93,7 @@ fn of_parts(
                 tag: format!("{kind}/{name}{stage}"),
                 begin: begin + start,
                 length,
-                histogram: Cow::Owned(of.decode_histogram()?),
+                histogram: of.decode_histogram()?,
                 overflow: of.overflow,
             });
         }
@@ -111,13 +110,13 @@ fn of_sessions(
     scenarios: &[ScenarioPart],
     begin: Duration,
     length: Duration,
-) -> Result<Vec<Entry<'static>>, HistogramError> {
+) -> Result<Vec<Entry>, HistogramError> {
     let entry = |ScenarioPart { name, latency, .. }: &ScenarioPart| {
         Ok(Entry {
             tag: format!("session/{}", utf8_percent_encode(name, NOT_IN_TAGS)),
             begin,
             length,
-            histogram: Cow::Owned(latency.decode_histogram()?),
+            histogram: latency.decode_histogram()?,
             overflow: latency.overflow,
         })
     };
@@ -145,7 +144,7 @@ fn window(plan: &Plan, schedule_until_s: f64) -> (Duration, Duration) {
     (begin, until.saturating_sub(begin))
 }
 
-fn write(mut writer: impl Write, start: SystemTime, entries: &[Entry<'_>]) -> io::Result<()> {
+fn write(mut writer: impl Write, start: SystemTime, entries: &[Entry]) -> io::Result<()> {
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment("[Histogram log format version 1.3]")
@@ -193,9 +192,9 @@ mod tests {
         naive.record(100_000_000_000);
         let mut series = Series::new();
         for _ in 0..99 {
-            series.ended(0, 1_000_000, Outcome::Answered(200));
+            series.ended(0, 1_000_000, Outcome::Answered(200), None);
         }
-        series.ended(2 * series.interval_ns(), 250_000_000, Outcome::Answered(200));
+        series.ended(2 * series.interval_ns(), 250_000_000, Outcome::Answered(200), None);
         let mut receive_lateness = Distribution::new();
         receive_lateness.record_n(20_000, 99);
         let mut send_path = Distribution::new();

@@ -575,7 +575,7 @@ mod tests {
     use engine::record::counts::IntervalCounts;
     use engine::record::outcome::Cause;
     use engine::report::{IntervalPart, Microseconds, SeriesPart};
-    use engine::stats::distribution::{PIECE_DIGITS, interval_histogram};
+    use engine::stats::distribution::{PIECE_DIGITS, empty_histogram};
 
     use super::*;
 
@@ -668,7 +668,7 @@ mod tests {
     #[test]
     fn the_errors_of_a_part_are_the_targets_in_each_piece() {
         let piece = |answered, unexpected_status| {
-            let latency = interval_histogram(PIECE_DIGITS);
+            let latency = empty_histogram(PIECE_DIGITS);
             Piece { latency, intended: 100, answered, not_good: unexpected_status }
         };
         let pieces = Pieces::new(vec![piece(100, 5), piece(40, 0), piece(60, 0)], 1.0);
@@ -798,7 +798,7 @@ mod tests {
     fn run_of(request: impl Fn(u64, u64) -> (u64, bool)) -> Recorded {
         let mut latencies = Distribution::new();
         let mut pieces: Vec<Histogram<u64>> =
-            (0..PIECES).map(|_| interval_histogram(PIECE_DIGITS)).collect();
+            (0..PIECES).map(|_| empty_histogram(PIECE_DIGITS)).collect();
         let mut bad_pieces = vec![(0, 0); pieces.len()];
         for at in 0..REQUESTS {
             let piece = at * PIECES / REQUESTS;

@@ -146,7 +146,7 @@ fn is_met(run: &Run, q: f64, bound_us: f64) -> bool {
     };
     let pieces = run.latencies.iter().map(|piece| (beyond(piece), piece.len()));
     let pieces = Pieces::new(pieces.collect(), run.each_s);
-    let of_whole = (beyond(run.whole.histogram()), &pieces);
+    let of_whole = (beyond(&run.whole.histogram()), &pieces);
     let found = beyond_interval(of_whole, (&run.whole, &run.latencies), (q, bound_ns));
     found.is_ok_and(|[_, high]| high < 1.0 - q)
 }

@@ -139,7 +139,7 @@ fn of_histograms(
     });
     let mut stored = Vec::new();
     V2DeflateSerializer::new()
-        .serialize(merged.histogram(), &mut stored)
+        .serialize(&merged.histogram(), &mut stored)
         .map_err(|error| LabError::figures(format!("the histogram can't be stored ({error:?})")))?;
     let cost = Cost {
         memory_bytes: merged.histogram().distinct_values() * COUNT_BYTES,
@@ -188,9 +188,8 @@ fn median_of<T>(times: usize, make: impl Fn() -> T) -> (T, f64) {
 /// The number of buckets whose counts differ.
 fn differ(one: &Distribution, other: &Distribution) -> u64 {
     let beyond = |one: &Distribution, other: &Distribution| {
-        let recorded = one.histogram().iter_recorded();
-        let other = other.histogram();
-        recorded
+        let (one, other) = (one.histogram(), other.histogram());
+        one.iter_recorded()
             .filter(|bucket| other.count_at(bucket.value_iterated_to()) != bucket.count_at_value())
             .count() as u64
     };

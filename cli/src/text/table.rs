@@ -221,7 +221,7 @@ mod tests {
     /// Values from 1 ms to `count` ms, in this many pieces of a run; without pieces, independent.
     fn spread(count: u64, pieces: usize) -> DistributionPart {
         let mut whole = Distribution::new();
-        let mut parts = vec![Distribution::new().histogram().clone(); pieces];
+        let mut parts = vec![Distribution::new().histogram(); pieces];
         for (at, ms) in (1..=count).enumerate() {
             whole.record(ms * 1_000_000);
             if 0 < pieces {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::record::series::SLOTS_MAX;
-use engine::stats::distribution::{INTERVAL_DIGITS, interval_histogram};
+use engine::stats::distribution::{INTERVAL_DIGITS, empty_histogram};
 use engine::stats::encoded::to_text;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -46,7 +46,7 @@ fn bomb() -> String {
 /// The text of a histogram about as long as one can be: all its counts are large, though together
 /// no more than a run may have, and no two are alike.
 fn largest(digits: u8) -> String {
-    let mut histogram = interval_histogram(digits);
+    let mut histogram = empty_histogram(digits);
     let values: Vec<u64> = histogram.iter_all().map(|bucket| bucket.value_iterated_to()).collect();
     for (at, value) in values.into_iter().enumerate() {
         let count = (at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;

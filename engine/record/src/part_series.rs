@@ -12,7 +12,7 @@
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use stats::distribution::{PIECE_DIGITS, VALUE_MAX_NS, interval_histogram};
+use stats::distribution::{PIECE_DIGITS, VALUE_MAX_NS, empty_histogram};
 use stats::encoded::{Encoded, NotLike};
 use stats::pieces::Pieces;
 use units::SECOND_NS;
@@ -53,7 +53,7 @@ impl PartPiece {
 
     /// The corrected latencies of those that have one.
     pub fn latency(&self) -> Histogram<u64> {
-        let mut all = interval_histogram(PIECE_DIGITS);
+        let mut all = empty_histogram(PIECE_DIGITS);
         for one in self.latency.iter_recorded() {
             let count = u64::from(one.count_at_value());
             all.record_n(one.value_iterated_to(), count).expect("both have the same bounds");
@@ -138,7 +138,7 @@ impl TryFrom<State> for PartSeries {
         let mut series = PartSeries::with_pieces(piece_ns);
         for (piece, state) in series.pieces.iter_mut().zip(pieces) {
             let ([intended, answered, unexpected_status, failed_checks], latency) = state;
-            piece.take_latency(&latency.decode(&interval_histogram(PIECE_DIGITS))?);
+            piece.take_latency(&latency.decode(&empty_histogram(PIECE_DIGITS))?);
             (piece.intended, piece.answered) = (intended, answered);
             (piece.unexpected_status, piece.failed_checks) = (unexpected_status, failed_checks);
         }

@@ -180,7 +180,8 @@ impl Recorder {
         let ended_ns = ending.ended_ns();
         let corrected_ns = ended_ns - stamps.intended_ns;
         let at_ns = began_ns - self.config.window_ns;
-        self.series.ended(at_ns, corrected_ns, outcome);
+        let late_ns = ending.receive_lateness_ns();
+        self.series.ended(at_ns, corrected_ns, outcome, late_ns);
         self.counts.ended(outcome);
         let is_success = if self.has_parts() {
             self.part_ended((number, began_ns), stamps, ended_ns, outcome)
@@ -212,9 +213,8 @@ impl Recorder {
                 self.series.unexpected(at_ns);
             }
             self.counts.stamped_by_kernel += u64::from(ending.stamped_by == StampedBy::Kernel);
-            if let Some(late_ns) = ending.receive_lateness_ns() {
+            if let Some(late_ns) = late_ns {
                 self.times.receive_lateness.record(late_ns);
-                self.series.handled(at_ns, late_ns);
             }
         }
         if !outcome.has_latency() {

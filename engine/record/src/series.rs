@@ -11,7 +11,8 @@ use std::ops::Range;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use stats::distribution::{INTERVAL_DIGITS, LATENESS_DIGITS, VALUE_MAX_NS, interval_histogram};
+use stats::buckets::Buckets;
+use stats::distribution::{INTERVAL_DIGITS, LATENESS_DIGITS, VALUE_MAX_NS, empty_histogram};
 use stats::encoded::{Encoded, NotLike};
 use stats::pieces::Pieces;
 use units::SECOND_NS;
@@ -36,9 +37,9 @@ pub struct SeriesInterval {
     /// Requests in flight at the interval's last count, whenever they were due.
     pub in_flight: u64,
     /// Corrected latencies of the requests due in it, without failures and dropped arrivals.
-    pub latency: Histogram<u64>,
+    pub latency: Buckets<INTERVAL_DIGITS>,
     /// Receive lateness of their responses.
-    pub receive_lateness: Histogram<u64>,
+    pub receive_lateness: Buckets<LATENESS_DIGITS>,
 }
 
 impl SeriesInterval {
@@ -46,27 +47,23 @@ impl SeriesInterval {
         SeriesInterval {
             counts: IntervalCounts::default(),
             in_flight: 0,
-            latency: interval_histogram(INTERVAL_DIGITS),
-            receive_lateness: interval_histogram(LATENESS_DIGITS),
+            latency: Buckets::touched(),
+            receive_lateness: Buckets::touched(),
         }
     }
 
     fn clear(&mut self) {
         self.counts = IntervalCounts::default();
         self.in_flight = 0;
-        self.latency.reset();
-        self.receive_lateness.reset();
+        self.latency.clear();
+        self.receive_lateness.clear();
     }
 
     /// Adds everything but the number in flight.
     fn add(&mut self, other: &SeriesInterval) {
         self.counts += other.counts;
-        for (mine, theirs) in [
-            (&mut self.latency, &other.latency),
-            (&mut self.receive_lateness, &other.receive_lateness),
-        ] {
-            mine.add(theirs).expect("all slots have the same bounds");
-        }
+        self.latency.add(&other.latency);
+        self.receive_lateness.add(&other.receive_lateness);
     }
 }
 
@@ -122,8 +119,8 @@ impl From<Series> for State {
         let slot = |slot: &SeriesInterval| SlotState {
             counts: slot.counts,
             in_flight: slot.in_flight,
-            latency: Encoded::new(&slot.latency),
-            receive_lateness: Encoded::new(&slot.receive_lateness),
+            latency: Encoded::new(&slot.latency.histogram()),
+            receive_lateness: Encoded::new(&slot.receive_lateness.histogram()),
         };
         State { interval_ns: series.interval_ns, slots: series.slots().iter().map(slot).collect() }
     }
@@ -138,13 +135,14 @@ impl TryFrom<State> for Series {
         if SLOTS_MAX < slots.len() || !is_length || DOUBLINGS_MAX < doublings {
             return Err(NotASeries::Intervals(slots.len(), interval_ns));
         }
-        let empty = SeriesInterval::new();
         let slot = |state: SlotState| {
             Ok(SeriesInterval {
                 counts: state.counts,
                 in_flight: state.in_flight,
-                latency: state.latency.decode(&empty.latency)?,
-                receive_lateness: state.receive_lateness.decode(&empty.receive_lateness)?,
+                latency: Buckets::from(&state.latency.decode(&empty_histogram(INTERVAL_DIGITS))?),
+                receive_lateness: Buckets::from(
+                    &state.receive_lateness.decode(&empty_histogram(LATENESS_DIGITS))?,
+                ),
             })
         };
         let slots: Result<Vec<SeriesInterval>, NotLike> = slots.into_iter().map(slot).collect();
@@ -208,9 +206,10 @@ impl Series {
         self.slot(at_ns).counts.sent += 1;
     }
 
-    /// A request that was due at `at_ns` ended, `latency_ns` after it was due.
+    /// A request that was due at `at_ns` ended, `latency_ns` after it was due; its response was
+    /// handled `late_ns` after it arrived, if that is known.
     #[inline]
-    pub fn ended(&mut self, at_ns: u64, latency_ns: u64, outcome: Outcome) {
+    pub fn ended(&mut self, at_ns: u64, latency_ns: u64, outcome: Outcome, late_ns: Option<u64>) {
         let slot = self.slot(at_ns);
         match outcome {
             Outcome::Answered(_) => slot.counts.answered += 1,
@@ -225,7 +224,10 @@ impl Series {
         }
         if outcome.has_latency() {
             // The run's own distributions count values beyond the range.
-            let _ = slot.latency.record(latency_ns.min(VALUE_MAX_NS));
+            slot.latency.record(latency_ns.min(VALUE_MAX_NS));
+        }
+        if let Some(late_ns) = late_ns {
+            slot.receive_lateness.record(late_ns.min(VALUE_MAX_NS));
         }
     }
 
@@ -233,13 +235,6 @@ impl Series {
     #[inline]
     pub fn unexpected(&mut self, at_ns: u64) {
         self.slot(at_ns).counts.unexpected_status += 1;
-    }
-
-    /// The response to a request that was due at `at_ns` was handled `late_ns` after it arrived.
-    #[inline]
-    pub fn handled(&mut self, at_ns: u64, late_ns: u64) {
-        // The run's own distribution counts values beyond the range.
-        let _ = self.slot(at_ns).receive_lateness.record(late_ns.min(VALUE_MAX_NS));
     }
 
     /// `count` requests that were due at `at_ns` were never sent; `latency_ns` is their age when
@@ -250,7 +245,7 @@ impl Series {
         slot.counts.unsent += count;
         if let Some(latency_ns) = latency_ns {
             // The run's own distributions count values beyond the range.
-            let _ = slot.latency.record_n(latency_ns.min(VALUE_MAX_NS), count);
+            slot.latency.record_n(latency_ns.min(VALUE_MAX_NS), count);
         }
     }
 
@@ -353,7 +348,7 @@ impl Series {
 
     /// The latencies of each interval of a window of this length.
     pub fn pieces(&self, window_ns: u64) -> Pieces<Histogram<u64>> {
-        let latencies = self.slots().iter().map(|slot| slot.latency.clone());
+        let latencies = self.slots().iter().map(|slot| slot.latency.histogram());
         let [each_s, window_s] =
             [self.interval_ns, window_ns].map(|ns| ns as f64 / SECOND_NS as f64);
         Pieces::new(latencies.collect(), each_s).lasting(window_s)
@@ -379,7 +374,7 @@ mod tests {
                 0 => {
                     series.intended(at_ns);
                     series.sent(at_ns);
-                    series.ended(at_ns, 1_000 + at_ns % 7_000, Outcome::Answered(200));
+                    series.ended(at_ns, 1_000 + at_ns % 7_000, Outcome::Answered(200), None);
                     if let Some(in_flight) = seen_in_flight(at_ns) {
                         series.in_flight(at_ns, in_flight);
                     }

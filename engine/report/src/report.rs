@@ -437,17 +437,17 @@ impl SeriesPart {
 impl IntervalPart {
     /// The document's form of an interval.
     pub fn new(start_s: f64, slot: &SeriesInterval) -> IntervalPart {
-        let us = |ns: u64| (!slot.latency.is_empty()).then_some(ns as f64 / 1e3);
-        let late = &slot.receive_lateness;
+        let (latency, late) = (slot.latency.histogram(), slot.receive_lateness.histogram());
+        let us = |ns: u64| (!latency.is_empty()).then_some(ns as f64 / 1e3);
         let late_us = |ns: u64| (!late.is_empty()).then_some(ns as f64 / 1e3);
         IntervalPart {
             start_s,
             counts: slot.counts,
             in_flight: slot.in_flight,
-            p50: us(slot.latency.value_at_quantile(0.5)),
-            p99: us(slot.latency.value_at_quantile(0.99)),
-            max: us(slot.latency.max()),
-            histogram: to_text(&slot.latency),
+            p50: us(latency.value_at_quantile(0.5)),
+            p99: us(latency.value_at_quantile(0.99)),
+            max: us(latency.max()),
+            histogram: to_text(&latency),
             receive_lateness_p50: late_us(late.value_at_quantile(0.5)),
             receive_lateness_p99: late_us(late.value_at_quantile(0.99)),
             receive_lateness_max: late_us(late.max()),
@@ -1172,7 +1172,7 @@ impl DistributionPart {
             percentiles,
             max: distribution.max_ns().map(us),
             overflow: distribution.overflow(),
-            histogram: to_text(distribution.histogram()),
+            histogram: to_text(&distribution.histogram()),
         }
     }
 
@@ -1190,7 +1190,7 @@ impl DistributionPart {
         }
         let max_ns = self.max.map_or(0, us_to_ns);
         let min_ns = self.min.map_or(u64::MAX, us_to_ns).min(max_ns);
-        Distribution::of_document(histogram, self.overflow, (min_ns, max_ns))
+        Distribution::of_document(&histogram, self.overflow, (min_ns, max_ns))
     }
 
     /// The sum of several, without intervals; the mean is that of the histogram.

@@ -60,7 +60,7 @@ fn points(
 ) -> Result<Vec<Point>, HistogramError> {
     let (Some(min), Some(max)) = (part.min, part.max) else { return Ok(Vec::new()) };
     let ends = (us_to_ns(min), us_to_ns(max));
-    let whole = Distribution::of_document(part.decode_histogram()?, part.overflow, ends);
+    let whole = Distribution::of_document(&part.decode_histogram()?, part.overflow, ends);
     let all = part.count as f64;
     let steps = (0..).map(|step| 10_f64.powf(f64::from(step) / f64::from(PER_DECADE)));
     let stated = PERCENTILES.iter().map(|known| 1.0 / (1.0 - known.q));
@@ -84,7 +84,7 @@ fn points(
 
 #[cfg(test)]
 mod tests {
-    use stats::distribution::interval_histogram;
+    use stats::distribution::empty_histogram;
 
     use super::*;
 
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn points_have_the_intervals_that_are_stated() {
         let mut whole = Distribution::new();
-        let mut pieces = vec![interval_histogram(INTERVAL_DIGITS); 40];
+        let mut pieces = vec![empty_histogram(INTERVAL_DIGITS); 40];
         for us in 1..=10_000 {
             whole.record(us * 1_000);
             let piece = &mut pieces[usize::try_from(us % 40).expect("small")];

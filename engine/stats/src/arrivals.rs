@@ -8,11 +8,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::milliseconds::{Milliseconds, whole_windows};
+use super::milliseconds::{MILLISECOND_NS, Milliseconds, whole_windows};
 use super::statistics::{Dispersion, index_of_dispersion};
-
-/// One millisecond in nanoseconds.
-const MILLISECOND_NS: u64 = 1_000_000;
 
 /// The requests that one shard, or after merging several, sent in the window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,14 +37,10 @@ impl ArrivalStats {
     /// If either time lies before the window.
     #[inline]
     pub fn record(&mut self, intended_ns: u64, sent_ns: u64) {
-        self.due.add(self.ms(intended_ns));
-        self.sent.add(self.ms(sent_ns));
-    }
-
-    /// The millisecond of a time, counted from the start of the window.
-    fn ms(&self, at_ns: u64) -> u64 {
-        assert!(self.window_ns.start <= at_ns, "the time lies before the window");
-        (at_ns - self.window_ns.start) / MILLISECOND_NS
+        let start_ns = self.window_ns.start;
+        assert!(start_ns <= intended_ns.min(sent_ns), "the time lies before the window");
+        self.due.add(intended_ns - start_ns);
+        self.sent.add(sent_ns - start_ns);
     }
 
     /// Adds another shard's arrivals: counts of the same millisecond add up. Exact, in any order.

@@ -153,7 +153,7 @@ mod tests {
     use load::schedule::mix;
 
     use super::*;
-    use crate::distribution::{INTERVAL_DIGITS, interval_histogram};
+    use crate::distribution::{INTERVAL_DIGITS, empty_histogram};
     use crate::quantiles::PERCENTILES;
 
     /// A run: its values and its pieces.
@@ -177,7 +177,7 @@ mod tests {
         let mut whole = Distribution::new();
         let pieces = (0..seconds).map(|second| {
             let shared = 1.0 + together * unit(mix(seed) ^ (second << 32));
-            let mut batch = interval_histogram(INTERVAL_DIGITS);
+            let mut batch = empty_histogram(INTERVAL_DIGITS);
             for at in 0..200 {
                 let own = unit(mix(seed ^ 0x5eed) ^ (second << 20) ^ at);
                 let slow = unit(mix(seed ^ 0x7a11) ^ (second << 20) ^ at) < 0.01;

@@ -1,7 +1,7 @@
-//! Latency distributions: an HdrHistogram plus the exact minimum, maximum and mean.
+//! Latency distributions: the counts of an HdrHistogram plus the exact minimum, maximum and mean.
 //!
 //! Memory is allocated up front. A value beyond the range is counted as overflow, never clamped
-//! into the histogram, which would hide it.
+//! into the counts, which would hide it.
 
 use std::ops::AddAssign;
 
@@ -9,6 +9,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::buckets::{Bucket, Buckets};
 use super::encoded::{Encoded, HistogramError, NotLike, from_text};
 
 /// The smallest nonzero value that a histogram can hold, ns.
@@ -27,23 +28,16 @@ pub const LATENESS_DIGITS: u8 = 1;
 /// Significant decimal digits of a part's latencies over time.
 pub const PIECE_DIGITS: u8 = 1;
 
-/// An empty histogram with this many digits for one interval of a run.
-pub fn interval_histogram(digits: u8) -> Histogram<u64> {
-    let mut histogram = empty(digits);
-    // Touches every page now, since memory mustn't grow during the run.
-    histogram.reset();
-    histogram
-}
-
 /// Decodes the histogram with this many digits from a document's text.
 ///
 /// # Errors
 /// The text is anything else.
 pub fn histogram_of_text(text: &str, digits: u8) -> Result<Histogram<u64>, HistogramError> {
-    from_text(text, &empty(digits))
+    from_text(text, &empty_histogram(digits))
 }
 
-fn empty(digits: u8) -> Histogram<u64> {
+/// An empty histogram with this many digits, for times up to [`VALUE_MAX_NS`].
+pub fn empty_histogram(digits: u8) -> Histogram<u64> {
     Histogram::new_with_bounds(VALUE_MIN_NS, VALUE_MAX_NS, digits)
         .expect("the bounds are constants that the histogram accepts")
 }
@@ -52,7 +46,7 @@ fn empty(digits: u8) -> Histogram<u64> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "State", try_from = "State")]
 pub struct Distribution {
-    histogram: Histogram<u64>,
+    counts: Buckets<SIGNIFICANT_DIGITS>,
     overflow: u64,
     min_ns: u64,
     max_ns: u64,
@@ -71,8 +65,9 @@ struct State {
 
 impl From<Distribution> for State {
     fn from(distribution: Distribution) -> State {
-        let Distribution { histogram, overflow, min_ns, max_ns, sum_ns } = distribution;
-        State { histogram: Encoded::new(&histogram), overflow, min_ns, max_ns, sum_ns }
+        let Distribution { counts, overflow, min_ns, max_ns, sum_ns } = distribution;
+        let histogram = Encoded::new(&counts.histogram());
+        State { histogram, overflow, min_ns, max_ns, sum_ns }
     }
 }
 
@@ -90,7 +85,7 @@ impl TryFrom<State> for Distribution {
 
     fn try_from(state: State) -> Result<Distribution, NotADistribution> {
         let State { histogram, overflow, min_ns, max_ns, sum_ns } = state;
-        let histogram = histogram.decode(&Distribution::new().histogram)?;
+        let histogram = histogram.decode(&empty_histogram(SIGNIFICANT_DIGITS))?;
         let count = histogram.len().checked_add(overflow);
         let ok = match count.ok_or(NotADistribution::Contradiction)? {
             0 => (min_ns, max_ns, sum_ns) == (u64::MAX, 0, 0),
@@ -99,7 +94,8 @@ impl TryFrom<State> for Distribution {
                 min_ns <= max_ns && (times(min_ns)..=times(max_ns)).contains(&sum_ns)
             }
         };
-        let distribution = Distribution { histogram, overflow, min_ns, max_ns, sum_ns };
+        let counts = Buckets::from(&histogram);
+        let distribution = Distribution { counts, overflow, min_ns, max_ns, sum_ns };
         ok.then_some(distribution).ok_or(NotADistribution::Contradiction)
     }
 }
@@ -114,7 +110,7 @@ impl Distribution {
     /// An empty distribution; all its memory is allocated here.
     pub fn new() -> Distribution {
         Distribution {
-            histogram: empty(SIGNIFICANT_DIGITS),
+            counts: Buckets::default(),
             overflow: 0,
             min_ns: u64::MAX,
             max_ns: 0,
@@ -124,21 +120,21 @@ impl Distribution {
 
     /// The distribution described by a document, without its sum, which documents don't have.
     pub fn of_document(
-        histogram: Histogram<u64>,
+        histogram: &Histogram<u64>,
         overflow: u64,
         (min_ns, max_ns): (u64, u64),
     ) -> Distribution {
-        Distribution { histogram, overflow, min_ns, max_ns, sum_ns: 0 }
+        Distribution { counts: Buckets::from(histogram), overflow, min_ns, max_ns, sum_ns: 0 }
     }
 
     /// Adds one value.
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
-        // The histogram's own range ends at a power of two above the bound.
+        // The counts' own range ends at a power of two above the bound.
         if VALUE_MAX_NS < value_ns {
             self.overflow += 1;
         } else {
-            self.histogram.record(value_ns).expect("the value is within the bounds");
+            self.counts.record(value_ns);
         }
         self.min_ns = self.min_ns.min(value_ns);
         self.max_ns = self.max_ns.max(value_ns);
@@ -153,7 +149,7 @@ impl Distribution {
         if VALUE_MAX_NS < value_ns {
             self.overflow += count;
         } else {
-            self.histogram.record_n(value_ns, count).expect("the value is within the bounds");
+            self.counts.record_n(value_ns, count);
         }
         self.min_ns = self.min_ns.min(value_ns);
         self.max_ns = self.max_ns.max(value_ns);
@@ -162,7 +158,7 @@ impl Distribution {
 
     /// Adds another distribution; exact, in any order.
     pub fn merge(&mut self, other: &Distribution) {
-        self.histogram.add(&other.histogram).expect("both have the same bounds");
+        self.counts.add(&other.counts);
         self.overflow += other.overflow;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -171,7 +167,7 @@ impl Distribution {
 
     /// The number of recorded values, including those beyond the range.
     pub fn count(&self) -> u64 {
-        self.histogram.len() + self.overflow
+        self.counts.len() + self.overflow
     }
 
     /// The number of values beyond [`VALUE_MAX_NS`], which the histogram doesn't hold.
@@ -209,18 +205,17 @@ impl Distribution {
             return None;
         }
         let rank = rank(q, count);
-        if self.histogram.len() < rank {
+        if self.counts.len() < rank {
             return Some(VALUE_MAX_NS);
         }
         let mut seen = 0;
-        for bucket in self.histogram.iter_recorded() {
-            seen += bucket.count_since_last_iteration();
+        for Bucket { high_ns, count, .. } in self.counts.iter() {
+            seen += count;
             if rank <= seen {
-                let edge_ns = self.histogram.highest_equivalent(bucket.value_iterated_to());
-                return Some(edge_ns.clamp(self.min_ns, self.max_ns));
+                return Some(high_ns.clamp(self.min_ns, self.max_ns));
             }
         }
-        unreachable!("the rank is at most the histogram's count")
+        unreachable!("the rank is at most the number of counted values")
     }
 
     /// A digest of the counts, hexadecimal: the first half of the SHA-256 of, for each bucket with
@@ -228,22 +223,27 @@ impl Distribution {
     /// 8 bytes, little endian. It doesn't depend on how parts were added up.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
-        for bucket in self.histogram.iter_recorded() {
-            hash.update(self.histogram.lowest_equivalent(bucket.value_iterated_to()).to_le_bytes());
-            hash.update(bucket.count_since_last_iteration().to_le_bytes());
+        for Bucket { low_ns, count, .. } in self.counts.iter() {
+            hash.update(low_ns.to_le_bytes());
+            hash.update(count.to_le_bytes());
         }
         hash.update(self.overflow.to_le_bytes());
         hash.finalize()[..DIGEST_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// The counts of the values within the range.
+    pub fn counts(&self) -> &Buckets<SIGNIFICANT_DIGITS> {
+        &self.counts
+    }
+
     /// The histogram of the values within the range, unit 1 ns.
-    pub fn histogram(&self) -> &Histogram<u64> {
-        &self.histogram
+    pub fn histogram(&self) -> Histogram<u64> {
+        self.counts.histogram()
     }
 
     /// The histogram of all values, with those beyond the range as [`VALUE_MAX_NS`].
     pub fn clamped(&self) -> Histogram<u64> {
-        let mut histogram = self.histogram.clone();
+        let mut histogram = self.histogram();
         // Adding none would still raise the maximum.
         if 0 < self.overflow {
             histogram.record_n(VALUE_MAX_NS, self.overflow).expect("the bound is in range");
@@ -337,7 +337,7 @@ mod tests {
     fn clamped_it_has_all_values() {
         let mut distribution = Distribution::new();
         distribution.record(7);
-        assert_eq!(distribution.clamped(), *distribution.histogram());
+        assert_eq!(distribution.clamped(), distribution.histogram());
         distribution.record_n(2 * VALUE_MAX_NS, 3);
         let clamped = distribution.clamped();
         assert_eq!((clamped.len(), clamped.count_at(VALUE_MAX_NS)), (4, 3));

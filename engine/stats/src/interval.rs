@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pieces::{Pieces, TAIL, TooShort};
 use super::statistics::{chi_squared_point, normal_point};
+use crate::buckets::Bucket;
 use crate::distribution::{Distribution, VALUE_MAX_NS, rank};
 use crate::quantiles::{PERCENTILES, WITH_INTERVAL};
 
@@ -267,16 +268,13 @@ impl Sides {
 /// clamped to the exact minimum and maximum. A sample beyond the range is only known to lie between
 /// the end of the range and the maximum.
 fn bucket_at(distribution: &Distribution, rank: u64) -> (u64, u64) {
-    let histogram = distribution.histogram();
     let (min_ns, max_ns) =
         (distribution.min_ns().unwrap_or(0), distribution.max_ns().unwrap_or(VALUE_MAX_NS));
     let mut seen = 0;
-    for bucket in histogram.iter_recorded() {
-        seen += bucket.count_since_last_iteration();
+    for Bucket { low_ns, high_ns, count } in distribution.counts().iter() {
+        seen += count;
         if rank <= seen {
-            let value_ns = bucket.value_iterated_to();
-            let low_ns = histogram.lowest_equivalent(value_ns).max(min_ns);
-            return (low_ns, histogram.highest_equivalent(value_ns).min(max_ns));
+            return (low_ns.max(min_ns), high_ns.min(max_ns));
         }
     }
     (VALUE_MAX_NS, max_ns)

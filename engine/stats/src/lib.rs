@@ -19,6 +19,7 @@
 
 pub mod arrival_proof;
 pub mod arrivals;
+pub mod buckets;
 pub mod comparison;
 pub mod distribution;
 pub mod encoded;

@@ -7,6 +7,9 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+/// One millisecond in nanoseconds.
+pub(super) const MILLISECOND_NS: u64 = 1_000_000;
+
 /// The stretch before the end of a run whose windows are evaluated, 60 s.
 const LOOKED_AT_MS: u64 = 60_000;
 /// How many of the latest milliseconds are kept: that stretch, plus a second, since agents that are
@@ -15,12 +18,22 @@ const KEPT_MS: u64 = LOOKED_AT_MS + 1_000;
 
 /// Counts per millisecond. Slot `ms % KEPT_MS` belongs to the one kept millisecond with that
 /// remainder; slots not reached yet are zero.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "State", try_from = "State")]
 pub(super) struct Milliseconds {
     slots: Box<[u32]>,
     /// The first millisecond not reached yet.
     next_ms: u64,
+    /// The millisecond last counted in, if it is kept: its bounds, ns, and its slot. Most events
+    /// are in it.
+    last_ns: Range<u64>,
+    last: usize,
+}
+
+impl PartialEq for Milliseconds {
+    fn eq(&self, other: &Milliseconds) -> bool {
+        self.next_ms == other.next_ms && self.slots == other.slots
+    }
 }
 
 /// The serialized counts.
@@ -69,17 +82,29 @@ impl Default for Milliseconds {
 impl Milliseconds {
     /// Empty counts; all memory is allocated here.
     pub(super) fn new() -> Milliseconds {
-        Milliseconds { slots: vec![0; slot(KEPT_MS - 1) + 1].into_boxed_slice(), next_ms: 0 }
+        let slots = vec![0; slot(KEPT_MS - 1) + 1].into_boxed_slice();
+        Milliseconds { slots, next_ms: 0, last_ns: 0..0, last: 0 }
     }
 
-    /// Counts one event. Events older than the kept milliseconds are dropped.
+    /// Counts one event, `at_ns` after the start of the window. Events older than the kept
+    /// milliseconds are dropped.
     #[inline]
-    pub(super) fn add(&mut self, ms: u64) {
+    pub(super) fn add(&mut self, at_ns: u64) {
+        if self.last_ns.contains(&at_ns) {
+            self.slots[self.last] += 1;
+        } else {
+            self.add_in_another(at_ns / MILLISECOND_NS);
+        }
+    }
+
+    fn add_in_another(&mut self, ms: u64) {
         if self.next_ms <= ms {
             self.reach(ms + 1);
         }
         if self.oldest_ms() <= ms {
-            self.slots[slot(ms)] += 1;
+            let start_ns = ms * MILLISECOND_NS;
+            (self.last_ns, self.last) = (start_ns..start_ns + MILLISECOND_NS, slot(ms));
+            self.slots[self.last] += 1;
         }
     }
 
@@ -114,6 +139,8 @@ impl Milliseconds {
         for ms in self.next_ms.max(next_ms.saturating_sub(KEPT_MS))..next_ms {
             self.slots[slot(ms)] = 0;
         }
+        // It may not be kept any more.
+        self.last_ns = 0..0;
         self.next_ms = next_ms;
     }
 }
@@ -139,7 +166,7 @@ mod tests {
 
     fn filled(events_ms: &[u64]) -> Milliseconds {
         let mut counted = Milliseconds::new();
-        events_ms.iter().for_each(|ms| counted.add(*ms));
+        events_ms.iter().for_each(|ms| counted.add(*ms * MILLISECOND_NS + *ms % MILLISECOND_NS));
         counted
     }
 

@@ -47,7 +47,7 @@ pub fn mean_interval(
         return Err(Some(Missing::Samples(MEAN_VALUES_MIN)));
     }
     let n = count as f64;
-    let (sum, squares) = moments(distribution.histogram());
+    let (sum, squares) = moments(&distribution.histogram());
     let variance = (squares - sum * sum / n) / (n - 1.0);
     let independent = NORMAL_5_PERCENT * (variance.max(0.0) * n).sqrt();
     let sums = pieces.map(|piece| (moments(piece).0, piece.len() as f64));
@@ -164,13 +164,13 @@ fn moments(histogram: &Histogram<u64>) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::distribution::{INTERVAL_DIGITS, VALUE_MAX_NS, interval_histogram};
+    use crate::distribution::{INTERVAL_DIGITS, VALUE_MAX_NS, empty_histogram};
 
     /// A distribution, and its values by pieces of ten.
     fn in_tens(values_us: &[u64]) -> (Distribution, f64, Pieces<Histogram<u64>>) {
         let mut whole = Distribution::new();
         let pieces = values_us.chunks(10).map(|chunk| {
-            let mut piece = interval_histogram(INTERVAL_DIGITS);
+            let mut piece = empty_histogram(INTERVAL_DIGITS);
             chunk.iter().for_each(|us| {
                 whole.record(us * 1_000);
                 piece.record(VALUE_MAX_NS.min(us * 1_000)).expect("in range");

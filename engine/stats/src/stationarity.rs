@@ -183,7 +183,7 @@ struct Farthest {
 /// The distance of two distributions, in either direction. `None` if either is empty.
 fn farthest(one: &Distribution, other: &Distribution) -> Option<Farthest> {
     let (one, other) = (one.histogram(), other.histogram());
-    let (low, high) = (below(one, other)?, below(other, one)?);
+    let (low, high) = (below(&one, &other)?, below(&other, &one)?);
     Some(if low.distance < high.distance { high } else { low })
 }
 
@@ -228,7 +228,7 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;
-    use crate::distribution::{INTERVAL_DIGITS, interval_histogram};
+    use crate::distribution::{INTERVAL_DIGITS, empty_histogram};
 
     /// The drift that the plan allows.
     const DRIFT: f64 = 0.1;
@@ -238,7 +238,7 @@ mod tests {
     fn seconds(value_ns: impl Fn(u64, u64) -> u64) -> Vec<Histogram<u64>> {
         (0..24 * 8)
             .map(|piece: u64| {
-                let mut latency = interval_histogram(INTERVAL_DIGITS);
+                let mut latency = empty_histogram(INTERVAL_DIGITS);
                 // Each eighth of a second has its eighth of the values.
                 (0..300).filter(|k| k % 8 == piece % 8).for_each(|k| {
                     latency += value_ns(piece / 8, k);
@@ -312,7 +312,7 @@ mod tests {
         const EIGHTHS: u32 = 80;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut interval = |at: u32| {
-            let mut latency = interval_histogram(INTERVAL_DIGITS);
+            let mut latency = empty_histogram(INTERVAL_DIGITS);
             for _ in 0..random.random_range(110..140) {
                 let moment = (f64::from(at) + random.random::<f64>()) / f64::from(EIGHTHS);
                 let own_ns = 1e6 * (1.0 + random.random::<f64>());
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn quarters_without_samples_are_not_judged() {
         assert_eq!(of_seconds(&seconds(|_, k| k)[..3 * 8], DRIFT), None);
-        let empty = Distribution::new().histogram().clone();
+        let empty = Distribution::new().histogram();
         assert_eq!(of_seconds(&vec![empty; 8 * 8], DRIFT), None);
     }
 }

@@ -52,7 +52,7 @@ mod tests {
     fn values([low_us, high_us]: [u64; 2]) -> (Histogram<u64>, [u64; 2]) {
         let mut all = Distribution::new();
         (1..=1_000).for_each(|us| all.record(us * 1_000));
-        let all = all.histogram().clone();
+        let all = all.histogram();
         let ends = [all.lowest_equivalent(low_us * 1_000), all.highest_equivalent(high_us * 1_000)];
         (all, ends)
     }

@@ -13,7 +13,7 @@ use report::steady::while_steady;
 use report::steps::mix;
 use report::verdict::Verdict;
 use report::{IntervalPart, Report};
-use stats::distribution::{LATENESS_DIGITS, interval_histogram};
+use stats::buckets::Buckets;
 
 use super::agents::agents;
 use super::compare::compare;
@@ -154,8 +154,8 @@ fn interval(
     let slot = SeriesInterval {
         counts: found.counts,
         in_flight: found.in_flight,
-        latency: latency.clone(),
-        receive_lateness: interval_histogram(LATENESS_DIGITS),
+        latency: Buckets::from(latency),
+        receive_lateness: Buckets::default(),
     };
     let IntervalCounts { intended, sent, unsent, answered, errors, .. } = found.counts;
     // The document has no histogram of the lateness; the samples rebuild it.

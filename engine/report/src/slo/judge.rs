@@ -210,7 +210,7 @@ impl Figures {
             let high = histogram.lowest_equivalent(bound.0).checked_sub(1);
             high.map_or(0, |high_ns| histogram.count_between(0, high_ns))
         };
-        let beyond = (all - below(whole)).max(all.saturating_sub(self.counts.answered));
+        let beyond = (all - below(&whole)).max(all.saturating_sub(self.counts.answered));
         let pieces = self.pieces.map(|Piece { latency, answered, .. }| {
             let given_up = latency.len().saturating_sub(*answered);
             ((latency.len() - below(latency)).max(given_up), latency.len())

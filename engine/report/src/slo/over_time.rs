@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use record::part_series::PIECES_MAX;
-use stats::distribution::{PIECE_DIGITS, histogram_of_text, interval_histogram};
+use stats::distribution::{PIECE_DIGITS, empty_histogram, histogram_of_text};
 use stats::encoded::HistogramError;
 use stats::pieces::Pieces;
 
@@ -25,13 +25,13 @@ pub struct Piece {
 
 impl Piece {
     fn empty() -> Piece {
-        let latency = interval_histogram(PIECE_DIGITS);
+        let latency = empty_histogram(PIECE_DIGITS);
         Piece { latency, intended: 0, answered: 0, not_good: 0 }
     }
 
     fn read(piece: &StepPiece) -> Result<Piece, HistogramError> {
         let latency = match piece.histogram.as_str() {
-            "" => interval_histogram(PIECE_DIGITS),
+            "" => empty_histogram(PIECE_DIGITS),
             text => histogram_of_text(text, PIECE_DIGITS)?,
         };
         let StepPiece { intended, answered, unexpected_status, failed_checks, .. } = *piece;

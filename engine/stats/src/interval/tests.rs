@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use units::SECOND_NS;
 
 use super::*;
-use crate::distribution::{INTERVAL_DIGITS, interval_histogram};
+use crate::distribution::{INTERVAL_DIGITS, empty_histogram};
 
 #[test]
 fn sample_sizes_are_those_of_the_definition() {
@@ -34,7 +34,7 @@ fn ranks_of_a_thousand_known_values() {
     assert_eq!(interval_by_ranks(&pooled, 0.99), Ok(Interval { low_ns: 983, high_ns: 998 }));
     assert_eq!(interval_by_ranks(&pooled, 0.999), Err(Missing::Samples(5_662)));
     assert!(interval_by_ranks(&Distribution::new(), 0.5).is_err());
-    let nothing = Pieces::new(vec![interval_histogram(INTERVAL_DIGITS); 40], 0.125);
+    let nothing = Pieces::new(vec![empty_histogram(INTERVAL_DIGITS); 40], 0.125);
     assert_eq!(interval(&Distribution::new(), &nothing, 0.5), Err(Missing::Samples(8)));
 }
 
@@ -57,7 +57,7 @@ impl Simulated {
     fn new(pieces: usize) -> Simulated {
         Simulated {
             pooled: Distribution::new(),
-            pieces: vec![interval_histogram(INTERVAL_DIGITS); pieces],
+            pieces: vec![empty_histogram(INTERVAL_DIGITS); pieces],
         }
     }
 
