@@ -54,7 +54,7 @@ impl Throttled {
 
 /// The folders of this process's group under a controller, and of all its ancestors, innermost
 /// first.
-fn groups(controller: &str) -> Vec<PathBuf> {
+pub(super) fn groups(controller: &str) -> Vec<PathBuf> {
     let text = |file: &str| fs::read_to_string(file).unwrap_or_default();
     folders(controller, &text("/proc/self/cgroup"), &text("/proc/self/mountinfo"))
 }

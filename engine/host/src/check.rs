@@ -24,9 +24,9 @@ pub struct Check {
     pub severity: Severity,
     /// What was found.
     pub found: String,
-    /// Why it is a problem; `None` if it isn't one.
+    /// Why it is a problem, or may cost time although it is good; `None` if neither.
     pub cause: Option<String>,
-    /// What to do about it; `None` if nothing.
+    /// What changes it; `None` if nothing is to be done.
     pub cure: Option<String>,
 }
 

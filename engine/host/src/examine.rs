@@ -1,5 +1,5 @@
 //! The checks of `truetail doctor` and before every run: kernel, io_uring, limits, ports, cores and
-//! their topology, governor, clock source.
+//! their topology, governor, clock source, what else lies on the path of a request.
 //!
 //! A run makes only those without which it can't start, with the same texts.
 
@@ -20,6 +20,7 @@ use super::limits::{
 };
 use super::ports::check_ports;
 use super::processor::check_governor;
+use super::request_path::check_request_path;
 use super::stamping::{check_receive_stamps, check_send_stamps};
 
 /// Threads of a run other than its shards: those that handle signals, prepare it, watch the machine
@@ -43,15 +44,18 @@ pub fn examine() -> Vec<Check> {
         checks.extend([check_receive_stamps(), check_send_stamps()]);
     }
     let topology = Topology::here();
+    let allowed = placement::allowed_cores();
+    let used = topology.default_cores(&allowed, &Attachment::here("lo"));
     checks.extend([
         check_ports(),
-        check_cores(&placement::allowed_cores(), placement::online_cores().len(), &topology),
-        Check::good("siblings", siblings(&topology.physical_cores())),
+        check_cores(&allowed, placement::online_cores().len(), &topology),
+        check_siblings(&topology, &used),
         Check::good("memory nodes", nodes(&topology.nodes())),
         Check::good("interrupt cores", interrupt_cores(&Attachment::all_here())),
-        check_governor(&placement::allowed_cores()),
+        check_governor(&allowed),
         check_clock_source(),
     ]);
+    checks.extend(check_request_path(&allowed));
     checks
 }
 
@@ -212,6 +216,27 @@ fn list(cores: &[usize]) -> CoreList {
     CoreList::new(cores.to_vec())
 }
 
+/// Names the hardware threads that share a physical core with a run's shards: a local target may
+/// run there, and with `--cores` other shards.
+fn check_siblings(topology: &Topology, used: &[usize]) -> Check {
+    let found = Check::good("siblings", siblings(&topology.physical_cores()));
+    let of_used = used.iter().flat_map(|core| topology.siblings(*core).unwrap_or_default());
+    let mut shared: Vec<usize> = of_used.copied().filter(|core| !used.contains(core)).collect();
+    shared.sort_unstable();
+    if shared.is_empty() {
+        return found;
+    }
+    Check {
+        cause: Some(format!("what runs on {} slows the shards of a run", list(&shared))),
+        cure: Some(
+            "keep the target and other programs off these, or do without them: \
+             echo off > /sys/devices/system/cpu/smt/control"
+                .to_owned(),
+        ),
+        ..found
+    }
+}
+
 /// The hardware threads that share a physical core; pairs whose numbers ascend in step form one
 /// entry.
 fn siblings(physical_cores: &[&[usize]]) -> String {
@@ -291,6 +316,24 @@ mod tests {
             (&[], "unknown"),
         ] {
             assert_eq!(siblings(physical), words);
+        }
+    }
+
+    #[test]
+    fn siblings_of_shards_are_named_if_others_may_run_there() {
+        let root = tempfile::tempdir().expect("a folder");
+        for (core, siblings) in ["0,2", "1,3", "0,2", "1,3"].iter().enumerate() {
+            let folder = root.path().join(format!("sys/devices/system/cpu/cpu{core}/topology"));
+            fs::create_dir_all(&folder).expect("folders");
+            fs::write(folder.join("thread_siblings_list"), siblings).expect("a file");
+        }
+        let topology = Topology::read(root.path());
+        let shared = check_siblings(&topology, &[1]).to_string();
+        assert!(shared.starts_with("siblings: 0-1 with 2-3; what runs on 3 slows"), "{shared}");
+        for alone in
+            [check_siblings(&topology, &[1, 3]), check_siblings(&Topology::default(), &[1])]
+        {
+            assert_eq!(alone.cause, None, "{alone}");
         }
     }
 

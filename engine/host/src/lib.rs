@@ -15,6 +15,7 @@ mod ports;
 mod processes;
 mod processor;
 mod reach;
+mod request_path;
 pub mod stamping;
 mod ticks;
 mod timekeeping;

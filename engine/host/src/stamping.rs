@@ -62,7 +62,7 @@ impl Stamping {
 }
 
 /// Both ends of a connection from this machine to itself.
-fn pair() -> io::Result<(TcpStream, TcpStream)> {
+pub(super) fn pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let asking = TcpStream::connect(listener.local_addr()?)?;
     let (other, _) = listener.accept()?;
