@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Each crate by its folder, and those of ours that it may import. Those of the engine from `units`
 /// to `report` import nothing that reads a clock, opens a socket or starts a thread.
-const EDGES: [(&str, &[&str]); 24] = [
+const EDGES: [(&str, &[&str]); 25] = [
     ("http1", &[]),
     ("http2", &[]),
     ("engine/units", &[]),
@@ -43,11 +43,12 @@ const EDGES: [(&str, &[&str]); 24] = [
         ],
     ),
     ("target", &[]),
+    ("judge", &["target"]),
     ("calibration", &["engine", "target", "probe"]),
     ("profile", &["engine"]),
     ("probe", &["engine"]),
     ("agents", &["engine", "target"]),
-    ("cli", &["http1", "engine", "target", "calibration", "profile", "probe", "agents"]),
+    ("cli", &["http1", "engine", "target", "judge", "calibration", "profile", "probe", "agents"]),
     ("perf", &["http1", "engine", "agents"]),
 ];
 

@@ -1,0 +1,191 @@
+//! The figures that a tool printed, read from its output as its file says. None is derived.
+
+use serde::Serialize;
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::tool::{COUNTS, PERCENTILES, Place, Tool, percent_of, unit_ms};
+
+/// What a tool printed of a run. A figure that it doesn't print is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// Requests sent.
+    pub sent: Option<f64>,
+    /// Responses, of any status.
+    pub answered: Option<f64>,
+    /// Of these, the ones whose status is no success.
+    pub bad: Option<f64>,
+    /// Requests that failed without a response.
+    pub errors: Option<f64>,
+    /// Requests that were open at the end.
+    pub open: Option<f64>,
+    /// The percentiles of latency, in the order of the output.
+    pub percentiles: Vec<Percentile>,
+}
+
+/// A printed percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Percentile {
+    /// Which, in percent.
+    pub percent: f64,
+    /// Its latency, ms.
+    pub ms: f64,
+    /// The unit of its last printed digit, ms: no more can be asked of it.
+    pub digit_ms: f64,
+}
+
+/// Why an output can't be read.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ReadError {
+    /// Nothing of what the file describes is there.
+    #[error("none of the figures in `read` stands in its output")]
+    Nothing,
+    /// A number is beyond what it can be, such as a percentile below zero.
+    #[error("read.{0}: its output has `{1}` there")]
+    NoNumber(String, String),
+}
+
+/// A number as it was printed, with its unit if that was.
+struct Printed {
+    text: String,
+    unit: Option<String>,
+}
+
+impl Figures {
+    /// Reads the output of a tool.
+    ///
+    /// # Errors
+    /// If there is no figure in it, or one that is no number.
+    pub fn read(tool: &Tool, output: &str) -> Result<Figures, ReadError> {
+        let json: Option<Value> = serde_json::from_str(output).ok();
+        let mut figures = Figures::default();
+        let mut found = false;
+        for (figure, places) in &tool.read {
+            if figure == PERCENTILES {
+                for (percent, printed) in percentiles(places, output) {
+                    figures.percentiles.push(printed.percentile(tool, figure, percent)?);
+                }
+            } else if let Some(percent) = percent_of(figure) {
+                if let Some(printed) = first(places, output, json.as_ref()) {
+                    figures.percentiles.push(printed.percentile(tool, figure, percent)?);
+                }
+            } else {
+                *figures.count_mut(figure) = sum(places, output, json.as_ref(), figure)?;
+                found |= figures.count_mut(figure).is_some();
+            }
+        }
+        if !found && figures.percentiles.is_empty() {
+            return Err(ReadError::Nothing);
+        }
+        // A count that is only printed if there was something to count: wrk's errors.
+        for name in COUNTS.iter().filter(|name| tool.read.contains_key(**name)) {
+            let is_of_text = |place: &Place| matches!(place, Place::Text(_));
+            if tool.read[*name].iter().all(is_of_text) && *name != "answered" && *name != "sent" {
+                figures.count_mut(name).get_or_insert(0.0);
+            }
+        }
+        Ok(figures)
+    }
+
+    fn count_mut(&mut self, name: &str) -> &mut Option<f64> {
+        match name {
+            "sent" => &mut self.sent,
+            "answered" => &mut self.answered,
+            "bad" => &mut self.bad,
+            "errors" => &mut self.errors,
+            "open" => &mut self.open,
+            _ => unreachable!("a tool's file is checked for its figures: {name}"),
+        }
+    }
+
+    /// All requests that it speaks of, whatever became of them.
+    pub fn accounted(&self) -> Option<f64> {
+        let others = self.errors.unwrap_or(0.0) + self.open.unwrap_or(0.0);
+        Some(self.answered? + others)
+    }
+
+    /// This percentile.
+    pub fn percentile(&self, percent: f64) -> Option<Percentile> {
+        self.percentiles.iter().copied().find(|one| one.percent == percent)
+    }
+}
+
+/// Each percentage with its time: of two groups, or three with the unit.
+fn percentiles(places: &[Place], output: &str) -> Vec<(f64, Printed)> {
+    let texts = places.iter().filter_map(|place| match place {
+        Place::Text(text) => Some(text),
+        Place::Pointer(_) => None,
+    });
+    let all = texts.flat_map(|text| text.captures_iter(output));
+    let read = all.filter_map(|groups| {
+        let unit = groups.get(3).map(|unit| unit.as_str().to_owned());
+        Some((groups[1].parse().ok()?, Printed { text: groups.get(2)?.as_str().to_owned(), unit }))
+    });
+    read.collect()
+}
+
+/// A figure's first place in the output.
+fn first(places: &[Place], output: &str, json: Option<&Value>) -> Option<Printed> {
+    places.iter().find_map(|place| match place {
+        Place::Pointer(pointer) => pointed(json?, pointer),
+        Place::Text(text) => {
+            let groups = text.captures(output)?;
+            let unit = groups.get(2).map(|unit| unit.as_str().to_owned());
+            Some(Printed { text: groups.get(1)?.as_str().to_owned(), unit })
+        }
+    })
+}
+
+/// The sum of all groups of all matches: many tools print a count by its kinds.
+fn sum(
+    places: &[Place],
+    output: &str,
+    json: Option<&Value>,
+    figure: &str,
+) -> Result<Option<f64>, ReadError> {
+    let mut total = None;
+    let mut add = |text: &str| {
+        *total.get_or_insert(0.0) += number(text, figure)?;
+        Ok(())
+    };
+    for place in places {
+        match place {
+            Place::Pointer(pointer) => {
+                if let Some(printed) = json.and_then(|json| pointed(json, pointer)) {
+                    add(&printed.text)?;
+                }
+            }
+            Place::Text(text) => {
+                for groups in text.captures_iter(output) {
+                    groups.iter().skip(1).flatten().try_for_each(|group| add(group.as_str()))?;
+                }
+            }
+        }
+    }
+    Ok(total)
+}
+
+fn pointed(json: &Value, pointer: &str) -> Option<Printed> {
+    let number = json.pointer(pointer)?.as_number()?;
+    Some(Printed { text: number.to_string(), unit: None })
+}
+
+fn number(text: &str, figure: &str) -> Result<f64, ReadError> {
+    let value: Option<f64> = text.replace(',', "").parse().ok();
+    let value = value.filter(|value| value.is_finite() && 0.0 <= *value);
+    value.ok_or_else(|| ReadError::NoNumber(figure.to_owned(), text.to_owned()))
+}
+
+impl Printed {
+    fn percentile(self, tool: &Tool, figure: &str, percent: f64) -> Result<Percentile, ReadError> {
+        let unit = match self.unit.as_deref() {
+            None => Some(tool.unit_ms),
+            Some(unit) => unit_ms(unit),
+        };
+        let no_number = || ReadError::NoNumber(figure.to_owned(), self.text.clone());
+        let factor = unit.ok_or_else(no_number)?;
+        let decimals = self.text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        let digit_ms = factor * 10_f64.powi(-i32::try_from(decimals).map_err(|_| no_number())?);
+        Ok(Percentile { percent, ms: number(&self.text, figure)? * factor, digit_ms })
+    }
+}

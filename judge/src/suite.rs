@@ -1,0 +1,298 @@
+//! Runs a tool through the cases, and what came of it, as one document.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_getaffinity};
+use serde::Serialize;
+use target::{Ledger, TargetConfig, TargetError};
+use thiserror::Error;
+
+use crate::cases::{CASES, Case, Finding, Judged};
+use crate::figures::Figures;
+use crate::process::{Ended, ProcessError, run};
+use crate::quiet::Sleeper;
+use crate::tool::{Load, Tool};
+
+/// The version of the document.
+pub const SCHEMA: u32 = 1;
+/// How long a tool may take beyond its run: to connect, to wait for slow responses, to print.
+const LONGER: Duration = Duration::from_secs(20);
+/// The longest that a tool's version may take.
+const VERSION_MAX: Duration = Duration::from_secs(5);
+
+/// How a tool is judged.
+pub struct Setup<'a> {
+    /// The folder for what it prints, which exists.
+    pub folder: &'a Path,
+    /// Half the length of each run: figures scatter more, and bands are wider.
+    pub quick: bool,
+    /// True if the user asked to stop.
+    pub asked: &'a dyn Fn() -> bool,
+    /// Called with each case as it has been judged.
+    pub tell: &'a mut dyn FnMut(&CaseResult),
+}
+
+/// What came of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Each figure is within its bounds.
+    Held,
+    /// One isn't.
+    Failed,
+    /// The tool doesn't claim what the case is about.
+    NotClaimed,
+    /// There are no figures to judge.
+    Unread,
+    /// A figure is out of its bounds by no more than the machine was late.
+    Disturbed,
+}
+
+/// A case and what came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct CaseResult {
+    /// The case.
+    pub case: &'static str,
+    /// What must hold.
+    pub holds: &'static str,
+    /// How the truth is known.
+    pub truth: &'static str,
+    /// How far a figure may be from it.
+    pub tolerance: &'static str,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Why, if no figure says it.
+    pub why: Option<String>,
+    /// The command line.
+    pub command: Option<String>,
+    /// Each figure with its bounds.
+    pub findings: Vec<Finding>,
+    /// What the tool printed.
+    pub figures: Option<Figures>,
+    /// What the target did.
+    pub target: Option<Counts>,
+    /// The latest that the judge itself woke from sleeps of 1 ms meanwhile, ms.
+    pub late_ms: Option<f64>,
+}
+
+/// The counts of the target's ledger.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Counts {
+    /// Requests read.
+    pub received: u64,
+    /// Requests answered.
+    pub answered: u64,
+    /// Requests whose connection was closed first.
+    pub closed_by_peer_unanswered: u64,
+    /// Requests still held when the tool had ended.
+    pub open: u64,
+}
+
+/// A tool and what came of each case.
+#[derive(Clone, Debug, Serialize)]
+pub struct Suite {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The tool.
+    pub tool: String,
+    /// The first line of its version, if it has one.
+    pub version: Option<String>,
+    /// The version of the judge.
+    pub judge: &'static str,
+    /// Half the length of each run.
+    pub quick: bool,
+    /// The machine.
+    pub machine: Machine,
+    /// The cases, in order.
+    pub cases: Vec<CaseResult>,
+}
+
+/// The machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// The kernel's version.
+    pub kernel: String,
+    /// The processor's name, if it has one.
+    pub processor: Option<String>,
+    /// The cores that this process may use.
+    pub cores: usize,
+}
+
+/// Why there is no result.
+#[derive(Debug, Error)]
+pub enum JudgeError {
+    /// The tool's program can't be run.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// The target can't be run.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Judges a tool by these cases.
+///
+/// # Errors
+/// If the tool isn't installed, the target can't start, or the user asked to stop.
+pub fn judge(
+    tool: &Tool,
+    cases: &[&'static Case],
+    setup: &mut Setup<'_>,
+) -> Result<Suite, JudgeError> {
+    let version = match &tool.version {
+        None => None,
+        Some(words) => {
+            let ran = run(words, "", VERSION_MAX, (setup.folder, "version"), setup.asked)?;
+            // Some print it as an error, or with one.
+            let line = |text: &str| text.lines().find(|line| !line.is_empty()).map(str::to_owned);
+            line(&ran.stdout).or_else(|| line(&ran.stderr))
+        }
+    };
+    let mut results = Vec::new();
+    for case in cases {
+        let result = judge_case(tool, case, setup)?;
+        (setup.tell)(&result);
+        results.push(result);
+    }
+    Ok(Suite {
+        schema: SCHEMA,
+        tool: tool.name.clone(),
+        version,
+        judge: env!("CARGO_PKG_VERSION"),
+        quick: setup.quick,
+        machine: Machine::this(),
+        cases: results,
+    })
+}
+
+/// The cases of these names, or all without any.
+///
+/// # Errors
+/// A name that no case has.
+pub fn named(names: &[String]) -> Result<Vec<&'static Case>, String> {
+    const ALL: &[Case] = &CASES;
+    if names.is_empty() {
+        return Ok(ALL.iter().collect());
+    }
+    let find = |name: &String| ALL.iter().find(|case| case.name == name).ok_or(name.clone());
+    names.iter().map(find).collect()
+}
+
+fn judge_case(
+    tool: &Tool,
+    case: &'static Case,
+    setup: &mut Setup<'_>,
+) -> Result<CaseResult, JudgeError> {
+    let mut result = CaseResult::of(case);
+    let mode = (case.mode)(tool).and_then(|mode| {
+        let prints = case.figures.is_empty() || tool.prints(case.figures);
+        let lacks = || format!("its file names no figure of {}", case.figures.join(" or "));
+        prints.then_some(mode).ok_or_else(lacks)
+    });
+    let mode = match mode {
+        Ok(mode) => mode,
+        Err(why) => return Ok(CaseResult { why: Some(why), ..result }),
+    };
+    let seconds = if setup.quick { case.load.seconds.div_ceil(2) } else { case.load.seconds };
+    let load = Load { seconds, ..case.load };
+    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    // Tools that pin themselves leave the first core free.
+    let config = TargetConfig { cores: vec![first_core()?], ..TargetConfig::new(loopback) };
+    let config = (case.target)(config, f64::from(seconds));
+    let target = target::start(config)?;
+    let url = format!("http://{}/", target.local_addr());
+    let (words, stdin) = tool.command(mode, &load, &url).expect("a case's mode has its command");
+    let command = shlex::try_join(words.iter().map(String::as_str)).unwrap_or(words.join(" "));
+    result.command = Some(command);
+    let sleeper = Sleeper::start();
+    let longest = Duration::from_secs(seconds.into()) + LONGER;
+    let ran = run(&words, &stdin, longest, (setup.folder, case.name), setup.asked);
+    let late_ms = sleeper.latest_ms();
+    let ledger = target.stop()?;
+    let ran = ran?;
+    if ran.ended == Ended::Stopped {
+        return Err(JudgeError::Interrupted);
+    }
+    result.target = Some(Counts::of(&ledger));
+    result.late_ms = Some(late_ms);
+    result.outcome = Outcome::Unread;
+    result.why = ran.problem(&tool.exits);
+    if ledger.received == 0 {
+        result.why.get_or_insert("no request of it reached the target".to_owned());
+    }
+    if result.why.is_some() {
+        return Ok(result);
+    }
+    let figures = match Figures::read(tool, &ran.stdout) {
+        Ok(figures) => figures,
+        Err(error) => return Ok(CaseResult { why: Some(error.to_string()), ..result }),
+    };
+    result.findings = (case.judge)(&Judged { tool, load, figures: &figures, ledger: &ledger });
+    result.figures = Some(figures);
+    let failed = || result.findings.iter().filter(|finding| !finding.holds());
+    result.outcome = if result.findings.is_empty() {
+        result.why = Some("its output has no figure for this case".to_owned());
+        Outcome::Unread
+    } else if failed().next().is_none() {
+        Outcome::Held
+    } else if 0 < ledger.standstills || failed().all(|finding| finding.may_be_disturbed(late_ms)) {
+        Outcome::Disturbed
+    } else {
+        Outcome::Failed
+    };
+    Ok(result)
+}
+
+/// The first core that this process may use.
+fn first_core() -> Result<usize, ProcessError> {
+    let allowed = sched_getaffinity(None).map_err(io::Error::from)?;
+    Ok((0..CpuSet::MAX_CPU).find(|core| allowed.is_set(*core)).unwrap_or_default())
+}
+
+impl CaseResult {
+    /// A case that hasn't been run.
+    fn of(case: &'static Case) -> CaseResult {
+        CaseResult {
+            case: case.name,
+            holds: case.holds,
+            truth: case.truth,
+            tolerance: case.tolerance,
+            outcome: Outcome::NotClaimed,
+            why: None,
+            command: None,
+            findings: Vec::new(),
+            figures: None,
+            target: None,
+            late_ms: None,
+        }
+    }
+}
+
+impl Counts {
+    fn of(ledger: &Ledger) -> Counts {
+        Counts {
+            received: ledger.received,
+            answered: ledger.answered,
+            closed_by_peer_unanswered: ledger.closed_by_peer_unanswered,
+            open: ledger.in_flight,
+        }
+    }
+}
+
+impl Machine {
+    fn this() -> Machine {
+        let names = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let name = names.lines().find_map(|line| line.strip_prefix("model name"));
+        Machine {
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            processor: name.map(|name| name.trim_start_matches([' ', '\t', ':']).to_owned()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! A tool as its TOML file describes it: its commands, what it claims, and how its output is read.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use regex::{Regex, RegexBuilder};
+use serde::Deserialize;
+use thiserror::Error;
+
+/// The tools that are shipped: name and file.
+pub const SHIPPED: [(&str, &str); 9] = [
+    ("ab", include_str!("../tools/ab.toml")),
+    ("h2load", include_str!("../tools/h2load.toml")),
+    ("hey", include_str!("../tools/hey.toml")),
+    ("k6", include_str!("../tools/k6.toml")),
+    ("oha", include_str!("../tools/oha.toml")),
+    ("truetail", include_str!("../tools/truetail.toml")),
+    ("vegeta", include_str!("../tools/vegeta.toml")),
+    ("wrk", include_str!("../tools/wrk.toml")),
+    ("wrk2", include_str!("../tools/wrk2.toml")),
+];
+
+/// The figures that are counts.
+pub(crate) const COUNTS: [&str; 5] = ["sent", "answered", "bad", "errors", "open"];
+/// The figure that stands for all percentiles.
+pub(crate) const PERCENTILES: &str = "percentiles";
+
+/// A load generator that can be judged.
+#[derive(Clone, Debug)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// The command whose first line of output is the version.
+    pub version: Option<Vec<String>>,
+    closed: Option<String>,
+    open: Option<String>,
+    stdin: Option<String>,
+    /// How it says that arrivals are spaced under a rate, if it says so.
+    pub arrivals: Option<Arrivals>,
+    /// True if it says that latencies under a rate count from when a request was due.
+    pub is_corrected: bool,
+    /// The exit codes with which it prints figures.
+    pub exits: Vec<i32>,
+    /// The unit of times without one, ms.
+    pub(crate) unit_ms: f64,
+    /// How each figure is found; several places add up.
+    pub(crate) read: BTreeMap<String, Vec<Place>>,
+}
+
+/// How arrivals are spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// At random.
+    Poisson,
+    /// At equal gaps.
+    Constant,
+}
+
+/// Which of its two commands a tool runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// As many requests as there are responses.
+    Closed,
+    /// At a rate.
+    Open,
+}
+
+/// The load that a tool is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Requests per second, in an open loop.
+    pub rate: f64,
+    /// Connections.
+    pub connections: u32,
+    /// Its length, s.
+    pub seconds: u32,
+}
+
+/// Where a figure stands in the output.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// A JSON pointer.
+    Pointer(String),
+    /// A regular expression.
+    Text(Regex),
+}
+
+/// Why a tool can't be judged; each names the file, the key, the value and the cure.
+#[derive(Debug, Error)]
+#[error("{file}: {problem}")]
+pub struct ToolError {
+    file: String,
+    problem: String,
+}
+
+/// The file, key by key.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: Option<String>,
+    closed: Option<String>,
+    open: Option<String>,
+    stdin: Option<String>,
+    arrivals: Option<Arrivals>,
+    #[serde(default)]
+    corrected: bool,
+    unit: Option<String>,
+    exits: Option<Vec<i32>>,
+    read: BTreeMap<String, OneOrMore>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl Tool {
+    /// The tool of this name that is shipped, or else the one in this file.
+    ///
+    /// # Errors
+    /// If there is neither, or the file can't be used.
+    pub fn find(name_or_file: &str) -> Result<Tool, ToolError> {
+        if let Some((name, text)) = SHIPPED.iter().find(|(name, _)| *name == name_or_file) {
+            return Tool::parse(name, text);
+        }
+        let path = Path::new(name_or_file);
+        if path.extension().is_none_or(|end| end != "toml") {
+            let names = SHIPPED.map(|(name, _)| name).join(", ");
+            let problem = format!("not a known tool; give one of {names}, or a file NAME.toml");
+            return Err(ToolError { file: name_or_file.to_owned(), problem });
+        }
+        let text = fs::read_to_string(path).map_err(|error| ToolError {
+            file: name_or_file.to_owned(),
+            problem: format!("can't be read ({error}); name a file that describes a tool"),
+        })?;
+        let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("tool");
+        Tool::parse(name, &text)
+    }
+
+    /// The tool that this text describes.
+    ///
+    /// # Errors
+    /// If a key or its value can't be used.
+    pub fn parse(name: &str, text: &str) -> Result<Tool, ToolError> {
+        let refused = |problem: String| ToolError { file: format!("{name}.toml"), problem };
+        let file: File = toml::from_str(text).map_err(|error| {
+            refused(format!("{}; see docs/judge.md for its keys", error.to_string().trim_end()))
+        })?;
+        if file.closed.is_none() && file.open.is_none() {
+            return Err(refused("neither `closed` nor `open`; give a command line".to_owned()));
+        }
+        for (key, command) in [("closed", &file.closed), ("open", &file.open)] {
+            let Some(command) = command else { continue };
+            // The judge's own URL is the only place that a tool may load.
+            let texts =
+                [Some(command), file.stdin.as_ref()].map(|text| text.map_or("", |text| text));
+            if !texts.iter().any(|text| text.contains("{url}")) {
+                let cure = "write {url} where the URL belongs";
+                return Err(refused(format!("{key} = \"{command}\": loads no {{url}}; {cure}")));
+            }
+            if texts.iter().any(|text| text.contains("://")) {
+                let cure = "write {url} instead of an address";
+                return Err(refused(format!("{key} = \"{command}\": names a URL; {cure}")));
+            }
+            if shlex::split(command).is_none_or(|words| words.is_empty()) {
+                let cure = "close its quotes";
+                return Err(refused(format!("{key} = \"{command}\": not a command line; {cure}")));
+            }
+        }
+        let unit_ms = match &file.unit {
+            None => 1.0,
+            Some(unit) => unit_ms(unit).ok_or_else(|| {
+                refused(format!("unit = \"{unit}\": unknown; give ns, us, ms or s"))
+            })?,
+        };
+        let mut read = BTreeMap::new();
+        for (figure, places) in file.read {
+            let is_known = COUNTS.contains(&figure.as_str())
+                || figure == PERCENTILES
+                || percent_of(&figure).is_some();
+            if !is_known {
+                let known = COUNTS.join(", ");
+                let problem = format!(
+                    "read.{figure}: no such figure; give {known}, percentiles, or one \
+                     percentile such as \"p99.9\""
+                );
+                return Err(refused(problem));
+            }
+            let places = match places {
+                OneOrMore::One(place) => vec![place],
+                OneOrMore::More(places) => places,
+            };
+            let places = places.iter().map(|place| Place::of(place, &figure));
+            let places: Result<Vec<Place>, String> = places.collect();
+            read.insert(figure, places.map_err(refused)?);
+        }
+        Ok(Tool {
+            name: name.to_owned(),
+            version: file.version.as_deref().and_then(shlex::split),
+            closed: file.closed,
+            open: file.open,
+            stdin: file.stdin,
+            arrivals: file.arrivals,
+            is_corrected: file.corrected,
+            exits: file.exits.unwrap_or_else(|| vec![0]),
+            unit_ms,
+            read,
+        })
+    }
+
+    /// True if it has a command for this.
+    pub fn has(&self, mode: Mode) -> bool {
+        self.template(mode).is_some()
+    }
+
+    /// True if its file says how to read one of these figures.
+    pub(crate) fn prints(&self, figures: &[&str]) -> bool {
+        self.read.keys().any(|key| {
+            let is_percentile = key == PERCENTILES || percent_of(key).is_some();
+            figures.contains(&key.as_str()) || is_percentile && figures.contains(&PERCENTILES)
+        })
+    }
+
+    fn template(&self, mode: Mode) -> Option<&str> {
+        match mode {
+            Mode::Closed => self.closed.as_deref(),
+            Mode::Open => self.open.as_deref(),
+        }
+    }
+
+    /// The words of its command for this load, and its standard input; `None` without the command.
+    pub fn command(&self, mode: Mode, load: &Load, url: &str) -> Option<(Vec<String>, String)> {
+        let words = shlex::split(self.template(mode)?)?;
+        let words = words.iter().map(|word| filled(word, load, url)).collect();
+        let stdin = filled(self.stdin.as_deref().unwrap_or_default(), load, url);
+        Some((words, stdin))
+    }
+}
+
+/// A template with its placeholders replaced. Some tools take a rate by connection, or only whole
+/// numbers and a unit of time.
+fn filled(template: &str, load: &Load, url: &str) -> String {
+    let Load { rate, connections, seconds } = *load;
+    template
+        .replace("{url}", url)
+        .replace("{rate}", &rate.to_string())
+        .replace("{rate_each}", &(rate / f64::from(connections)).to_string())
+        .replace("{rate_minute}", &(rate * 60.0).round().to_string())
+        .replace("{connections}", &connections.to_string())
+        .replace("{duration}", &seconds.to_string())
+        .replace("{threads}", &THREADS.to_string())
+}
+
+/// Threads that a tool is asked for: more than one, since sharing a rate among them is where
+/// fractions are lost.
+const THREADS: u32 = 2;
+
+impl Place {
+    fn of(place: &str, figure: &str) -> Result<Place, String> {
+        if place.starts_with('/') {
+            return Ok(Place::Pointer(place.to_owned()));
+        }
+        let text = RegexBuilder::new(place).multi_line(true).build().map_err(|error| {
+            let last = error.to_string().lines().last().unwrap_or_default().to_owned();
+            format!("read.{figure} = '{place}': {last}; mend the regular expression")
+        })?;
+        let needed = if figure == PERCENTILES { 2 } else { 1 };
+        if text.captures_len() <= needed {
+            let what = if needed == 2 { "the percentage and its time" } else { "the figure" };
+            return Err(format!("read.{figure} = '{place}': no group; put ( ) around {what}"));
+        }
+        Ok(Place::Text(text))
+    }
+}
+
+/// The percentage of a figure such as `p99.9`.
+pub(crate) fn percent_of(figure: &str) -> Option<f64> {
+    let percent: f64 = figure.strip_prefix('p')?.parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent)
+}
+
+/// A unit of time, ms.
+pub(crate) fn unit_ms(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ns" => 1e-6,
+        "us" | "µs" | "μs" => 1e-3,
+        "ms" => 1.0,
+        "s" | "sec" | "secs" => 1e3,
+        "m" | "min" => 60e3,
+        _ => return None,
+    })
+}

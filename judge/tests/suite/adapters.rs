@@ -1,0 +1,298 @@
+//! The shipped tools' files read what the tools print, and a file that can't be used says why.
+
+use judge::{Figures, Load, Mode, Percentile, ReadError, SHIPPED, Tool};
+
+const WRK: &str = "Running 2s test @ http://127.0.0.1:18999/
+  2 threads and 4 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency    47.42ms    5.23ms  53.19ms   96.43%
+    Req/Sec    41.95      5.48    60.00     87.50%
+  Latency Distribution
+     50%   47.99ms
+     75%   48.03ms
+     90%   48.10ms
+     99%    1.20s
+  168 requests in 2.01s, 19.17KB read
+  Socket errors: connect 1, read 2, write 0, timeout 4
+  Non-2xx or 3xx responses: 12
+Requests/sec:     83.44
+Transfer/sec:      9.52KB
+";
+const WRK2: &str = "  Thread calibration: mean lat.: 1.034ms, rate sampling interval: 10ms
+  Latency Distribution (HdrHistogram - Recorded Latency)
+ 50.000%    1.04ms
+ 90.000%    1.45ms
+ 99.000%    1.72ms
+ 99.900%    2.02s
+100.000%    2.10s
+
+  Detailed Percentile spectrum:
+       Value   Percentile   TotalCount 1/(1-Percentile)
+
+       0.112     0.000000            1         1.00
+  29990 requests in 30.00s, 2.35MB read
+";
+const HEY: &str = "
+Summary:
+  Total:\t2.0426 secs
+  Slowest:\t0.0560 secs
+
+Response time histogram:
+  0.008 [1]\t|
+  0.051 [129]\t|■■■■
+
+Latency distribution:
+  50% in 0.0480 secs
+  99% in 0.0560 secs
+
+Details (average, fastest, slowest):
+  resp wait:\t0.0060 secs, 0.0054 secs, 0.0153 secs
+
+Status code distribution:
+  [200]\t152 responses
+  [503]\t16 responses
+
+Error distribution:
+  [3]\tGet \"http://127.0.0.1:18999/\": EOF
+";
+const AB: &str = "Concurrency Level:      4
+Time taken for tests:   2.000 seconds
+Complete requests:      75361
+Failed requests:        9
+   (Connect: 1, Receive: 2, Length: 3, Exceptions: 3)
+Non-2xx responses:      75361
+Keep-Alive requests:    75361
+Requests per second:    37675.28 [#/sec] (mean)
+
+Percentage of the requests served within a certain time (ms)
+  50%      2
+  99%      3
+ 100%     12 (longest request)
+";
+const OHA: &str = "Summary:
+  Success rate:\t100.00%
+  Slowest:\t10.7 ms
+
+Response time distribution:
+  50.00% in 1.3000 ms
+  99.00% in 0.0041 sec
+  99.90% in 9.9000 ms
+
+Status code distribution:
+  [200] 102469 responses
+  [503] 31 responses
+
+Error distribution:
+  [64] aborted due to deadline
+";
+const H2LOAD: &str = "finished in 2.00s, 146110.00 req/s, 17.00MB/s
+requests: 292220 total, 292284 started, 292220 done, 292219 succeeded, 1 failed, 2 errored, 3 timeout
+status codes: 292219 2xx, 0 3xx, 0 4xx, 1 5xx
+                     min         max         mean         sd        +/- sd
+time for request:       98us      5.10ms       437us       120us    81.00%
+time for connect:       60us      1.20ms       600us       300us    60.00%
+";
+const H2LOAD_NEW: &str =
+    "requests: 2001 total, 2001 started, 2001 done, 2001 succeeded, 0 failed, 0 errored, 0 timeout
+status codes: 2001 2xx, 0 3xx, 0 4xx, 0 5xx
+                     min         max      median         p95         p99        mean   sd  +/- sd
+time for request:       98us      1.50s      10.10ms     11.00ms     12.50ms   10.20ms  1us 99.00%
+";
+const VEGETA: &str = r#"{"latencies":{"total":237119463,"mean":2371194,"50th":2854306,
+"90th":3228223,"95th":3478629,"99th":3530000,"max":3660505,"min":1949582},
+"bytes_in":{"total":606700,"mean":6067},"requests":102,"rate":100.5,"success":0.98,
+"status_codes":{"0":1,"200":100,"503":1},"errors":["EOF"]}"#;
+const K6: &str = "
+     http_req_blocked...............: p(50)=1.5µs   p(90)=2µs      p(95)=2µs     p(99)=9µs
+     http_req_duration..............: p(50)=1.17ms p(90)=1.5ms p(95)=2ms p(99)=1.01s p(99.9)=2s
+       { expected_response:true }...: p(50)=1.18ms p(90)=1.5ms p(95)=2ms p(99)=1.01s p(99.9)=2s
+     http_req_failed................: 0.02% 3 out of 15000
+     http_reqs......................: 15000  499.98/s
+";
+const TRUETAIL: &str = r#"{"counts": {"sent": 214, "answered": 210, "timed_out": 1, "failed": 2,
+"abandoned": 1, "unexpected_status": 5}, "corrected": {"unit": "us", "p50": 5226.495,
+"p90": 8413.183, "p99": null}}"#;
+
+/// Sent, answered, bad, errors and open; then percentiles with their last digits, in ms.
+type Expected = ([Option<f64>; 5], &'static [(f64, f64, f64)]);
+
+fn check(name: &str, output: &str, (counts, percentiles): Expected) {
+    let figures = Figures::read(&Tool::find(name).expect("shipped"), output).expect("figures");
+    let Figures { sent, answered, bad, errors, open, .. } = figures;
+    assert_eq!([sent, answered, bad, errors, open], counts, "{name}: {figures:?}");
+    let near = |found: f64, expected: f64| (found - expected).abs() <= 1e-9 * expected;
+    let mut found = figures.percentiles.clone();
+    found.sort_by(|one, other| one.percent.total_cmp(&other.percent));
+    assert_eq!(found.len(), percentiles.len(), "{name}: {figures:?}");
+    for (found, (percent, ms, digit_ms)) in found.iter().zip(percentiles) {
+        let Percentile { percent: of, ms: is_ms, digit_ms: is_digit_ms } = *found;
+        let same = of == *percent && near(is_ms, *ms) && near(is_digit_ms, *digit_ms);
+        assert!(same, "{name}: {found:?}, not {ms} ms and {digit_ms} ms");
+    }
+}
+
+#[test]
+fn each_shipped_tool_is_read() {
+    let (none, some) = (None, |count| Some(count));
+    let expected: [(&str, &str, Expected); 11] = [
+        (
+            "wrk",
+            WRK,
+            (
+                [none, some(168.0), some(12.0), some(7.0), none],
+                &[
+                    (50.0, 47.99, 0.01),
+                    (75.0, 48.03, 0.01),
+                    (90.0, 48.1, 0.01),
+                    (99.0, 1_200.0, 10.0),
+                ],
+            ),
+        ),
+        (
+            "wrk2",
+            WRK2,
+            (
+                [none, some(29_990.0), some(0.0), some(0.0), none],
+                &[
+                    (50.0, 1.04, 0.01),
+                    (90.0, 1.45, 0.01),
+                    (99.0, 1.72, 0.01),
+                    (99.9, 2_020.0, 10.0),
+                    (100.0, 2_100.0, 10.0),
+                ],
+            ),
+        ),
+        (
+            "hey",
+            HEY,
+            (
+                [none, some(168.0), some(16.0), some(3.0), none],
+                &[(50.0, 48.0, 0.1), (99.0, 56.0, 0.1)],
+            ),
+        ),
+        (
+            "ab",
+            AB,
+            (
+                [none, some(75_361.0), some(75_361.0), some(6.0), none],
+                &[(50.0, 2.0, 1.0), (99.0, 3.0, 1.0), (100.0, 12.0, 1.0)],
+            ),
+        ),
+        (
+            "oha",
+            OHA,
+            (
+                [none, some(102_500.0), some(31.0), some(64.0), none],
+                &[(50.0, 1.3, 1e-4), (99.0, 4.1, 0.1), (99.9, 9.9, 1e-4)],
+            ),
+        ),
+        ("h2load", H2LOAD, ([none, some(292_220.0), some(1.0), some(5.0), none], &[])),
+        (
+            "h2load",
+            H2LOAD_NEW,
+            (
+                [none, some(2_001.0), some(0.0), some(0.0), none],
+                &[(50.0, 10.1, 0.01), (95.0, 11.0, 0.01), (99.0, 12.5, 0.01)],
+            ),
+        ),
+        (
+            "vegeta",
+            VEGETA,
+            (
+                [some(102.0), some(101.0), some(1.0), some(1.0), none],
+                &[
+                    (50.0, 2.854_306, 1e-6),
+                    (90.0, 3.228_223, 1e-6),
+                    (95.0, 3.478_629, 1e-6),
+                    (99.0, 3.53, 1e-6),
+                ],
+            ),
+        ),
+        (
+            "k6",
+            K6,
+            (
+                [none, some(15_000.0), some(3.0), none, none],
+                &[(50.0, 1.17, 0.01), (90.0, 1.5, 0.1), (95.0, 2.0, 1.0), (99.0, 1_010.0, 10.0)],
+            ),
+        ),
+        (
+            "truetail",
+            TRUETAIL,
+            (
+                [some(214.0), some(210.0), some(5.0), some(3.0), some(1.0)],
+                &[(50.0, 5.226_495, 1e-6), (90.0, 8.413_183, 1e-6)],
+            ),
+        ),
+        (
+            // A count without a match is zero only if the tool printed something else.
+            "wrk",
+            "  1 requests in 2.01s, 19.17KB read",
+            ([none, some(1.0), some(0.0), some(0.0), none], &[]),
+        ),
+    ];
+    for (name, output, expected) in expected {
+        check(name, output, expected);
+    }
+}
+
+#[test]
+fn other_output_has_no_figures() {
+    for (name, _) in SHIPPED {
+        let tool = Tool::find(name).expect("shipped");
+        for output in ["", "unable to connect to 127.0.0.1:8080\n", "{}", "\u{fffd}\u{fffd}\n"] {
+            assert_eq!(Figures::read(&tool, output), Err(ReadError::Nothing), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_command_gets_the_load() {
+    let load = Load { rate: 437.5, connections: 10, seconds: 6 };
+    let check = |name: &str, mode: Mode, expected: Option<&str>| {
+        let tool = Tool::find(name).expect("shipped");
+        let command = tool.command(mode, &load, "http://127.0.0.1:80/");
+        let line = command.map(|(words, _)| words.join(" "));
+        assert_eq!(line.as_deref(), expected, "{name}");
+    };
+    check("wrk", Mode::Closed, Some("wrk -t 2 -c 10 -d 6s --latency http://127.0.0.1:80/"));
+    check("wrk", Mode::Open, None);
+    check("hey", Mode::Open, Some("hey -c 10 -z 6s -q 43.75 http://127.0.0.1:80/"));
+    let vegeta = Tool::find("vegeta").expect("shipped");
+    let (words, stdin) = vegeta.command(Mode::Open, &load, "http://127.0.0.1:80/").expect("open");
+    assert_eq!((words.len(), stdin.as_str()), (3, "GET http://127.0.0.1:80/"));
+    assert!(words[2].contains("-rate=26250/1m "), "{}", words[2]);
+}
+
+#[test]
+fn every_shipped_file_is_short() {
+    for (name, text) in SHIPPED {
+        let (lines, keys) = (text.lines().count(), text.lines().filter(|line| line.contains('=')));
+        assert!(lines <= 20 && keys.count() <= 18, "{name}: {lines} lines");
+    }
+}
+
+#[test]
+fn a_file_that_can_not_be_used_says_why() {
+    let check = |text: &str, says: &str| {
+        let error = Tool::parse("x", text).expect_err(text).to_string();
+        assert!(error.starts_with("x.toml: ") && error.contains(says), "{error}");
+    };
+    let read = "[read]\nanswered = '(\\d+) requests'\n";
+    let open = "open = \"x {url}\"\n";
+    check(read, "neither `closed` nor `open`");
+    check(&format!("open = \"x\"\n{read}"), "write {url} where the URL belongs");
+    check(&format!("open = \"x {{url}} http://example.com/\"\n{read}"), "names a URL");
+    check(&format!("open = \"x {{url}} 'a\"\n{read}"), "close its quotes");
+    check(&format!("{open}unit = \"h\"\n{read}"), "unit = \"h\": unknown");
+    check(&format!("{open}arrivals = \"sometimes\"\n{read}"), "sometimes");
+    check(&format!("{open}opne = 1\n{read}"), "opne");
+    check(&format!("{open}[read]\np101 = 'x'\n"), "read.p101: no such figure");
+    check(&format!("{open}[read]\nanswered = '(\\d+'\n"), "mend the regular expression");
+    check(&format!("{open}[read]\nanswered = '\\d+'\n"), "no group; put ( ) around the figure");
+    check(&format!("{open}[read]\npercentiles = '(\\d+)%'\n"), "the percentage and its time");
+    let unknown = Tool::find("wkr").expect_err("no tool").to_string();
+    assert!(unknown.starts_with("wkr: not a known tool; give one of ab, "), "{unknown}");
+    let missing = Tool::find("/no/such.toml").expect_err("no file").to_string();
+    assert!(missing.starts_with("/no/such.toml: can't be read"), "{missing}");
+}
