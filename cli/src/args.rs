@@ -97,6 +97,16 @@ limits of this version, and rewrites FINDINGS.md.
 Exits 1 if a figure is outside its limits, and 3 if other load on the machine may be the cause or \
 the figure wasn't measured; `page` exits 0.";
 
+const JUDGE: &str = "\
+Check whether a load generator reports what happened, case by case.
+
+It runs the tool against servers whose latency follows from arithmetic and whose ledger counts \
+every request, and compares what the tool prints. Known tools are ab, h2load, hey, k6, oha, \
+truetail, vegeta, wrk and wrk2, if they are installed; any other is described by a file of ten \
+lines, as docs/judge.md shows. All cases take about a minute.
+
+Exits 1 if a case failed or could not be read, and 3 if other load on the machine may be why.";
+
 /// The argument that stands for all experiments.
 pub(crate) const ALL_EXPERIMENTS: &str = "all";
 /// The argument that runs no experiment and rewrites the page of their results.
@@ -222,6 +232,9 @@ truetail import [OPTIONS] <LOG|->
     /// Repeat one of the project's experiments on measuring latency
     #[command(long_about = EXPERIMENT)]
     Experiment(ExperimentArgs),
+    /// Check whether a load generator reports what happened
+    #[command(long_about = JUDGE)]
+    Judge(JudgeArgs),
     /// Print the man page of truetail or of one of its commands
     Man {
         /// The command [default: truetail itself]
@@ -737,6 +750,26 @@ pub(crate) struct ExperimentArgs {
     /// Don't print the commands as they run
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// Arguments of `judge`.
+#[derive(Debug, Args)]
+pub(crate) struct JudgeArgs {
+    /// The tool's name, or a file that describes it
+    #[arg(value_name = "TOOL|FILE.toml")]
+    pub(crate) tool: String,
+
+    /// Run only these cases, e.g. rate,freeze [default: all]
+    #[arg(long = "case", value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) cases: Vec<String>,
+
+    /// Folder for result.json and what the tool prints
+    #[arg(long, value_name = "DIR", value_parser = file(), default_value = "truetail-judge")]
+    pub(crate) out: PathBuf,
+
+    /// Make each run half as long: figures scatter more, and bands are wider
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 /// The name of an experiment, `all`, or `page`.

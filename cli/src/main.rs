@@ -29,6 +29,7 @@
 //!   [`flamediff`], [`page`].
 //! - **Whether the numbers are true,** by the crate `calibration`: [`calibrate`], [`truth`],
 //!   [`experiment`], [`saved`].
+//! - **Whether other load generators' numbers are true,** by the crate `judge`: [`mod@judge`].
 //! - **Beside a run:** [`agent`], the servers [`target_server`] and [`null_target`], and [`doctor`]
 //!   for this machine.
 //! - **For all of them:** [`text`] alone lays out text, [`json`] alone knows JSON, [`failure`] is the
@@ -61,6 +62,7 @@ mod hidden_terminal;
 mod hlog;
 mod import;
 mod json;
+mod judge;
 mod junit;
 mod live;
 mod ndjson;
@@ -139,6 +141,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) if args.truth => truth::truth(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Experiment(args) => experiment::experiment(&args),
+        Command::Judge(args) => judge::judge(&args),
         Command::Demo(args) => demo::demo(args),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { out: Some(folder), .. } => generate::man_pages(&folder),

@@ -18,6 +18,7 @@ pub(crate) mod extent;
 pub(crate) mod figures;
 pub(crate) mod flamediff;
 pub(crate) mod import;
+pub(crate) mod judge;
 pub(crate) mod layout;
 #[cfg(test)]
 #[path = "../../engine/tests/suite/made_up.rs"]

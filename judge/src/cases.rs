@@ -66,7 +66,7 @@ pub struct Finding {
 }
 
 /// All cases, in the order of the table.
-pub const CASES: [Case; 10] = [
+pub static CASES: [Case; 10] = [
     counts::RATE,
     counts::LOW_RATE,
     spacing::ARRIVALS,

@@ -176,11 +176,10 @@ pub fn judge(
 /// # Errors
 /// A name that no case has.
 pub fn named(names: &[String]) -> Result<Vec<&'static Case>, String> {
-    const ALL: &[Case] = &CASES;
     if names.is_empty() {
-        return Ok(ALL.iter().collect());
+        return Ok(CASES.iter().collect());
     }
-    let find = |name: &String| ALL.iter().find(|case| case.name == name).ok_or(name.clone());
+    let find = |name: &String| CASES.iter().find(|case| case.name == name).ok_or(name.clone());
     names.iter().map(find).collect()
 }
 

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["run", "demo", "doctor", "search", "compare"]),
     ("More ways to load", &["sweep", "ceiling", "ab", "controller", "agent", "import"]),
     ("Saved results", &["report", "verify", "samples", "flamediff"]),
-    ("Test servers and accuracy", &["target", "null-target", "calibrate", "experiment"]),
+    ("Test servers and accuracy", &["target", "null-target", "calibrate", "experiment", "judge"]),
     ("Shell", &["man", "completions"]),
 ];
 
@@ -27,13 +27,14 @@ pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0    success
   1    a run could not start, a result could not be written, verify found a
-       difference, or a figure of calibrate or experiment is out of its band
+       difference, a figure of calibrate or experiment is out of its band, or a
+       case of judge failed or couldn't be read
   2    usage error
   3    don't trust the numbers: the verdict is invalid, or suspect with
        --fail-on suspect; sweep, search and ceiling: that of every step that
        decided something; ab: too few pairs of slices count; compare with
-       --fail-on regression: one run a side; ceiling, calibrate and experiment:
-       other load on the machine kept a figure from being judged
+       --fail-on regression: one run a side; ceiling, calibrate, experiment and
+       judge: other load on the machine kept a figure from being judged
   4    an objective of --slo is missed, or undecided with --fail-on undecided;
        search and ceiling: no rate passed; compare and ab with --fail-on
        regression: side B is worse

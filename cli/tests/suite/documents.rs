@@ -309,7 +309,8 @@ fn each_code_and_field_that_a_page_names_exists() {
     let codes: BTreeSet<String> = RULES.iter().map(|rule| rule.code.to_string()).collect();
     let thresholds = Thresholds::default().entries().into_iter().map(|(name, _)| name);
     let mut known = names_in(&page("report.schema.json").text);
-    for folder in ["agents", "calibration", "cli", "engine", "probe", "profile", "target"] {
+    for folder in ["agents", "calibration", "cli", "engine", "judge", "probe", "profile", "target"]
+    {
         let mut names = BTreeSet::new();
         names_below(&root().join(folder), &mut names);
         known.extend(names);

@@ -21,6 +21,7 @@ mod habits;
 mod hostile;
 mod hosts;
 mod imports;
+mod judge;
 mod limits;
 mod live;
 mod named_objectives;

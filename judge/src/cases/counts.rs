@@ -89,7 +89,7 @@ fn offered(of: &Judged) -> Vec<Finding> {
         Some(Arrivals::Poisson) => 4.0 * truth.sqrt(),
         Some(Arrivals::Constant) | None => 0.005 * truth + 1.0,
     };
-    let band = Band { low: truth - reach, truth, high: truth + reach };
+    let band = Band { low: (truth - reach).max(0.0), truth, high: truth + reach };
     vec![Finding::count("requests at the target", of.ledger.received as f64, band)]
 }
 
