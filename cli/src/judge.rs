@@ -4,7 +4,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use calibration::judgement::Judgement;
-use judge::suite::{self, JudgeError, Outcome, Setup, Suite};
+use judge::suite::{self, Outcome, Setup, Suite};
 use judge::{CASES, Tool};
 
 use crate::args::JudgeArgs;
@@ -40,14 +40,14 @@ pub(crate) fn judge(args: &JudgeArgs) -> Result<ExitCode, Failure> {
         // A row that can't be printed is no loss: result.json has all of them.
         tell: &mut |result| drop(say(&text::case(result))),
     };
-    let suite = match suite::judge(&tool, &cases, &mut setup) {
-        Ok(suite) => suite,
-        Err(JudgeError::Interrupted) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
-        Err(error) => return Err(Failure::CouldNotRun(error.to_string())),
-    };
+    let suite = suite::judge(&tool, &cases, &mut setup)
+        .map_err(|error| Failure::CouldNotRun(error.to_string()))?;
     let written = file.finish(|file| json::write(&suite, file))?;
     say(&text::end(&suite, &written))?;
-    Ok(judged(worst(&suite)))
+    Ok(match suite.interrupted {
+        true => ExitCode::from(EXIT_INTERRUPTED),
+        false => judged(worst(&suite)),
+    })
 }
 
 fn worst(suite: &Suite) -> Judgement {

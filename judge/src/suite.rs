@@ -107,6 +107,8 @@ pub struct Suite {
     pub quick: bool,
     /// The machine.
     pub machine: Machine,
+    /// True if the user asked to stop: later cases are missing.
+    pub interrupted: bool,
     /// The cases, in order.
     pub cases: Vec<CaseResult>,
 }
@@ -131,15 +133,12 @@ pub enum JudgeError {
     /// The target can't be run.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
 }
 
 /// Judges a tool by these cases.
 ///
 /// # Errors
-/// If the tool isn't installed, the target can't start, or the user asked to stop.
+/// If the tool isn't installed, or the target can't start, and no case has been judged.
 pub fn judge(
     tool: &Tool,
     cases: &[&'static Case],
@@ -154,9 +153,21 @@ pub fn judge(
             line(&ran.stdout).or_else(|| line(&ran.stderr))
         }
     };
-    let mut results = Vec::new();
+    let (mut results, mut interrupted) = (Vec::new(), false);
     for case in cases {
-        let result = judge_case(tool, case, setup)?;
+        let result = match judge_case(tool, case, setup) {
+            Ok(Some(result)) => result,
+            Ok(None) => {
+                interrupted = true;
+                break;
+            }
+            Err(error) if results.is_empty() => return Err(error),
+            // What has been judged is kept.
+            Err(error) => {
+                let (outcome, why) = (Outcome::Unread, Some(error.to_string()));
+                CaseResult { outcome, why, ..CaseResult::of(case) }
+            }
+        };
         (setup.tell)(&result);
         results.push(result);
     }
@@ -167,6 +178,7 @@ pub fn judge(
         judge: env!("CARGO_PKG_VERSION"),
         quick: setup.quick,
         machine: Machine::this(),
+        interrupted,
         cases: results,
     })
 }
@@ -183,11 +195,12 @@ pub fn named(names: &[String]) -> Result<Vec<&'static Case>, String> {
     names.iter().map(find).collect()
 }
 
+/// Judges a tool by a case; `None` if the user asked to stop.
 fn judge_case(
     tool: &Tool,
     case: &'static Case,
     setup: &mut Setup<'_>,
-) -> Result<CaseResult, JudgeError> {
+) -> Result<Option<CaseResult>, JudgeError> {
     let mut result = CaseResult::of(case);
     let mode = (case.mode)(tool).and_then(|mode| {
         let prints = case.figures.is_empty() || tool.prints(case.figures);
@@ -196,7 +209,7 @@ fn judge_case(
     });
     let mode = match mode {
         Ok(mode) => mode,
-        Err(why) => return Ok(CaseResult { why: Some(why), ..result }),
+        Err(why) => return Ok(Some(CaseResult { why: Some(why), ..result })),
     };
     let seconds = if setup.quick { case.load.seconds.div_ceil(2) } else { case.load.seconds };
     let load = Load { seconds, ..case.load };
@@ -216,7 +229,7 @@ fn judge_case(
     let ledger = target.stop()?;
     let ran = ran?;
     if ran.ended == Ended::Stopped {
-        return Err(JudgeError::Interrupted);
+        return Ok(None);
     }
     result.target = Some(Counts::of(&ledger));
     result.late_ms = Some(late_ms);
@@ -226,11 +239,11 @@ fn judge_case(
         result.why.get_or_insert("no request of it reached the target".to_owned());
     }
     if result.why.is_some() {
-        return Ok(result);
+        return Ok(Some(result));
     }
     let figures = match Figures::read(tool, &ran.stdout) {
         Ok(figures) => figures,
-        Err(error) => return Ok(CaseResult { why: Some(error.to_string()), ..result }),
+        Err(error) => return Ok(Some(CaseResult { why: Some(error.to_string()), ..result })),
     };
     result.findings = (case.judge)(&Judged { tool, load, figures: &figures, ledger: &ledger });
     result.figures = Some(figures);
@@ -245,7 +258,7 @@ fn judge_case(
     } else {
         Outcome::Failed
     };
-    Ok(result)
+    Ok(Some(result))
 }
 
 /// The first core that this process may use.

@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{binary, said};
+use crate::support::{binary, document, said, signal};
 
 /// Judges a tool in a folder; the exit code, and what is said.
 fn judged(folder: &Path, tool: &str, more: &[&str]) -> (Option<i32>, String) {
@@ -54,4 +57,30 @@ fn a_tool_of_which_nothing_can_be_read_is_said_to_be_so() {
         fs::read_to_string(folder.path().join("out/requests.stdout")).expect("a file"),
         "sent 1\n"
     );
+}
+
+#[test]
+fn a_signal_ends_it_and_the_cases_so_far_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // It fails in the first case, and doesn't end in the second.
+    let tool = "open = '''sh -c 'test -e first && exec sleep 60; touch first; exit 9' {url}'''\n\
+                [read]\nsent = 'sent (\\d+)'\nanswered = 'answered (\\d+)'\n";
+    fs::write(folder.path().join("hangs.toml"), tool).expect("written");
+    let mut child = binary()
+        .current_dir(folder.path())
+        .args(["judge", "hangs.toml", "--case", "requests,rate", "--out", "."])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let has_begun = |_: usize| {
+        thread::sleep(Duration::from_millis(50));
+        folder.path().join("rate.stdout").exists()
+    };
+    assert!((0..600).any(has_begun), "the second case begins");
+    signal(&child, "INT");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let result = document(&folder.path().join("result.json"));
+    let cases = result["cases"].as_array().expect("cases");
+    assert_eq!((&result["interrupted"], cases.len()), (&Value::from(true), 1), "{result:#}");
+    assert_eq!((&cases[0]["case"], &cases[0]["outcome"]), (&"requests".into(), &"unread".into()));
 }
