@@ -106,7 +106,7 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
     let mut ports = watched.target.and_then(|target| PortCount::new(target, &watched.sources));
     loop {
         // Read before the clock: if all shards have ended, the window is over by then.
-        let ended = shards <= signals.ended.load(Ordering::Relaxed);
+        let ended = shards <= signals.by_shards.ended.load(Ordering::Relaxed);
         let epoch_ns = signals.epoch_ns.load(Ordering::Acquire);
         let now_ns = clock::now_ns();
         let mut wake_ns = now_ns + if epoch_ns == 0 { NAP_BEFORE_NS } else { NAP_NS };

@@ -23,7 +23,7 @@ use report::{Report, Samples};
 use samples::{self, Header, Lane, SampleFile, SampleWriter, SamplesSummary, ShardEnd};
 use shard::progress::{ShardProgress, SharedProgress};
 use shard::{EPOCH_AHEAD_NS, Shard, ShardPlan};
-use sys::control::Signals;
+use sys::control::{ByShards, Signals};
 use sys::{clock, placement};
 
 use super::health::{Health, known_until};
@@ -197,12 +197,12 @@ impl Run {
 
     /// True if all shards are set up.
     pub fn is_ready(&self) -> bool {
-        self.signals.ready.load(Ordering::Acquire) == self.handles.len()
+        self.signals.by_shards.ready.load(Ordering::Acquire) == self.handles.len()
     }
 
     /// The result of the setup; `None` before all shards are set up.
     pub fn set_up_as(&self) -> Option<SetUp> {
-        let Signals { settled, unsettled, .. } = &*self.signals;
+        let ByShards { settled, unsettled, .. } = &self.signals.by_shards;
         self.is_ready().then(|| SetUp {
             settled: match (settled.load(Ordering::Relaxed), unsettled.load(Ordering::Relaxed)) {
                 (_, true) => Some(false),
@@ -252,7 +252,7 @@ impl Run {
 
     /// True if all shards have ended.
     pub fn is_finished(&self) -> bool {
-        self.signals.ended.load(Ordering::Relaxed) == self.handles.len()
+        self.signals.by_shards.ended.load(Ordering::Relaxed) == self.handles.len()
     }
 
     /// The recorded window on CLOCK_MONOTONIC, ns, as far as it is known now: an interruption
@@ -336,7 +336,7 @@ impl Run {
         let until_ns = match interrupted {
             true => stop_ns.saturating_sub(epoch_ns).min(plan.end_ns()),
             // All shards have ended, and with each its window.
-            false => self.signals.end_ns.load(Ordering::Relaxed),
+            false => self.signals.by_shards.end_ns.load(Ordering::Relaxed),
         };
         let samples = self.samples.map(|writer| {
             let ends = shards.iter().map(|shard| {

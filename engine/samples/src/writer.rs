@@ -132,7 +132,7 @@ fn write_all(output: &mut Output, lanes: &[Lane], finishing: &AtomicBool) {
         for (shard, lane) in lanes.iter().enumerate() {
             while let Some(block) = lane.take_full() {
                 idle = false;
-                output.put_block(shard, block.as_flattened());
+                output.put_block(shard, block.bytes());
                 lane.give_back(block);
             }
         }

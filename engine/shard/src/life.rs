@@ -15,7 +15,7 @@ use load::{DueRequest, Load};
 use record::outcome::{Outcome, UnsentReason};
 use record::shard_report::ShardReport;
 use record::stamps::{Ending, Stamps};
-use sys::control::Signals;
+use sys::control::ByShards;
 use sys::{clock, seal};
 
 use super::deadlines::Deadlines;
@@ -85,7 +85,8 @@ impl Shard {
     /// does it. `None` if the run is cancelled.
     fn meet(&self) -> Option<u64> {
         self.publish_setup();
-        let is_last = self.signals.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.plan.shards;
+        let is_last =
+            self.signals.by_shards.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.plan.shards;
         if is_last && !self.signals.held {
             self.signals.begin_at(clock::now_ns() + EPOCH_AHEAD_NS);
         }
@@ -100,7 +101,7 @@ impl Shard {
 
     /// Publishes the setup's results to the run, before the shard reports that it is ready.
     fn publish_setup(&self) {
-        let Signals { settled, unsettled, .. } = &*self.signals;
+        let ByShards { settled, unsettled, .. } = &self.signals.by_shards;
         match self.recording.counts().setup.settled {
             Some(true) => settled.store(true, Ordering::Relaxed),
             Some(false) => unsettled.store(true, Ordering::Relaxed),
@@ -266,8 +267,9 @@ impl Shard {
         self.count_unsent(now_ns, capped, COUNTED_MAX);
         self.recording.end_sessions(&self.phases);
         self.show(now_ns);
-        self.signals.end_ns.fetch_max(self.phases.end_ns(), Ordering::Relaxed);
-        self.signals.ended.fetch_add(1, Ordering::Relaxed);
+        let ByShards { end_ns, ended, .. } = &self.signals.by_shards;
+        end_ns.fetch_max(self.phases.end_ns(), Ordering::Relaxed);
+        ended.fetch_add(1, Ordering::Relaxed);
         let digest = match &self.load {
             Load::Open(load) => load.digest(),
             Load::Closed(_) | Load::Paced(_) => Digest::default(),

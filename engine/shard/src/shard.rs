@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http1::response::KnownHead;
 use load::Load;
 use load::carried::Carried;
+use plan::check::Checks;
 use sys::clock;
 use sys::control::Signals;
 use tls::{ClientSetup, RECORD_MAX, Sessions};
@@ -111,11 +112,15 @@ impl Shard {
     /// # Errors
     /// The kernel refused the ring.
     pub fn new(
-        plan: ShardPlan,
+        mut plan: ShardPlan,
         shared: Arc<SharedProgress>,
         signals: Arc<Signals>,
     ) -> std::io::Result<Shard> {
         clock::set_timer_slack();
+        // A regular expression writes to memory of its own with each search.
+        for checks in plan.steps.iter_mut().filter_map(|step| step.checks.as_mut()) {
+            *checks = Arc::new(Checks::clone(checks));
+        }
         let mut ring = Ring::new(RingConfig {
             sockets_max: plan.slots(),
             buffer_size: BUFFER_SIZE,
@@ -227,6 +232,21 @@ mod tests {
 
     use super::*;
     use crate::plan::Drive;
+
+    #[test]
+    fn shards_of_one_plan_search_with_memory_of_their_own() {
+        let checked =
+            plan::Plan { expect_body: vec!["regex o+k".to_owned()], ..plan::Plan::default() };
+        let checks = Checks::of_request(&checked, Vec::new(), false).expect("a check");
+        let checks = Arc::new(checks.expect("some"));
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let mut plan = ShardPlan::open_for_test(listener.local_addr().expect("bound").into());
+        plan.steps[0].checks = Some(Arc::clone(&checks));
+        let shard = || Shard::new(plan.clone(), Arc::default(), Arc::default()).expect("a ring");
+        let own = [shard(), shard()].map(|shard| shard.plan.steps[0].checks.clone());
+        let [Some(one), Some(other)] = own else { panic!("each shard has its checks") };
+        assert!(!Arc::ptr_eq(&one, &other) && !Arc::ptr_eq(&one, &checks));
+    }
 
     #[test]
     fn no_arrival_is_left_to_be_drawn_when_a_turn_has_waited() {

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// The words that a run and its shards share while they run; rarely written.
+/// The words that a run and its shards share while they run; rarely written. Shards read the first
+/// of them as they send, so those that shards write are on lines of their own.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct Signals {
     /// Start of the run on CLOCK_MONOTONIC, ns; 0 while shards are still setting up, `u64::MAX` if
     /// the run is cancelled.
@@ -14,6 +16,14 @@ pub struct Signals {
     pub lease_ns: AtomicU64,
     /// True if the epoch is set from outside; otherwise the last shard to be ready sets it.
     pub held: bool,
+    /// What shards write, each shard once.
+    pub by_shards: ByShards,
+}
+
+/// What shards tell the run: when they are set up, and when they have ended.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct ByShards {
     /// Shards that have finished setting up.
     pub ready: AtomicUsize,
     /// True if a shard offered setup load until its number of connections had settled.

@@ -16,6 +16,7 @@ use engine::sys::units::Nanos;
 use crate::http2_server::{
     self, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, MAX_STREAMS, plan2,
 };
+use crate::lines;
 use crate::support::{OK, always_ok, open, plan, run, serve};
 use crate::tls_server::{self, Authority, BOTH};
 
@@ -34,23 +35,30 @@ fn count() {
     }
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting touches an atomic only.
+// SAFETY: every call goes to the system's allocator unchanged; counting and noting allocate
+// nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
         // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
+        let address = unsafe { System.alloc(layout) };
+        lines::allocated(address, layout.size());
+        address
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        lines::freed(address);
         // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(address, layout) }
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
+        lines::freed(address);
         // SAFETY: the caller's promises are passed on.
-        unsafe { System.realloc(address, layout, size) }
+        let address = unsafe { System.realloc(address, layout, size) };
+        lines::allocated(address, size);
+        address
     }
 }
 

@@ -8,6 +8,7 @@ mod support;
 mod tls_server;
 
 mod allocations;
+mod lines;
 mod open_files;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

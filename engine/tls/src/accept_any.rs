@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 /// Accepts any certificate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct AcceptAny {
     algorithms: WebPkiSupportedAlgorithms,
 }

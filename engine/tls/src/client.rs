@@ -23,9 +23,34 @@ pub(super) const ALPN_HTTP2: &[u8] = b"h2";
 #[derive(Clone, Debug)]
 pub struct ClientSetup {
     pub(super) config: ClientConfig,
-    pub(super) verifier: Arc<dyn ServerCertVerifier>,
+    pub(super) verifier: Verifier,
+    own: Option<Arc<Own>>,
     pub(super) name: ServerName<'static>,
     session: TlsSession,
+}
+
+/// What decides whether to trust the target.
+#[derive(Clone, Debug)]
+pub(super) enum Verifier {
+    Any(AcceptAny),
+    Trusting(TrustOwn),
+}
+
+impl Verifier {
+    /// The same, with a count of references of its own.
+    pub(super) fn counted(&self) -> Arc<dyn ServerCertVerifier> {
+        match self {
+            Verifier::Any(any) => Arc::new(any.clone()),
+            Verifier::Trusting(own) => Arc::new(own.clone()),
+        }
+    }
+}
+
+/// The client's own certificate and its key.
+#[derive(Debug)]
+struct Own {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
 }
 
 impl ClientSetup {
@@ -36,16 +61,11 @@ impl ClientSetup {
     pub fn new(plan: &Plan, name: &str) -> Result<ClientSetup, PlanError> {
         let server_name = server_name(name)?;
         let provider = Arc::new(ring::default_provider());
-        let verifier: Arc<dyn ServerCertVerifier> = match plan.insecure {
-            true => Arc::new(AcceptAny::new(&provider)),
-            false => Arc::new(trusting(plan.cacert.as_deref(), &provider)?),
+        let verifier = match plan.insecure {
+            true => Verifier::Any(AcceptAny::new(&provider)),
+            false => Verifier::Trusting(trusting(plan.cacert.as_deref(), &provider)?),
         };
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider knows both versions")
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::clone(&verifier));
-        let mut config = match (&plan.cert, &plan.key) {
+        let (own, mut config) = match (&plan.cert, &plan.key) {
             (Some(cert), Some(key)) => {
                 let refuse = |file: &Path, flag, error: &dyn Display| {
                     let problem = format!("not the client's certificate and its key ({error})");
@@ -55,17 +75,20 @@ impl ClientSetup {
                 let chain = certificates(cert, "--cert")?;
                 let own = PrivateKeyDer::from_pem_file(key)
                     .map_err(|error| refuse(key, "--key", &error))?;
-                config.with_client_auth_cert(chain, own).map_err(|error| match error {
-                    Error::InvalidCertificate(_) => refuse(cert, "--cert", &error),
-                    _ => refuse(key, "--key", &error),
-                })?
+                let own = Own { chain, key: own };
+                let made =
+                    config(provider, &verifier, Some(&own)).map_err(|error| match error {
+                        Error::InvalidCertificate(_) => refuse(cert, "--cert", &error),
+                        _ => refuse(key, "--key", &error),
+                    })?;
+                (Some(Arc::new(own)), made)
             }
             // A completed plan has both or neither.
-            _ => config.with_no_client_auth(),
+            _ => (None, config(provider, &verifier, None).expect("there is no key to refuse")),
         };
         config.alpn_protocols = alpn(plan.http);
         config.resumption = Resumption::disabled();
-        Ok(ClientSetup { config, verifier, name: server_name, session: plan.tls_session })
+        Ok(ClientSetup { config, verifier, own, name: server_name, session: plan.tls_session })
     }
 
     /// The same setup for another server.
@@ -84,13 +107,39 @@ impl ClientSetup {
     }
 
     /// The configuration for a shard with this many connections, which resumes only its own
-    /// sessions.
+    /// sessions. Each ticket counts references to the verifier and to the client's certificate, and
+    /// each use of its key to the key: shards with counts in common would wait for their line.
     pub(super) fn of_shard(&self, conns: usize) -> Arc<ClientConfig> {
-        let mut config = self.config.clone();
+        let provider = Arc::clone(self.config.crypto_provider());
+        let own = self.own.as_deref();
+        let mut config = config(provider, &self.verifier, own).expect("it was made before");
+        config.alpn_protocols.clone_from(&self.config.alpn_protocols);
+        config.resumption = Resumption::disabled();
         if self.session == TlsSession::Resume {
             config.resumption = Resumption::store(Arc::new(Tickets::new(conns)));
         }
         Arc::new(config)
+    }
+}
+
+/// A configuration with this provider, this verifier and the client's own certificate, none of
+/// which counts references together with another configuration's.
+///
+/// # Errors
+/// The certificate or its key can't be used.
+fn config(
+    provider: Arc<CryptoProvider>,
+    verifier: &Verifier,
+    own: Option<&Own>,
+) -> Result<ClientConfig, Error> {
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider knows both versions")
+        .dangerous()
+        .with_custom_certificate_verifier(verifier.counted());
+    match own {
+        Some(Own { chain, key }) => config.with_client_auth_cert(chain.clone(), key.clone_key()),
+        None => Ok(config.with_no_client_auth()),
     }
 }
 
@@ -154,5 +203,27 @@ fn certificates(
         }
         Ok(certificates) => Ok(certificates),
         Err(error) => Err(refuse(format!("can't read it ({error})"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_count_no_references_together_and_offer_the_same() {
+        let plan = Plan { insecure: true, http: Http::Auto, ..Plan::default() };
+        let setup = ClientSetup::new(&plan, "localhost").expect("a configuration");
+        let shards = [setup.of_shard(1), setup.of_shard(1)];
+        let resolvers = shards.each_ref().map(|config| &config.client_auth_cert_resolver);
+        // rustls doesn't show the verifier, which is made anew together with it.
+        assert!(!Arc::ptr_eq(resolvers[0], resolvers[1]));
+        for config in &shards {
+            assert_eq!(config.alpn_protocols, alpn(Http::Auto));
+            assert!(!Arc::ptr_eq(
+                &config.client_auth_cert_resolver,
+                &setup.config.client_auth_cert_resolver
+            ));
+        }
     }
 }

@@ -38,7 +38,7 @@ impl ClientSetup {
         plan: &Plan,
         speak: impl FnOnce(&mut Stream<'_, ClientConnection, &TcpStream>) -> Result<T, PlanError>,
     ) -> Result<Option<T>, PlanError> {
-        let verifier = Arc::new(KeepIssuer::new(Arc::clone(&self.verifier)));
+        let verifier = Arc::new(KeepIssuer::new(self.verifier.counted()));
         let mut config = self.config.clone();
         config.dangerous().set_certificate_verifier(verifier.clone());
         let tls = ClientConnection::new(Arc::new(config), self.name.clone());

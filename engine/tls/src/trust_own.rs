@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 /// Trusts issuers, and the user's own certificates.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct TrustOwn {
     issuers: Arc<WebPkiServerVerifier>,
     own: Vec<CertificateDer<'static>>,
