@@ -357,25 +357,25 @@ impl Recorder {
     }
 
     /// Adds another shard's numbers; exact, in any order.
-    pub fn merge(&mut self, other: &Recorder) {
-        self.times += other.times.clone();
+    pub fn merge(&mut self, other: Recorder) {
+        self.times += other.times;
         self.series.merge(&other.series);
         self.in_flight.merge(&other.in_flight);
         if let (Some(mine), Some(theirs)) = (&mut self.arrivals, &other.arrivals) {
             mine.merge(theirs);
         }
-        self.counts += other.counts.clone();
-        self.tls += other.tls.clone();
-        self.streams += other.streams.clone();
-        for (mine, theirs) in self.parts.iter_mut().zip(&other.parts) {
-            *mine += theirs.clone();
+        self.counts += other.counts;
+        self.tls += other.tls;
+        self.streams += other.streams;
+        for (mine, theirs) in self.parts.iter_mut().zip(other.parts) {
+            *mine += theirs;
         }
-        for (mine, theirs) in self.endpoints.iter_mut().zip(&other.endpoints) {
-            *mine += theirs.clone();
+        for (mine, theirs) in self.endpoints.iter_mut().zip(other.endpoints) {
+            *mine += theirs;
         }
-        self.slowest += other.slowest.clone();
-        self.scenarios.merge(&other.scenarios);
-        for (mine, theirs) in self.checks.iter_mut().zip(&other.checks) {
+        self.slowest += other.slowest;
+        self.scenarios.merge(other.scenarios);
+        for (mine, theirs) in self.checks.iter_mut().zip(other.checks) {
             *mine += theirs;
         }
     }

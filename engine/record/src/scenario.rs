@@ -105,12 +105,12 @@ impl ScenarioCounts {
     }
 
     /// Adds another shard's; exact, in any order.
-    pub fn merge(&mut self, other: &ScenarioCounts) {
-        for (mine, theirs) in self.sessions.iter_mut().zip(&other.sessions) {
-            *mine += theirs.clone();
+    pub fn merge(&mut self, other: ScenarioCounts) {
+        for (mine, theirs) in self.sessions.iter_mut().zip(other.sessions) {
+            *mine += theirs;
         }
-        for (mine, theirs) in self.ended_in.iter_mut().zip(&other.ended_in) {
-            *mine += *theirs;
+        for (mine, theirs) in self.ended_in.iter_mut().zip(other.ended_in) {
+            *mine += theirs;
         }
     }
 }

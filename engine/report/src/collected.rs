@@ -110,7 +110,7 @@ impl AgentRun {
             match &mut sum {
                 None => sum = Some((shard.recorder, shard.digest)),
                 Some((recorder, digest)) => {
-                    recorder.merge(&shard.recorder);
+                    recorder.merge(shard.recorder);
                     digest.merge(shard.digest);
                 }
             }

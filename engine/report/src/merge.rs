@@ -107,7 +107,7 @@ impl Joined {
             }
             Some(sum) => {
                 sum.until_ns = sum.until_ns.max(head.until_ns);
-                sum.recorder.merge(&recorder);
+                sum.recorder.merge(recorder);
                 sum.digest.merge(digest);
             }
         }
