@@ -152,13 +152,27 @@ impl Share {
     /// units, and an agent's shards at its users. So an agent has its share of the first users too,
     /// give or take three, however many these are.
     pub fn users(&self, total: usize) -> impl Iterator<Item = u64> + use<> {
+        let (shard, shards) = (self.shard as usize, self.shards as usize);
+        (0..total as u64).filter(self.is_agents()).skip(shard).step_by(shards)
+    }
+
+    /// How many [`Share::users`] are, without a look at each: a run asks for each of its shards.
+    fn users_count(&self, total: usize) -> usize {
+        let (total, of) = (total as u64, u64::from(self.of));
+        let of_agent =
+            total / of * self.len() + (0..total % of).filter(self.is_agents()).count() as u64;
+        let (shard, shards) = (u64::from(self.shard), u64::from(self.shards));
+        let users = of_agent / shards + u64::from(shard < of_agent % shards);
+        usize::try_from(users).expect("at most all users")
+    }
+
+    /// Whether a user is the agent's, by its number.
+    fn is_agents(&self) -> impl Fn(&u64) -> bool + use<> {
         let (units, of, stride) = (self.units.clone(), u64::from(self.of), stride(self.of));
-        let is_agents = move |user: &u64| {
+        move |user| {
             let unit = user % of * stride % of;
             (u64::from(units.start)..u64::from(units.end)).contains(&unit)
-        };
-        let (shard, shards) = (self.shard as usize, self.shards as usize);
-        (0..total as u64).filter(is_agents).skip(shard).step_by(shards)
+        }
     }
 
     fn len(&self) -> u64 {
@@ -184,7 +198,7 @@ impl Share {
 pub fn connections(plan: &Plan, share: &Share) -> usize {
     match plan.model() {
         Model::Open => share.count(plan.conns()),
-        Model::Closed => share.users(plan.conns()).count(),
+        Model::Closed => share.users_count(plan.conns()),
     }
 }
 
@@ -348,6 +362,8 @@ mod tests {
             for total in [0, 1, 7, 100, 1_003] {
                 let of = |share: &Share| share.users(total).collect::<Vec<u64>>();
                 let owned: Vec<Vec<u64>> = shares.iter().map(of).collect();
+                let counted = shares.iter().map(|share| share.users_count(total));
+                assert!(counted.eq(owned.iter().map(Vec::len)), "{weights:?}, {total}");
                 let mut all = owned.concat();
                 all.sort_unstable();
                 assert_eq!(all, (0..total as u64).collect::<Vec<u64>>(), "{weights:?}");
