@@ -11,6 +11,7 @@ mod contest;
 mod hot;
 mod http2;
 mod instructions;
+mod many;
 mod micro;
 mod open;
 mod pacing;
@@ -66,6 +67,10 @@ struct Arguments {
     /// An open loop with this many arrivals per second
     #[arg(long, value_name = "N", requires = "request", hide = true)]
     rate: Option<u32>,
+    /// In a process of its own: end a made-up run on so many shards, of so many parts, with so many
+    /// requests on each shard
+    #[arg(long, num_args = 3, value_names = ["SHARDS", "PARTS", "REQUESTS"], hide = true)]
+    end_run: Option<Vec<u32>>,
     /// What to measure
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
@@ -92,6 +97,8 @@ enum Part {
     Pairs,
     /// A hundred routes, with and without fields, against one
     Routes,
+    /// Time and memory to add up the results of 1 to 256 shards, and to make their report
+    Many,
     /// ns of the hot functions
     Micro,
     /// User-space instructions, by callgrind; fails if one is above its limit
@@ -101,7 +108,7 @@ enum Part {
 impl Part {
     /// True if it runs the binary.
     fn runs_truetail(self) -> bool {
-        !matches!(self, Part::Micro | Part::Instructions)
+        !matches!(self, Part::Many | Part::Micro | Part::Instructions)
     }
 }
 
@@ -139,6 +146,9 @@ fn main() -> Result<()> {
         let load = load.or(rate.map(Load::Rate)).context("a load has a size")?;
         return instructions::request(url, load);
     }
+    if let Some(numbers) = arguments.end_run {
+        return many::end(numbers.try_into().expect("it takes three"));
+    }
     if arguments.update_limits {
         return ratchet::update(&arguments.limits, arguments.quick);
     }
@@ -167,6 +177,7 @@ fn main() -> Result<()> {
             Part::Pacing => pacing::print(&bench, quick)?,
             Part::Pairs => pairs::print(&bench, quick)?,
             Part::Routes => routes::print(&bench, quick)?,
+            Part::Many => many::print(quick)?,
             Part::Micro => micro::print(quick),
             Part::Instructions => ratchet::check(&arguments.limits, quick)?,
         }

@@ -54,6 +54,15 @@ fn the_hot_functions_have_a_cost() {
 }
 
 #[test]
+fn the_end_of_a_run_on_many_shards_has_a_cost() {
+    let output = text(&bench(&["--quick", "many"]));
+    for row in ["1 × 1 part", "4 × 1 part", "1 × 10 parts", "4 × 10 parts"] {
+        let own = numbers(&output, "## Many shards", row, &[1, 3, 4, 5, 6]);
+        assert!(own.iter().all(|figure| 0.0 < *figure), "{row}: {output}");
+    }
+}
+
+#[test]
 fn runs_give_tables() {
     let truetail = truetail();
     let path = truetail.to_str().expect("a path in UTF-8");
