@@ -55,7 +55,7 @@ impl Figures {
     /// Reads the output of a tool.
     ///
     /// # Errors
-    /// If there is no figure in it, or one that is no number.
+    /// If it has no figure, or one isn't a number.
     pub fn read(tool: &Tool, output: &str) -> Result<Figures, ReadError> {
         let json: Option<Value> = serde_json::from_str(output).ok();
         let mut figures = Figures::default();

@@ -80,17 +80,8 @@ pub(super) const TAIL: Case = Case {
     load: Load { rate: 500.0, connections: 32, seconds: 6 },
     mode: corrected_first,
     figures: LATENCY,
-    target: |config, _| TargetConfig {
-        base_latency: Duration::from_millis(20),
-        tail_fraction: TAIL_MS.1,
-        tail_latency: Duration::from_millis(220),
-        ..config
-    },
-    judge: |of| {
-        let (base_ms, tail_fraction, extra_ms) = TAIL_MS;
-        let truth = Hold { tail_fraction, extra_ms, ..plain(base_ms) };
-        percentiles(of, &truth, of.ledger.answered as f64, CLIENT_MS)
-    },
+    target: |config, _| with_tail(config, TAIL_MS),
+    judge: |of| tailed(of, TAIL_MS, CLIENT_MS),
 };
 
 /// Two known latencies.
@@ -103,17 +94,8 @@ pub(super) const BIMODAL: Case = Case {
     load: Load { rate: 300.0, connections: 64, seconds: 6 },
     mode: closed_first,
     figures: LATENCY,
-    target: |config, _| TargetConfig {
-        base_latency: Duration::from_millis(100),
-        tail_fraction: BIMODAL_MS.1,
-        tail_latency: Duration::from_millis(400),
-        ..config
-    },
-    judge: |of| {
-        let (base_ms, tail_fraction, extra_ms) = BIMODAL_MS;
-        let truth = Hold { tail_fraction, extra_ms, ..plain(base_ms) };
-        percentiles(of, &truth, of.ledger.answered as f64, 0.0)
-    },
+    target: |config, _| with_tail(config, BIMODAL_MS),
+    judge: |of| tailed(of, BIMODAL_MS, 0.0),
 };
 
 /// Nothing is faster than the target.
@@ -168,7 +150,7 @@ fn slow(of: &Judged) -> Vec<Finding> {
     let answered = u64::try_from(low_ns).map_or(0, |low_ns| held.count_between(low_ns, high_ns));
     let closed = of.ledger.closed_by_peer_unanswered as f64;
     let truth = answered as f64 + closed;
-    // Without p99, nobody knows whether the latencies have them.
+    // Without p99, it can't be known whether the latencies have them.
     let Some(p99) = of.figures.percentile(99.0) else { return Vec::new() };
     let slow_ms = SLOW_FROM.as_secs_f64() * 1e3;
     // The failures decide only if the percentiles don't have these requests.
@@ -189,6 +171,26 @@ fn slow(of: &Judged) -> Vec<Finding> {
         },
     };
     vec![finding]
+}
+
+/// A target with this base, share and extra latency.
+fn with_tail(
+    config: TargetConfig,
+    (base_ms, tail_fraction, extra_ms): (f64, f64, f64),
+) -> TargetConfig {
+    let [base_latency, tail_latency] =
+        [base_ms, base_ms + extra_ms].map(|ms| Duration::from_secs_f64(ms / 1e3));
+    TargetConfig { base_latency, tail_fraction, tail_latency, ..config }
+}
+
+/// The percentiles of its answers; upwards widened by `late_ms`.
+fn tailed(
+    of: &Judged,
+    (base_ms, tail_fraction, extra_ms): (f64, f64, f64),
+    late_ms: f64,
+) -> Vec<Finding> {
+    let truth = Hold { tail_fraction, extra_ms, ..plain(base_ms) };
+    percentiles(of, &truth, of.ledger.answered as f64, late_ms)
 }
 
 /// A target that holds each request for so long.
