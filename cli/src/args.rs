@@ -30,6 +30,7 @@ use engine::plan::scenario::SCENARIOS_MAX;
 use engine::plan::{Switch, Wait};
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
+use target::FaultKind;
 
 use crate::failure::Failure;
 use crate::progress::{Progress, Shown};
@@ -41,13 +42,13 @@ use commands::LOADING;
 pub(crate) use flag::{Flag, ResultArgs, Settings};
 pub(crate) use flags::{FIRST_RATE, FIRST_RATE_OF_CEILING, defaults};
 pub(crate) use given::{Given, RunArgs, files, flag_of, key_like, result_files};
-use headings::{HTTP2, LATENCY, ROUTES, STALLS};
+use headings::{FAULTS, HTTP2, LATENCY, ROUTES, STALLS};
 pub(crate) use series_flags::{CeilingArgs, SearchArgs, SweepArgs};
 pub(crate) use targets::{scenarios, unsendable};
 pub(crate) use usage::is_bare;
 use values::{
-    COUNT_MAX, WAITS, WHOLE_MAX, choice, file, fraction, name_or_stdout, path, profile_name,
-    socket_address, whole_amount, whole_number,
+    COUNT_MAX, FAULT_KINDS, WAITS, WHOLE_MAX, choice, file, fraction, name_or_stdout, path,
+    profile_name, socket_address, whole_amount, whole_number,
 };
 pub(crate) use values::{is_named, url};
 
@@ -607,6 +608,27 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "DURATION", requires = "cold_requests", help_heading = LATENCY)]
     pub(crate) cold_latency: Option<Nanos>,
 
+    /// What every Nth request over HTTP/1.1 gets: a reset of its connection, half of its response,
+    /// or its response twice [default: no faults]
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_parser = choice::<FaultKind>(&FAULT_KINDS),
+        requires = "fault_every",
+        help_heading = FAULTS
+    )]
+    pub(crate) fault: Option<FaultKind>,
+
+    /// Requests from one fault to the next, 1 for all; each core counts its own
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole_number(0..=WHOLE_MAX),
+        requires = "fault",
+        help_heading = FAULTS
+    )]
+    pub(crate) fault_every: Option<u64>,
+
     /// Most streams that an HTTP/2 connection may have open at once [default: no limit]
     #[arg(
         long,
@@ -646,7 +668,8 @@ pub(crate) struct TargetArgs {
 
     /// Let a path, and all below it, behave in its own way, with counts of its own in the ledger:
     /// PATH:base=5ms,tail=50ms,tail-fraction=0.01,stall-every=2s,stall-for=200ms,serial,
-    /// body-size=128,status=503, or some of these; the rest as without --route. Repeatable
+    /// fault=reset,fault-every=10,body-size=128,status=503, or some of these; the rest as without
+    /// --route. Repeatable
     #[arg(long, value_name = "PATH:KEY=VALUE,...", help_heading = ROUTES)]
     pub(crate) route: Vec<String>,
 

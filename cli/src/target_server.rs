@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use engine::sys::units::Nanos;
-use target::{Cold, Http2, Ledger, Pause, ShopErrors, Stall, Target, TargetConfig, TargetError};
+use target::{
+    Cold, Fault, Http2, Ledger, Pause, ShopErrors, Stall, Target, TargetConfig, TargetError,
+};
 
 use crate::args::{TargetArgs, target_route};
 use crate::failure::{Failure, complain, refused};
@@ -27,6 +29,7 @@ pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     let ledger = target.stop().map_err(|error| Failure::CouldNotRun(error.to_string()))?;
     write(ledger_file, &(ledger.to_json() + "\n"))?;
     say(&format!("received {} requests, answered {}\n", ledger.received, ledger.answered))?;
+    say(&faults(&ledger))?;
     say(&provoked(&ledger))?;
     say(&routes(&ledger))?;
     say(&shop(&ledger))?;
@@ -54,6 +57,16 @@ pub(crate) fn file(
 /// The file system fails.
 pub(crate) fn write(file: Option<OutputFile>, text: &str) -> Result<(), Failure> {
     file.map_or(Ok(()), |file| file.finish(|file| file.write_all(text.as_bytes())).map(drop))
+}
+
+/// What was wrong with responses: a line, if anything was.
+fn faults(ledger: &Ledger) -> String {
+    let (faulty, repeated) = (ledger.faulty, ledger.repeated);
+    if faulty == 0 && repeated == 0 {
+        return String::new();
+    }
+    let left = things(faulty, "request");
+    format!("left {left} without a whole response, answered {} twice\n", count(repeated))
 }
 
 /// What was done to HTTP/2 clients apart from answering: a line, if there was any of it.
@@ -126,6 +139,7 @@ fn config(args: TargetArgs) -> Result<TargetConfig, Failure> {
             .cold_requests
             .zip(args.cold_latency)
             .map(|(requests, latency)| Cold { requests, latency: latency.as_duration() }),
+        fault: args.fault.zip(args.fault_every).map(|(kind, every)| Fault { kind, every }),
         // A server that pauses between requests serves them one at a time.
         serial: args.serial || args.pause_every_requests.is_some(),
         seed: args.seed,
@@ -198,6 +212,21 @@ mod tests {
         assert_eq!(shop(&ledger), line);
         ledger.shop = None;
         assert_eq!(shop(&ledger), "");
+    }
+
+    #[test]
+    fn faults_have_a_line_of_their_own() {
+        let listen = "127.0.0.1:0".parse().expect("an address");
+        let target = target::start(TargetConfig::new(listen)).expect("it starts");
+        let mut ledger = target.stop().expect("a ledger");
+        assert_eq!(faults(&ledger), "");
+        ledger.repeated = 1_500;
+        let line = "left 0 requests without a whole response, answered 1,500 twice\n";
+        assert_eq!(faults(&ledger), line);
+        ledger.faulty = 1;
+        ledger.repeated = 0;
+        let line = "left 1 request without a whole response, answered 0 twice\n";
+        assert_eq!(faults(&ledger), line);
     }
 
     #[test]

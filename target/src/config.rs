@@ -36,6 +36,8 @@ pub struct TargetConfig {
     pub pause: Option<Pause>,
     /// A cold start, in which requests take longer, if any; one core only.
     pub cold: Option<Cold>,
+    /// Faulty responses, if any; not of a shop.
+    pub fault: Option<Fault>,
     /// Serve one request at a time, in the order they were read; one core only.
     pub serial: bool,
     /// Decides which requests are in the tail: executor `i` draws one number per request from
@@ -100,6 +102,8 @@ pub struct Route {
     pub tail_latency: Duration,
     /// As [`TargetConfig::stall`].
     pub stall: Option<Stall>,
+    /// As [`TargetConfig::fault`].
+    pub fault: Option<Fault>,
     /// As [`TargetConfig::serial`].
     pub serial: bool,
     /// As [`TargetConfig::body_size`].
@@ -143,8 +147,34 @@ pub struct Cold {
     pub latency: Duration,
 }
 
+/// Faults: every `every`-th request is answered wrongly over HTTP/1.1, which makes no other request
+/// wait longer or shorter. Requests over HTTP/2 count, but are answered as without faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// What is wrong.
+    pub kind: FaultKind,
+    /// Requests from one fault to the next, 1 for all; each core counts its own.
+    pub every: u64,
+}
+
+/// What is wrong with a response. After the first two kinds, the connection's further requests are
+/// ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FaultKind {
+    /// It doesn't come: the connection is reset as soon as the request has been read and all before
+    /// it are answered.
+    Reset,
+    /// Its head announces the whole body, half of which follows, and then the connection is closed.
+    /// A response to HEAD stays whole, since it has no body.
+    Short,
+    /// It comes twice in one write, and the connection stays open if the client wants it to.
+    Repeat,
+}
+
 impl TargetConfig {
-    /// A target that answers at once with 128 bytes: no tail, stalls, pauses or cold start.
+    /// A target that answers at once with 128 bytes: no tail, stalls, pauses, cold start or faults.
     pub fn new(listen: SocketAddr) -> TargetConfig {
         TargetConfig {
             listen,
@@ -154,6 +184,7 @@ impl TargetConfig {
             stall: None,
             pause: None,
             cold: None,
+            fault: None,
             serial: false,
             seed: 1,
             body_size: 128,
@@ -165,8 +196,8 @@ impl TargetConfig {
         }
     }
 
-    /// A route at `path` with the latencies, stalls and body of the paths without a route: not
-    /// serial, and with status 200.
+    /// A route at `path` with the latencies, stalls, faults and body of the paths without a route:
+    /// not serial, and with status 200.
     pub fn route(&self, path: &str) -> Route {
         Route {
             path: path.to_owned(),
@@ -174,6 +205,7 @@ impl TargetConfig {
             tail_fraction: self.tail_fraction,
             tail_latency: self.tail_latency,
             stall: self.stall,
+            fault: self.fault,
             serial: false,
             body_size: self.body_size,
             status: 200,
@@ -189,6 +221,7 @@ impl TargetConfig {
             stall: route.stall,
             pause: None,
             cold: None,
+            fault: route.fault,
             serial: route.serial,
             body_size: route.body_size,
             routes: Vec::new(),
@@ -242,6 +275,9 @@ impl TargetConfig {
                 "--body-size {size}: too large; give at most {BODY_SIZE_MAX} bytes"
             ));
         }
+        if let Some(fault) = self.fault {
+            self.validate_fault(fault)?;
+        }
         if 1 < self.cores.len() {
             // The pause comes first: `serial` may be set only for it.
             let pause = self.pause.map(|_| "--pause-every-requests");
@@ -264,6 +300,24 @@ impl TargetConfig {
             }
             None => Ok(()),
         }
+    }
+
+    fn validate_fault(&self, fault: Fault) -> Result<(), TargetError> {
+        if fault.every == 0 {
+            let problem = "--fault-every 0: no request is the 0th; give a number above zero";
+            return usage(problem.to_owned());
+        }
+        if self.shop {
+            let problem = "--fault with --shop: a shop answers without faults; leave one out";
+            return usage(problem.to_owned());
+        }
+        if fault.kind == FaultKind::Short && self.body_size < 2 {
+            let size = self.body_size;
+            return usage(format!(
+                "--fault short with --body-size {size}: it has no half; give at least 2 bytes"
+            ));
+        }
+        Ok(())
     }
 
     fn validate_routes(&self) -> Result<(), TargetError> {

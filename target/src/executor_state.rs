@@ -12,7 +12,7 @@ use futures_rustls::TlsAcceptor;
 use glommio::timer::Timer;
 
 use crate::TargetError;
-use crate::config::Http2;
+use crate::config::{FaultKind, Http2};
 use crate::control::Control;
 use crate::counts::Counts;
 use crate::hold_queue::HoldQueue;
@@ -36,6 +36,8 @@ pub(crate) struct Hold {
     pub(crate) parsed_ns: u64,
     /// When its response is sent, ns.
     pub(crate) due_ns: u64,
+    /// What is to be wrong with its response.
+    pub(crate) fault: Option<FaultKind>,
 }
 
 /// The state of one executor. Of it, only the shop is shared with the others.
@@ -117,7 +119,7 @@ impl ExecutorState {
         if parsed_ns < due.due_ns {
             self.holds.add(due.due_ns, connection.clone());
         }
-        Hold { parsed_ns, due_ns: due.due_ns }
+        Hold { parsed_ns, due_ns: due.due_ns, fault: due.fault }
     }
 
     /// The reply to a step of the shop's users, if the target is a shop, that has just been read in

@@ -8,8 +8,10 @@ use std::task::{Context, Poll, Waker};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
+use crate::config::FaultKind;
 use crate::executor_state::{ExecutorState, Hold};
 use crate::input::Input;
+use crate::outcomes::Outcomes;
 use crate::preface::Beginning;
 use crate::request::{self, Asks, Head};
 use crate::responses::{self, Persistence, Rejection};
@@ -32,8 +34,8 @@ pub(crate) struct Connection {
     /// The request whose body is being read.
     head: Option<Head>,
     waiting: VecDeque<Waiting>,
-    /// True if further requests are taken: not after a close, a rejection, or the end of the peer's
-    /// stream.
+    /// True if further requests are taken: not after a close, a rejection, a fault that ends the
+    /// connection, or the end of the peer's stream.
     open: bool,
     peer_closed: bool,
     /// When the last bytes were read, ns.
@@ -52,6 +54,7 @@ struct Waiting {
 enum Answer {
     Sample { route: usize, persistence: Persistence, head_only: bool },
     Shop { route: usize, persistence: Persistence, reply: Box<Reply> },
+    Faulty { route: usize, persistence: Persistence, head_only: bool, kind: FaultKind },
     Ledger { persistence: Persistence, head_only: bool },
     Continue,
     Reject(Rejection),
@@ -70,6 +73,7 @@ enum Event {
 enum End {
     Served,
     PeerGone,
+    Reset,
     Stop,
 }
 
@@ -78,6 +82,8 @@ enum End {
 enum Written {
     Whole,
     PeerGone,
+    /// The connection was reset instead, as configured.
+    Reset,
     Stop,
 }
 
@@ -111,6 +117,7 @@ impl Connection {
             End::Served if self.peer_closed && matches!(self.stream, Stream::Plain(_)) => {}
             End::Served => self.stream.linger(&self.executor).await,
             End::PeerGone => self.count_unanswered(),
+            End::Reset => {}
             // The ring may keep the socket open after it is dropped, so the stream is ended here.
             End::Stop => self.stream.end().await,
         }
@@ -128,6 +135,7 @@ impl Connection {
                 Event::Due => match self.answer().await {
                     Written::Whole => {}
                     Written::PeerGone => return End::PeerGone,
+                    Written::Reset => return End::Reset,
                     Written::Stop => return End::Stop,
                 },
                 Event::Read(len) => self.note_read(len),
@@ -229,13 +237,22 @@ impl Connection {
                 self.queue_answer(Answer::Ledger { persistence, head_only });
             }
             Asks::Sample(route) => {
-                let Hold { parsed_ns, due_ns } =
+                let Hold { parsed_ns, mut due_ns, fault } =
                     self.executor.receive(route, self.arrived_ns, &self.waker);
                 let asked = head.shop;
                 let reply = asked.and_then(|asked| self.executor.reply(&asked, self.arrived_ns));
-                let answer = match reply {
-                    None => Answer::Sample { route, persistence, head_only },
-                    Some(reply) => Answer::Shop { route, persistence, reply },
+                let answer = match (reply, fault) {
+                    (Some(reply), _) => Answer::Shop { route, persistence, reply },
+                    // A response to HEAD has no body to cut.
+                    (None, Some(kind)) if kind != FaultKind::Short || !head_only => {
+                        // Requests behind the end of the connection could have no outcome.
+                        self.open &= kind == FaultKind::Repeat;
+                        if kind == FaultKind::Reset {
+                            due_ns = parsed_ns;
+                        }
+                        Answer::Faulty { route, persistence, head_only, kind }
+                    }
+                    (None, _) => Answer::Sample { route, persistence, head_only },
                 };
                 self.waiting.push_back(Waiting { parsed_ns, due_ns, answer });
             }
@@ -259,14 +276,29 @@ impl Connection {
             Answer::Sample { route, persistence, head_only } => {
                 let bytes = executor.responses[route].sample(persistence, head_only);
                 let held_ns = system::now_ns() - parsed_ns;
-                self.write_counted(bytes, route, held_ns).await
+                self.write_counted(bytes, route, |outcomes| outcomes.answer(held_ns)).await
             }
             Answer::Shop { route, persistence, reply } => {
                 let bytes = responses::shop(&reply, persistence);
                 let handed_ns = system::now_ns();
                 // Before it is written: the user's next step may come to another executor at once.
                 executor.hand_over(&reply, handed_ns);
-                self.write_counted(&bytes, route, handed_ns - parsed_ns).await
+                let held_ns = handed_ns - parsed_ns;
+                self.write_counted(&bytes, route, |outcomes| outcomes.answer(held_ns)).await
+            }
+            Answer::Faulty { route, kind: FaultKind::Reset, .. } => {
+                system::reset(self.stream.socket());
+                executor.counts.borrow_mut().outcomes[route].break_off();
+                Written::Reset
+            }
+            Answer::Faulty { route, persistence, kind: FaultKind::Short, .. } => {
+                let bytes = executor.responses[route].half(persistence);
+                self.write_counted(bytes, route, Outcomes::break_off).await
+            }
+            Answer::Faulty { route, persistence, head_only, kind: FaultKind::Repeat } => {
+                let bytes = executor.responses[route].sample(persistence, head_only).repeat(2);
+                let held_ns = system::now_ns() - parsed_ns;
+                self.write_counted(&bytes, route, |outcomes| outcomes.repeat(held_ns)).await
             }
             Answer::Ledger { persistence, head_only } => match executor.ledger().await {
                 Some(document) => {
@@ -279,8 +311,14 @@ impl Connection {
         }
     }
 
-    /// Writes the response to a request of this route that was held for `held_ns`, and counts it.
-    async fn write_counted(&mut self, bytes: &[u8], route: usize, held_ns: u64) -> Written {
+    /// Writes the response to a request of this route, and counts it with `count` if all of it was
+    /// written.
+    async fn write_counted(
+        &mut self,
+        bytes: &[u8],
+        route: usize,
+        count: impl FnOnce(&mut Outcomes),
+    ) -> Written {
         let mut written = self.write(bytes).await;
         // A peer that closed its side may still be reading or be gone: only the socket's error
         // shows which.
@@ -290,9 +328,9 @@ impl Connection {
         }
         let of_route = &mut self.executor.counts.borrow_mut().outcomes[route];
         match written {
-            Written::Whole => of_route.answer(held_ns),
+            Written::Whole => count(of_route),
             Written::PeerGone => of_route.close_unanswered(),
-            Written::Stop => {}
+            Written::Reset | Written::Stop => {}
         }
         written
     }
@@ -325,7 +363,10 @@ impl Connection {
     fn count_unanswered(&mut self) {
         let outcomes = &mut self.executor.counts.borrow_mut().outcomes;
         for waiting in &self.waiting {
-            if let Answer::Sample { route, .. } | Answer::Shop { route, .. } = waiting.answer {
+            if let Answer::Sample { route, .. }
+            | Answer::Shop { route, .. }
+            | Answer::Faulty { route, .. } = waiting.answer
+            {
                 outcomes[route].close_unanswered();
             }
         }

@@ -259,7 +259,7 @@ impl Connection {
                 glommio::spawn_local(answer_ledger(executor, respond, head_only)).detach();
             }
             Asks::Sample(route) => {
-                let Hold { parsed_ns, due_ns } =
+                let Hold { parsed_ns, due_ns, .. } =
                     self.executor.receive(route, arrived_ns, context.waker());
                 self.received += 1;
                 let reply = shop.and_then(|asked| self.executor.reply(&asked, arrived_ns));

@@ -22,11 +22,11 @@ use crate::service::StallGrid;
 use crate::shop::{STEPS, ShopCounts, ShopErrors};
 
 /// The version of the document's schema.
-pub const LEDGER_SCHEMA: u32 = 8;
+pub const LEDGER_SCHEMA: u32 = 9;
 
 /// What a target actually did, from its start to `taken_ns`.
 ///
-/// These sums are exact: `received = answered + closed_by_peer_unanswered + in_flight`,
+/// These sums are exact: `received = answered + faulty + closed_by_peer_unanswered + in_flight`,
 /// `held.count = answered`, `connections.accepted = connections.open + connections.closed`. The same
 /// holds for each of the routes, and each count is the sum of theirs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +44,11 @@ pub struct Ledger {
     pub received: u64,
     /// Requests whose complete response was written to the socket.
     pub answered: u64,
+    /// Of these, the ones whose response was written twice: [`crate::FaultKind::Repeat`].
+    pub repeated: u64,
+    /// Requests that were left without a complete response: [`crate::FaultKind::Reset`] and
+    /// [`crate::FaultKind::Short`].
+    pub faulty: u64,
     /// Requests that couldn't be answered because the peer had closed the connection, or reset the
     /// HTTP/2 stream. If it did so while its request was held, only sending the response shows
     /// that; if its reset arrives after the `send` has returned, as between machines, that one
@@ -100,6 +105,10 @@ pub struct RouteCounts {
     pub received: u64,
     /// As [`Ledger::answered`].
     pub answered: u64,
+    /// As [`Ledger::repeated`].
+    pub repeated: u64,
+    /// As [`Ledger::faulty`].
+    pub faulty: u64,
     /// As [`Ledger::closed_by_peer_unanswered`].
     pub closed_by_peer_unanswered: u64,
     /// As [`Ledger::in_flight`].
@@ -266,6 +275,8 @@ impl Ledger {
             taken_ns,
             received: whole.received,
             answered: whole.answered,
+            repeated: whole.repeated,
+            faulty: whole.faulty,
             closed_by_peer_unanswered: whole.closed_by_peer_unanswered,
             in_flight: whole.in_flight,
             rejected: counts.rejected,
@@ -312,6 +323,8 @@ impl RouteCounts {
             path,
             received: of_route.received,
             answered: of_route.answered,
+            repeated: of_route.repeated,
+            faulty: of_route.faulty,
             closed_by_peer_unanswered: of_route.closed_by_peer_unanswered,
             in_flight: of_route.in_flight,
             held: Held::new(&of_route.held),

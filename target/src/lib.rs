@@ -19,6 +19,8 @@
 //! A route is a server of its own in all of this: its stalls and its queue don't delay the requests
 //! of other paths.
 //!
+//! With faults, every so many requests over HTTP/1.1 get a wrong response, or none.
+//!
 //! As a shop, it also checks what users of several steps carry from one to the next, and the
 //! replies of the shop are held like any other.
 //!
@@ -66,7 +68,7 @@ mod outcomes;
 mod watchdog;
 
 pub use certificate::{Certificate, CertificateError};
-pub use config::{Cold, Http2, Pause, Route, Stall, TargetConfig};
+pub use config::{Cold, Fault, FaultKind, Http2, Pause, Route, Stall, TargetConfig};
 pub use error::TargetError;
 pub use handshakes::Handshakes;
 pub use ledger::{

@@ -92,12 +92,21 @@ impl Responses {
 
     /// The bytes of the sample response; for HEAD, without the body but with its length.
     pub(crate) fn sample(&self, persistence: Persistence, head_only: bool) -> &[u8] {
+        self.of(persistence).bytes(head_only)
+    }
+
+    /// The bytes of the sample response with half of its body, but with the length of all of it.
+    pub(crate) fn half(&self, persistence: Persistence) -> &[u8] {
+        let Response { bytes, head_len } = self.of(persistence);
+        &bytes[..usize::midpoint(*head_len, bytes.len())]
+    }
+
+    fn of(&self, persistence: Persistence) -> &Response {
         match persistence {
             Persistence::Keep => &self.keep,
             Persistence::KeepAnnounced => &self.keep_announced,
             Persistence::Close => &self.close,
         }
-        .bytes(head_only)
     }
 }
 

@@ -7,7 +7,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use crate::config::{TargetConfig, ns};
+use crate::config::{Fault, FaultKind, TargetConfig, ns};
 
 /// Periodic stalls: stall `k`, from 1, begins at `start + k · every` and ends just before `hold`
 /// later.
@@ -76,7 +76,7 @@ impl StallGrid {
     }
 }
 
-/// When a request is due, and the pause that it causes, if any.
+/// When a request is due, the pause that it causes, and its fault, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     /// When its response is sent, ns.
@@ -85,6 +85,8 @@ pub(crate) struct Due {
     pub(crate) pause: Option<(u64, u64)>,
     /// True if the target is still cold.
     pub(crate) cold: bool,
+    /// What is to be wrong with its response.
+    pub(crate) fault: Option<FaultKind>,
 }
 
 /// The server's behaviour and its state: the random generator, and the end of its current work.
@@ -99,6 +101,7 @@ pub(crate) struct Service {
     pause_ns: u64,
     cold_requests: u64,
     cold_ns: u64,
+    fault: Option<Fault>,
     serial: bool,
     requests: u64,
     /// The server starts nothing before this: the end of the last pause or, if serial, of the last
@@ -133,6 +136,7 @@ impl Service {
             pause_ns: config.pause.map_or(0, |pause| ns(pause.hold)),
             cold_requests: config.cold.map_or(0, |cold| cold.requests),
             cold_ns: config.cold.map_or(0, |cold| ns(cold.latency)),
+            fault: config.fault,
             serial: config.serial,
             requests: 0,
             busy_until_ns: started_ns,
@@ -168,7 +172,8 @@ impl Service {
         if self.serial {
             self.busy_until_ns = due_ns;
         }
-        Due { due_ns, pause, cold }
+        let fault = self.fault.filter(|fault| self.requests.is_multiple_of(fault.every));
+        Due { due_ns, pause, cold, fault: fault.map(|fault| fault.kind) }
     }
 
     /// A number in `[0, 1)` from the upper 53 bits of one output; each request draws exactly one.
@@ -275,6 +280,18 @@ mod tests {
         let mut service = first(&config, 0);
         let cold: Vec<bool> = (0..5).map(|at| service.next(START_NS + at).cold).collect();
         assert_eq!(cold, [true, true, true, false, false]);
+    }
+
+    #[test]
+    fn faults_change_no_due_time() {
+        let plain = TargetConfig { base_latency: Duration::from_millis(4), ..stalled(true) };
+        let fault = Some(Fault { kind: FaultKind::Reset, every: 3 });
+        let faulty = TargetConfig { fault, ..plain.clone() };
+        let read = [0, 0, 0, 98, 98, 110, 150];
+        assert_eq!(due_ms(&faulty, &read), due_ms(&plain, &read));
+        let mut service = first(&faulty, 0);
+        let faults = (1..=7).filter(|at| service.next(START_NS + at).fault.is_some());
+        assert_eq!(faults.collect::<Vec<_>>(), [3, 6]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Direct system calls: clock, timer slack, signals, resource limits, socket errors.
+//! Direct system calls: clock, timer slack, signals, resource limits, socket errors and resets.
 
 #![expect(unsafe_code, reason = "the kernel is reached through libc")]
 
@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use glommio::net::TcpStream;
+use rustix::net::connect_unspec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::SockRef;
 
@@ -94,10 +95,18 @@ pub(crate) fn raise_open_files() {
 
 /// Whether the socket has a pending error, such as a reset by the peer. Clears it.
 pub(crate) fn has_error(stream: &TcpStream) -> bool {
-    // SAFETY: the stream owns the descriptor and outlives the borrow, which ends with this
-    // function.
-    let fd = unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) };
-    !matches!(SockRef::from(&fd).take_error(), Ok(None))
+    !matches!(SockRef::from(&descriptor(stream)).take_error(), Ok(None))
+}
+
+/// Resets the connection, now. Closing a socket that doesn't linger would reset it too, but only
+/// once the ring lets go of it.
+pub(crate) fn reset(stream: &TcpStream) {
+    connect_unspec(descriptor(stream)).expect("a TCP socket can be disconnected");
+}
+
+fn descriptor(stream: &TcpStream) -> BorrowedFd<'_> {
+    // SAFETY: the stream owns the descriptor and outlives the borrow.
+    unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) }
 }
 
 #[cfg(test)]

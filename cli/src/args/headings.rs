@@ -24,6 +24,8 @@ pub(super) const COMPARISON: &str = "Comparison";
 pub(super) const LATENCY: &str = "Latency";
 /// Of `target`: its stalls.
 pub(super) const STALLS: &str = "Stalls";
+/// Of `target`: its faulty responses.
+pub(super) const FAULTS: &str = "Faults";
 /// Of `target`: what HTTP/2 clients must cope with.
 pub(super) const HTTP2: &str = "HTTP/2";
 /// Of `target`: paths with a behaviour of their own.

@@ -1,9 +1,9 @@
 //! Reads `--route` of the command `target`: PATH:KEY=VALUE,...
 
 use engine::sys::units::Nanos;
-use target::{Route, Stall, TargetConfig};
+use target::{Fault, Route, Stall, TargetConfig};
 
-use super::values::{COUNT_MAX, fraction, whole_number};
+use super::values::{COUNT_MAX, FAULT_KINDS, WHOLE_MAX, by_name, fraction, whole_number};
 
 /// The route of `given`, which differs from the other paths in what it names.
 ///
@@ -16,6 +16,7 @@ pub(crate) fn read(given: &str, others: &TargetConfig) -> Result<Route, String> 
     };
     let mut route = others.route(path);
     let (mut stall_every, mut stall_for) = (None, None);
+    let (mut fault_kind, mut fault_every) = (None, None);
     for setting in settings.split(',') {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
         let time = || match value.parse::<Nanos>() {
@@ -28,13 +29,16 @@ pub(crate) fn read(given: &str, others: &TargetConfig) -> Result<Route, String> 
             ("tail-fraction", _) => route.tail_fraction = fraction(value)?,
             ("stall-every", _) => stall_every = Some(time()?),
             ("stall-for", _) => stall_for = Some(time()?),
+            ("fault", _) => fault_kind = Some(by_name(value).map_err(|_| unknown_fault(value))?),
+            ("fault-every", _) => fault_every = Some(whole_number(0..=WHOLE_MAX)(value)?),
             ("serial", "") => route.serial = true,
             ("body-size", _) => route.body_size = whole_number(0..=COUNT_MAX)(value)?,
             ("status", _) => route.status = whole_number(200..=599)(value)?,
             _ => {
                 return Err(format!(
                     "`{setting}` is no setting of a route; give some of base=, tail=, \
-                     tail-fraction=, stall-every=, stall-for=, serial, body-size=, status="
+                     tail-fraction=, stall-every=, stall-for=, fault=, fault-every=, serial, \
+                     body-size=, status="
                 ));
             }
         }
@@ -44,12 +48,23 @@ pub(crate) fn read(given: &str, others: &TargetConfig) -> Result<Route, String> 
         (None, None) => {}
         _ => return Err("a stall needs both stall-every= and stall-for=".to_owned()),
     }
+    match (fault_kind, fault_every) {
+        (Some(kind), Some(every)) => route.fault = Some(Fault { kind, every }),
+        (None, None) => {}
+        _ => return Err("a fault needs both fault= and fault-every=".to_owned()),
+    }
     Ok(route)
+}
+
+fn unknown_fault(name: &str) -> String {
+    format!("invalid fault `{name}`: give one of {}", FAULT_KINDS.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use target::FaultKind;
 
     use super::*;
 
@@ -74,9 +89,16 @@ mod tests {
                 stall,
                 body_size: 9,
                 status: 503,
-                ..plain
+                ..plain.clone()
             })
         );
+        for (name, kind) in
+            FAULT_KINDS.iter().zip([FaultKind::Reset, FaultKind::Short, FaultKind::Repeat])
+        {
+            let fault = Some(Fault { kind, every: 3 });
+            let given = format!("/a:fault={name},fault-every=3");
+            assert_eq!(read(&given), Ok(Route { fault, ..plain.clone() }));
+        }
         for (given, cure) in [
             ("/a", "give e.g. /search:base=5ms"),
             ("/a:", "give some of base="),
@@ -86,6 +108,8 @@ mod tests {
             ("/a:tail-fraction=half", "invalid fraction `half`"),
             ("/a:status=99", "from 200 to 599"),
             ("/a:stall-every=2s", "needs both"),
+            ("/a:fault=close,fault-every=3", "`close`: give one of reset, short, repeat"),
+            ("/a:fault=reset", "needs both"),
         ] {
             let problem = read(given).expect_err(given);
             assert!(problem.contains(cure), "{given}: {problem}");

@@ -22,6 +22,9 @@ use crate::output::STDOUT;
 /// The ways in which a shard can wait, by name.
 pub(super) const WAITS: [&str; 3] = ["sleep", "hybrid", "spin"];
 
+/// The kinds of faults of a target, by name.
+pub(super) const FAULT_KINDS: [&str; 3] = ["reset", "short", "repeat"];
+
 /// A choice of these names, which are serde's.
 pub(super) fn choice<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     names: &'static [&'static str],

@@ -144,6 +144,9 @@ fn contradictory_or_impossible_values_are_refused() {
     refused(&["target", "--tail-fraction", "-0.1"], 2, &["--tail-fraction -0.1", "0 to 1"]);
     refused(&["target", "--stall-every", "1s"], 2, &["--stall-for"]);
     refused(&["target", "--cold-requests", "5"], 2, &["--cold-latency"]);
+    refused(&["target", "--fault", "reset"], 2, &["--fault-every"]);
+    refused(&["target", "--fault", "close", "--fault-every", "2"], 2, &["--fault close", "repeat"]);
+    refused(&["target", "--fault", "short", "--fault-every", "0"], 2, &["--fault-every 0"]);
     let pause =
         ["target", "--pause-every-requests", "500", "--pause-for", "200ms", "--cores", "0,1"];
     refused(&pause, 2, &["--pause-every-requests", "--cores 0,1", "one core"]);

@@ -1,6 +1,6 @@
 //! A test client on plain blocking sockets, and the clock that the ledger uses.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -110,10 +110,22 @@ impl Client {
         socket.set_linger(Some(Duration::ZERO)).expect("an open socket");
     }
 
-    /// Asserts that the target closes the connection and sends nothing more.
-    pub(crate) fn assert_closed(&mut self) {
+    /// Reads until the target closes the connection.
+    pub(crate) fn receive_rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         self.stream.read_to_end(&mut rest).expect("an orderly end");
+        rest
+    }
+
+    /// Asserts that the target resets the connection and sends nothing more.
+    pub(crate) fn assert_reset(&mut self) {
+        let error = self.stream.read(&mut [0]).expect_err("a reset");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+    }
+
+    /// Asserts that the target closes the connection and sends nothing more.
+    pub(crate) fn assert_closed(&mut self) {
+        let rest = self.receive_rest();
         assert!(
             rest.is_empty(),
             "{:?} came after the last response",

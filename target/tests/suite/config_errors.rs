@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::client::{Client, config, start};
-use target::{Cold, Http2, Pause, Route, Stall, TargetConfig};
+use target::{Cold, Fault, FaultKind, Http2, Pause, Route, Stall, TargetConfig};
 
 fn check(config: TargetConfig, words: &[&str]) {
     let Err(error) = target::start(config) else { panic!("it started: {words:?}") };
@@ -37,6 +37,12 @@ fn contradictions_are_refused() {
     }
     let cold = Some(Cold { requests: 5, latency: Duration::from_secs(4_000) });
     check(TargetConfig { cold, ..config() }, &["--cold-latency", "4000s", "3600s"]);
+    let fault = Some(Fault { kind: FaultKind::Reset, every: 0 });
+    check(TargetConfig { fault, ..config() }, &["--fault-every 0", "above zero"]);
+    let fault = Some(Fault { kind: FaultKind::Short, every: 1 });
+    let words = ["--fault short", "--body-size 1:", "at least 2"];
+    check(TargetConfig { fault, body_size: 1, ..config() }, &words);
+    check(TargetConfig { fault, shop: true, ..config() }, &["--fault with --shop", "leave one"]);
     let http2 = Http2::default();
     for (http2, flag) in [
         (Http2 { max_streams: Some(0), ..http2 }, "--max-streams 0"),
@@ -87,6 +93,8 @@ fn a_route_that_cannot_be_served_is_named() {
     check(TargetConfig { routes, shop: true, ..config() }, &words);
     let base_latency = Duration::from_secs(4_000);
     refused(vec![Route { base_latency, ..route("/a") }], &["--route /a:", "4000s", "3600s"]);
+    let fault = Some(Fault { kind: FaultKind::Repeat, every: 0 });
+    refused(vec![Route { fault, ..route("/a") }], &["--route /a:", "--fault-every 0"]);
     let cores = vec![0, 1];
     let routes = vec![Route { serial: true, ..route("/a") }];
     let words = ["--route /a:", "--serial", "--cores 0,1:", "one core"];

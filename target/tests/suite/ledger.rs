@@ -6,12 +6,12 @@ use crate::client::{Client, GET, config, start};
 use target::{LEDGER_SCHEMA, Ledger, RouteCounts, Target, TargetConfig};
 
 pub(crate) fn assert_closes(ledger: &Ledger) {
-    let outcomes = ledger.answered + ledger.closed_by_peer_unanswered + ledger.in_flight;
-    assert_eq!(ledger.received, outcomes);
+    let unanswered = ledger.faulty + ledger.closed_by_peer_unanswered + ledger.in_flight;
+    assert_eq!(ledger.received, ledger.answered + unanswered);
     assert_eq!(ledger.held.count, ledger.answered);
     for route in &ledger.routes {
-        let outcomes = route.answered + route.closed_by_peer_unanswered + route.in_flight;
-        assert_eq!(route.received, outcomes);
+        let unanswered = route.faulty + route.closed_by_peer_unanswered + route.in_flight;
+        assert_eq!(route.received, route.answered + unanswered);
         assert_eq!(route.held.count, route.answered);
         let histogram = route.held.decode().expect("a histogram");
         assert_eq!(histogram.len() + route.held.overflow, route.answered);
@@ -20,6 +20,8 @@ pub(crate) fn assert_closes(ledger: &Ledger) {
         let sum = |count: fn(&RouteCounts) -> u64| ledger.routes.iter().map(count).sum::<u64>();
         assert_eq!(ledger.received, sum(|route| route.received));
         assert_eq!(ledger.answered, sum(|route| route.answered));
+        assert_eq!(ledger.repeated, sum(|route| route.repeated));
+        assert_eq!(ledger.faulty, sum(|route| route.faulty));
     }
     let connections = ledger.connections;
     assert_eq!(connections.accepted, connections.open + connections.closed);

@@ -6,6 +6,7 @@ mod client;
 mod config_errors;
 mod http2_client;
 
+mod faults;
 mod http2;
 mod http2_provoked;
 mod latency;

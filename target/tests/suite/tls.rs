@@ -40,7 +40,7 @@ pub(crate) fn trusting(
 }
 
 /// A client session for a server of this name, before its handshake.
-fn tls(config: &Arc<ClientConfig>, name: &'static str) -> ClientConnection {
+pub(crate) fn tls(config: &Arc<ClientConfig>, name: &'static str) -> ClientConnection {
     let name = name.try_into().expect("a name");
     ClientConnection::new(Arc::clone(config), name).expect("a connection")
 }
