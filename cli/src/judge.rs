@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use calibration::judgement::Judgement;
 use judge::suite::{self, Outcome, Setup, Suite};
-use judge::{CASES, Tool};
 
 use crate::args::JudgeArgs;
 use crate::failure::{EXIT_INTERRUPTED, Failure, judged};
@@ -19,10 +18,9 @@ const RESULT: &str = "result.json";
 
 /// Judges the tool, prints each case as it ends, and writes the result.
 pub(crate) fn judge(args: &JudgeArgs) -> Result<ExitCode, Failure> {
-    let tool = Tool::find(&args.tool).map_err(|error| Failure::Usage(error.to_string()))?;
+    let tool = suite::find(&args.tool).map_err(|error| Failure::Usage(error.to_string()))?;
     let cases = suite::named(&args.cases).map_err(|name| {
-        let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
-        let names = names.join(", ");
+        let names = suite::names();
         Failure::Usage(format!("--case {name}: no such case; give some of {names}"))
     })?;
     fs::create_dir_all(&args.out).map_err(|error| {

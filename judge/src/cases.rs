@@ -1,14 +1,32 @@
 //! The cases: each a target, a load, and what must hold of the figures that a tool prints.
 
-mod counts;
-mod latencies;
-mod spacing;
+mod arrivals;
+mod failures;
+mod floor;
+mod freeze;
+mod http2;
+mod mix;
+mod own;
+mod percentiles;
+mod ramp;
+mod rate;
+mod replay;
+mod requests;
+mod slow;
+mod tail;
+
+use std::time::Duration;
 
 use serde::Serialize;
 use target::{Ledger, TargetConfig};
 
+pub(crate) use own::said;
+pub(crate) use replay::log;
+
 use crate::figures::Figures;
-use crate::tool::{Load, Mode, PERCENTILES, Tool};
+use crate::process::Conditions;
+use crate::quiet::Noise;
+use crate::tool::{Load, Mode, Tool};
 use crate::truth::Band;
 
 /// A case. All times of its target follow from the length of its run, so that a quick one is the
@@ -22,14 +40,21 @@ pub struct Case {
     pub truth: &'static str,
     /// How far a figure may be from it, and why.
     pub tolerance: &'static str,
+    /// What the maintainers of a tool could reply; may be empty.
+    pub reply: &'static str,
     /// The load.
     pub load: Load,
     /// Which of its commands a tool runs, or why it isn't judged.
     pub mode: fn(&Tool) -> Result<Mode, String>,
-    /// The figures without which nothing can be said; one of them is enough.
+    /// The figures without which nothing can be said, of which one is enough; none if the target's
+    /// ledger alone decides.
     pub figures: &'static [&'static str],
     /// The target, for a run of so many seconds.
     pub target: fn(TargetConfig, f64) -> TargetConfig,
+    /// What the tool is run under, for a run of so many seconds.
+    pub conditions: fn(f64) -> Conditions,
+    /// True if a tool that exits with an error says what the case is about.
+    pub may_fail: bool,
     /// Holds the figures against the truth.
     pub judge: fn(&Judged) -> Vec<Finding>,
 }
@@ -44,6 +69,10 @@ pub struct Judged<'a> {
     pub figures: &'a Figures,
     /// What the target did.
     pub ledger: &'a Ledger,
+    /// True if it printed that its figures are in doubt.
+    pub warned: bool,
+    /// How long it was stopped, each time.
+    pub stopped: &'a [Duration],
 }
 
 /// A figure, the truth, and the bounds within which the figure is right.
@@ -59,25 +88,72 @@ pub struct Finding {
     pub low: Option<f64>,
     /// The highest that is right; `null` if none is too high.
     pub high: Option<f64>,
-    /// If it is too high: how late the machine must have been to be the reason, ms; `None` if it
-    /// can't be.
+    /// If it is out of its bounds: how late the machine must have been to be the reason, ms; `None`
+    /// if it can't be.
     #[serde(skip)]
     pub excused_ms: Option<f64>,
 }
 
 /// All cases, in the order of the table.
-pub static CASES: [Case; 10] = [
-    counts::RATE,
-    counts::LOW_RATE,
-    spacing::ARRIVALS,
-    counts::REQUESTS,
-    counts::FAILURES,
-    latencies::FREEZE,
-    latencies::TAIL,
-    latencies::BIMODAL,
-    latencies::FLOOR,
-    latencies::SLOW,
+pub static CASES: [Case; 24] = [
+    rate::RATE,
+    rate::LOW_RATE,
+    arrivals::ARRIVALS,
+    ramp::RAMP,
+    mix::MIX,
+    replay::REPLAY,
+    requests::REQUESTS,
+    failures::FAILURES,
+    failures::RESETS,
+    failures::TORN,
+    failures::REPEATED,
+    freeze::FREEZE,
+    freeze::PAUSES,
+    tail::TAIL,
+    tail::BIMODAL,
+    floor::FLOOR,
+    floor::NULL,
+    slow::SLOW,
+    own::STOPPED,
+    own::QUOTA,
+    own::FILES,
+    http2::GOAWAY,
+    http2::REFUSED,
+    http2::ONE_STREAM,
 ];
+
+impl Case {
+    /// What a case is unless it has its own: any tool, closed first, a target that answers at once.
+    const NONE: Case = Case {
+        name: "",
+        holds: "",
+        truth: "",
+        tolerance: "",
+        reply: "",
+        load: Load { rate: 0.0, rate_to: 0.0, connections: 0, seconds: 0 },
+        mode: closed_first,
+        figures: &[],
+        target: |config, _| config,
+        conditions: |_| Conditions::default(),
+        may_fail: false,
+        judge: |_| Vec::new(),
+    };
+}
+
+impl Judged<'_> {
+    /// The requests that arrived in a second, which counts from the first, against a truth; a machine
+    /// that is late moves them to the next.
+    fn in_second(&self, second: u32, truth: f64, reach: f64) -> Finding {
+        let counts = &self.ledger.arrivals_per_ms.counts;
+        let mut counts = counts.iter().skip_while(|count| **count == 0);
+        let counts = counts.by_ref().skip(second as usize * 1_000).take(1_000);
+        let found = f64::from(counts.sum::<u32>());
+        let band = Band { low: (truth - reach).max(0.0), truth, high: truth + reach };
+        let excused_ms = Some(((found - truth).abs() - reach) / self.load.rate_to * 1e3);
+        let figure = format!("requests in second {}", second + 1);
+        Finding { excused_ms, ..Finding::count(&figure, found, band) }
+    }
+}
 
 impl Finding {
     fn count(figure: &str, found: f64, band: Band) -> Finding {
@@ -93,16 +169,13 @@ impl Finding {
 
     /// True if the figure is within its bounds.
     pub fn holds(&self) -> bool {
-        self.low.is_none_or(|low| low <= self.found) && !self.is_above()
+        self.low.is_none_or(|low| low <= self.found)
+            && self.high.is_none_or(|high| self.found <= high)
     }
 
-    fn is_above(&self) -> bool {
-        self.high.is_some_and(|high| high < self.found)
-    }
-
-    /// True if it is out of its bounds, and the machine, which was so late, may be why.
-    pub fn may_be_disturbed(&self, late_ms: f64) -> bool {
-        self.is_above() && self.excused_ms.is_some_and(|excused_ms| excused_ms <= late_ms)
+    /// True if it is out of its bounds, and this noise may be why.
+    pub fn may_be_disturbed(&self, noise: &Noise) -> bool {
+        !self.holds() && self.excused_ms.is_some_and(|excused_ms| noise.may_delay(excused_ms))
     }
 }
 
@@ -121,5 +194,29 @@ fn corrected_first(tool: &Tool) -> Result<Mode, String> {
     if tool.is_corrected && tool.has(Mode::Open) { Ok(Mode::Open) } else { closed_first(tool) }
 }
 
-/// The only figures of the cases on latency.
-const LATENCY: &[&str] = &[PERCENTILES];
+/// A rate, if its latencies count from when requests were due.
+fn at_intended_times(tool: &Tool) -> Result<Mode, String> {
+    let why = match (tool.has(Mode::Open), tool.is_corrected) {
+        (true, true) => return Ok(Mode::Open),
+        (true, false) => {
+            "its latency counts from when a request was sent, not from when it was due: its \
+             percentiles leave out that users wait"
+        }
+        (false, _) => {
+            "a closed loop sends nothing while it waits: its percentiles are those of its \
+             connections, not of users who come at a rate"
+        }
+    };
+    Err(why.to_owned())
+}
+
+/// The answers that it counts, of which the last one of each connection may still be under way.
+fn answered(of: &Judged) -> Option<Finding> {
+    let truth = of.ledger.answered as f64;
+    let band = Band { low: truth - connections(of), truth, high: truth };
+    of.figures.answered.map(|found| Finding::count("answered", found, band))
+}
+
+fn connections(of: &Judged) -> f64 {
+    f64::from(of.load.connections)
+}

@@ -1,4 +1,5 @@
-//! The processes whose parent is this one: what a tool leaves behind ends up here.
+//! The processes of this machine, and those whose parent is this one: what a tool leaves behind ends
+//! up here.
 //!
 //! This process is a subreaper while tools run, so a process whose parent has ended becomes its
 //! child, whichever group or session it has moved to.
@@ -63,19 +64,43 @@ impl Children {
 
 fn all() -> io::Result<Vec<Child>> {
     let own = getpid().as_raw_nonzero().get();
-    let mut children = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        // A process that has ended since is no child.
-        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+    let children = processes()?.filter(|process| process.parent == own);
+    let child = |process: Process| {
+        Some(Child { pid: Pid::from_raw(process.pid)?, has_ended: process.has_ended })
+    };
+    Ok(children.filter_map(child).collect())
+}
+
+/// A process as /proc shows it.
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    parent: i32,
+    has_ended: bool,
+    /// Its time, with that of the children that it has waited for, clock ticks.
+    pub(crate) ticks: u64,
+    /// Its scheduling policy.
+    pub(crate) policy: u64,
+}
+
+/// All processes.
+pub(crate) fn processes() -> io::Result<impl Iterator<Item = Process>> {
+    let process = |entry: io::Result<fs::DirEntry>| {
+        let name = entry.ok()?.file_name();
+        let pid: i32 = name.to_str()?.parse().ok()?;
+        // A process that has ended since is none.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name in parentheses may have spaces and parentheses of its own.
-        let Some((_, rest)) = stat.rsplit_once(')') else { continue };
-        let mut fields = rest.split_whitespace();
-        let (state, parent) = (fields.next(), fields.next().and_then(|field| field.parse().ok()));
-        if let (Some(pid), true) = (Pid::from_raw(pid), parent == Some(own)) {
-            children.push(Child { pid, has_ended: state == Some("Z") });
-        }
-    }
-    Ok(children)
+        let (_, rest) = stat.rsplit_once(')')?;
+        // From the third on (proc_pid_stat(5)).
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        Some(Process {
+            pid,
+            parent: fields.get(1)?.parse().ok()?,
+            has_ended: *fields.first()? == "Z",
+            ticks: (14..=17).filter_map(number).sum(),
+            policy: number(41)?,
+        })
+    };
+    Ok(fs::read_dir("/proc")?.filter_map(process))
 }

@@ -26,6 +26,8 @@ pub struct Figures {
 /// A printed percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Percentile {
+    /// Of which route of a mix; `None` for all requests.
+    pub route: Option<&'static str>,
     /// Which, in percent.
     pub percent: f64,
     /// Its latency, ms.
@@ -63,11 +65,11 @@ impl Figures {
         for (figure, places) in &tool.read {
             if figure == PERCENTILES {
                 for (percent, printed) in percentiles(places, output) {
-                    figures.percentiles.push(printed.percentile(tool, figure, percent)?);
+                    figures.percentiles.push(printed.percentile(tool, figure, (None, percent))?);
                 }
-            } else if let Some(percent) = percent_of(figure) {
+            } else if let Some(which) = percent_of(figure) {
                 if let Some(printed) = first(places, output, json.as_ref()) {
-                    figures.percentiles.push(printed.percentile(tool, figure, percent)?);
+                    figures.percentiles.push(printed.percentile(tool, figure, which)?);
                 }
             } else {
                 *figures.count_mut(figure) = sum(places, output, json.as_ref(), figure)?;
@@ -104,9 +106,14 @@ impl Figures {
         Some(self.answered? + others)
     }
 
-    /// This percentile.
+    /// This percentile of all requests.
     pub fn percentile(&self, percent: f64) -> Option<Percentile> {
-        self.percentiles.iter().copied().find(|one| one.percent == percent)
+        self.of_all().copied().find(|one| one.percent == percent)
+    }
+
+    /// The percentiles of all requests.
+    pub fn of_all(&self) -> impl Iterator<Item = &Percentile> {
+        self.percentiles.iter().filter(|one| one.route.is_none())
     }
 }
 
@@ -177,7 +184,12 @@ fn number(text: &str, figure: &str) -> Result<f64, ReadError> {
 }
 
 impl Printed {
-    fn percentile(self, tool: &Tool, figure: &str, percent: f64) -> Result<Percentile, ReadError> {
+    fn percentile(
+        self,
+        tool: &Tool,
+        figure: &str,
+        (route, percent): (Option<&'static str>, f64),
+    ) -> Result<Percentile, ReadError> {
         let unit = match self.unit.as_deref() {
             None => Some(tool.unit_ms),
             Some(unit) => unit_ms(unit),
@@ -186,6 +198,6 @@ impl Printed {
         let factor = unit.ok_or_else(no_number)?;
         let decimals = self.text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         let digit_ms = factor * 10_f64.powi(-i32::try_from(decimals).map_err(|_| no_number())?);
-        Ok(Percentile { percent, ms: number(&self.text, figure)? * factor, digit_ms })
+        Ok(Percentile { route, percent, ms: number(&self.text, figure)? * factor, digit_ms })
     }
 }

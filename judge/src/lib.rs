@@ -22,6 +22,7 @@ mod truth;
 
 pub use cases::{CASES, Case, Finding, Judged};
 pub use figures::{Figures, Percentile, ReadError};
-pub use process::{Ended, ProcessError, Ran, run};
-pub use tool::{Arrivals, Load, Mode, SHIPPED, Tool, ToolError};
+pub use process::{Conditions, Ended, ProcessError, Ran, Stops, run};
+pub use quiet::Noise;
+pub use tool::{Arrivals, Asked, Load, Mode, SHIPPED, Tool, ToolError};
 pub use truth::{Band, Hold};

@@ -50,6 +50,8 @@ pub struct Ran {
     pub stderr: String,
     /// Processes of its own that were still running when it had ended, and were then killed.
     pub left_running: usize,
+    /// How long it was stopped, each time.
+    pub stopped: Vec<Duration>,
 }
 
 /// Why a command could not be run.
@@ -61,6 +63,26 @@ pub enum ProcessError {
     /// The system refuses.
     #[error("{0}")]
     System(#[from] io::Error),
+}
+
+/// Times for which a command is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stops {
+    /// From its start to the first.
+    pub after: Duration,
+    /// How long each lasts.
+    pub hold: Duration,
+    /// From one to the next; `None` for a single one.
+    pub every: Option<Duration>,
+}
+
+/// What a command is run under.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// It is stopped meanwhile, as by a debugger or a limit on its processor time.
+    pub stops: Option<Stops>,
+    /// It may open so many files.
+    pub files_max: Option<u32>,
 }
 
 /// Runs a command for at most `longest`, its output going to `NAME.stdout` and `NAME.stderr` in a
@@ -76,6 +98,7 @@ pub fn run(
     stdin: &str,
     longest: Duration,
     (folder, name): (&Path, &str),
+    conditions: Conditions,
     asked: &dyn Fn() -> bool,
 ) -> Result<Ran, ProcessError> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +113,9 @@ pub fn run(
     let before = Children::before()?;
     // setsid makes a session, which has no terminal, and becomes the program: so the child's number
     // is that of its group too. Without it, unsafe code would have to run between fork and exec.
+    let limit = conditions.files_max.map(|files| ["prlimit".into(), format!("--nofile={files}")]);
     let mut child = Command::new("setsid")
+        .args(limit.iter().flatten())
         .args(words)
         .env("PATH", &path)
         .env("TERM", "dumb")
@@ -99,12 +124,12 @@ pub fn run(
         .stdout(Stdio::from(File::create(&stdout)?))
         .stderr(Stdio::from(File::create(&stderr)?))
         .spawn()?;
-    let ended = wait(&mut child, longest, [&stdout, &stderr], asked);
+    let mut stopped = Vec::new();
+    let ended =
+        wait(&mut child, longest, [&stdout, &stderr], (conditions.stops, &mut stopped), asked);
     if !matches!(ended, Ok(Ended::Exited(_))) {
         // Not yet waited for, so the number is still its own.
-        if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        signal(&child, Signal::KILL);
         // If it failed before it had a group.
         let _ = child.kill();
         child.wait()?;
@@ -113,17 +138,37 @@ pub fn run(
     let ended = ended?;
     // What was killed with its group is no surprise.
     let left_running = if matches!(ended, Ended::Exited(_)) { left_running } else { 0 };
-    Ok(Ran { ended, stdout: text_of(&stdout)?, stderr: text_of(&stderr)?, left_running })
+    let (stdout, stderr) = (text_of(&stdout)?, text_of(&stderr)?);
+    Ok(Ran { ended, stdout, stderr, left_running, stopped })
+}
+
+/// Sends a signal to all processes of its group.
+fn signal(child: &Child, signal: Signal) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, signal);
+    }
 }
 
 fn wait(
     child: &mut Child,
     longest: Duration,
     files: [&PathBuf; 2],
+    (stops, stopped): (Option<Stops>, &mut Vec<Duration>),
     asked: &dyn Fn() -> bool,
 ) -> io::Result<Ended> {
     let began = Instant::now();
+    let mut next = stops.map(|stops| began + stops.after);
     loop {
+        if let (Some(Stops { hold, every, .. }), Some(at)) = (stops, next)
+            && at <= Instant::now()
+        {
+            let since = Instant::now();
+            signal(child, Signal::STOP);
+            thread::sleep(hold);
+            signal(child, Signal::CONT);
+            stopped.push(since.elapsed());
+            next = every.map(|every| at + every);
+        }
         if let Some(status) = child.try_wait()? {
             return Ok(Ended::Exited(status));
         }
@@ -138,11 +183,18 @@ fn wait(
                 return Ok(Ended::TooMuch);
             }
         }
-        thread::sleep(POLL);
+        let rest = next.map_or(POLL, |at| at.saturating_duration_since(Instant::now()));
+        thread::sleep(rest.min(POLL));
     }
 }
 
 impl Ran {
+    /// True if it ended by itself with an exit code other than these.
+    pub fn has_failed(&self, exits: &[i32]) -> bool {
+        let Ended::Exited(status) = self.ended else { return false };
+        status.code().is_some_and(|code| !exits.contains(&code))
+    }
+
     /// What is wrong with how it ended, if anything; with these exit codes nothing is.
     pub fn problem(&self, exits: &[i32]) -> Option<String> {
         let last = self.stderr.lines().rev().find(|line| !line.trim().is_empty());

@@ -11,11 +11,11 @@ use serde::Serialize;
 use target::{Ledger, TargetConfig, TargetError};
 use thiserror::Error;
 
-use crate::cases::{CASES, Case, Finding, Judged};
+use crate::cases::{CASES, Case, Finding, Judged, log, said};
 use crate::figures::Figures;
-use crate::process::{Ended, ProcessError, run};
-use crate::quiet::Sleeper;
-use crate::tool::{Load, Tool};
+use crate::process::{Conditions, Ended, ProcessError, run};
+use crate::quiet::{Noise, Sleeper};
+use crate::tool::{Asked, Load, Mode, Tool, ToolError};
 
 /// The version of the document.
 pub const SCHEMA: u32 = 1;
@@ -48,7 +48,7 @@ pub enum Outcome {
     NotClaimed,
     /// There are no figures to judge.
     Unread,
-    /// A figure is out of its bounds by no more than the machine was late.
+    /// A figure is out of its bounds by no more than what the machine may have been late.
     Disturbed,
 }
 
@@ -63,6 +63,10 @@ pub struct CaseResult {
     pub truth: &'static str,
     /// How far a figure may be from it.
     pub tolerance: &'static str,
+    /// What the maintainers of a tool could reply; may be empty.
+    pub reply: &'static str,
+    /// The flags with which the tool was judged as well.
+    pub flags: String,
     /// What came of it.
     pub outcome: Outcome,
     /// Why, if no figure says it.
@@ -75,8 +79,8 @@ pub struct CaseResult {
     pub figures: Option<Figures>,
     /// What the target did.
     pub target: Option<Counts>,
-    /// The latest that the judge itself woke from sleeps of 1 ms meanwhile, ms.
-    pub late_ms: Option<f64>,
+    /// What disturbed it.
+    pub noise: Option<Noise>,
 }
 
 /// The counts of the target's ledger.
@@ -133,6 +137,9 @@ pub enum JudgeError {
     /// The target can't be run.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// The access log can't be written, or /proc not read.
+    #[error("the access log of the case replay, or /proc: {0}")]
+    System(#[from] io::Error),
 }
 
 /// Judges a tool by these cases.
@@ -147,15 +154,19 @@ pub fn judge(
     let version = match &tool.version {
         None => None,
         Some(words) => {
-            let ran = run(words, "", VERSION_MAX, (setup.folder, "version"), setup.asked)?;
+            let output = (setup.folder, "version");
+            let ran = run(words, "", VERSION_MAX, output, Conditions::default(), setup.asked)?;
             // Some print it as an error, or with one.
             let line = |text: &str| text.lines().find(|line| !line.is_empty()).map(str::to_owned);
             line(&ran.stdout).or_else(|| line(&ran.stderr))
         }
     };
     let (mut results, mut interrupted) = (Vec::new(), false);
-    for case in cases {
-        let result = match judge_case(tool, case, setup) {
+    let all = cases
+        .iter()
+        .flat_map(|case| tool.flags(case.name).into_iter().map(move |flags| (*case, flags)));
+    for (case, flags) in all {
+        let result = match judge_case(tool, case, flags, setup) {
             Ok(Some(result)) => result,
             Ok(None) => {
                 interrupted = true;
@@ -165,7 +176,7 @@ pub fn judge(
             // What has been judged is kept.
             Err(error) => {
                 let (outcome, why) = (Outcome::Unread, Some(error.to_string()));
-                CaseResult { outcome, why, ..CaseResult::of(case) }
+                CaseResult { outcome, why, ..CaseResult::of(case, flags) }
             }
         };
         (setup.tell)(&result);
@@ -181,6 +192,28 @@ pub fn judge(
         interrupted,
         cases: results,
     })
+}
+
+/// The tool of this name that is shipped, or else the one in this file.
+///
+/// # Errors
+/// If there is neither, or the file can't be used.
+pub fn find(name_or_file: &str) -> Result<Tool, ToolError> {
+    let tool = Tool::find(name_or_file)?;
+    let unknown = tool.also().find(|name| CASES.iter().all(|case| case.name != *name));
+    match unknown {
+        None => Ok(tool),
+        Some(name) => {
+            let problem = format!("also.{name}: no such case; give one of {}", names());
+            Err(ToolError { file: format!("{}.toml", tool.name), problem })
+        }
+    }
+}
+
+/// The names of all cases.
+pub fn names() -> String {
+    let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+    names.join(", ")
 }
 
 /// The cases of these names, or all without any.
@@ -199,9 +232,10 @@ pub fn named(names: &[String]) -> Result<Vec<&'static Case>, String> {
 fn judge_case(
     tool: &Tool,
     case: &'static Case,
+    flags: &str,
     setup: &mut Setup<'_>,
 ) -> Result<Option<CaseResult>, JudgeError> {
-    let mut result = CaseResult::of(case);
+    let mut result = CaseResult::of(case, flags);
     let mode = (case.mode)(tool).and_then(|mode| {
         let prints = case.figures.is_empty() || tool.prints(case.figures);
         let lacks = || format!("its file names no figure of {}", case.figures.join(" or "));
@@ -219,22 +253,34 @@ fn judge_case(
     let config = (case.target)(config, f64::from(seconds));
     let target = target::start(config)?;
     let url = format!("http://{}/", target.local_addr());
-    let (words, stdin) = tool.command(mode, &load, &url).expect("a case's mode has its command");
+    let access_log = setup.folder.join("access.log");
+    if mode == Mode::Replay {
+        fs::write(&access_log, log(seconds))?;
+    }
+    let access_log = access_log.to_string_lossy();
+    let asked = Asked { load, url: &url, log: &access_log, flags };
+    let (words, stdin) = tool.command(mode, &asked).expect("a case's mode has its command");
     let command = shlex::try_join(words.iter().map(String::as_str)).unwrap_or(words.join(" "));
     result.command = Some(command);
-    let sleeper = Sleeper::start();
+    let conditions = (case.conditions)(f64::from(seconds));
+    let sleeper = Sleeper::start()?;
     let longest = Duration::from_secs(seconds.into()) + LONGER;
-    let ran = run(&words, &stdin, longest, (setup.folder, case.name), setup.asked);
-    let late_ms = sleeper.latest_ms();
+    let output = (setup.folder, case.name);
+    let ran = run(&words, &stdin, longest, output, conditions, setup.asked);
+    let noise = sleeper.noise()?;
     let ledger = target.stop()?;
     let ran = ran?;
     if ran.ended == Ended::Stopped {
         return Ok(None);
     }
     result.target = Some(Counts::of(&ledger));
-    result.late_ms = Some(late_ms);
+    result.noise = Some(noise);
     result.outcome = Outcome::Unread;
     result.why = ran.problem(&tool.exits);
+    if case.may_fail && ran.has_failed(&tool.exits) {
+        (result.outcome, result.findings) = (Outcome::Held, vec![said()]);
+        return Ok(Some(result));
+    }
     if ledger.received == 0 {
         result.why.get_or_insert("no request of it reached the target".to_owned());
     }
@@ -245,7 +291,14 @@ fn judge_case(
         Ok(figures) => figures,
         Err(error) => return Ok(Some(CaseResult { why: Some(error.to_string()), ..result })),
     };
-    result.findings = (case.judge)(&Judged { tool, load, figures: &figures, ledger: &ledger });
+    result.findings = (case.judge)(&Judged {
+        tool,
+        load,
+        figures: &figures,
+        ledger: &ledger,
+        warned: tool.has_warned(&ran),
+        stopped: &ran.stopped,
+    });
     result.figures = Some(figures);
     let failed = || result.findings.iter().filter(|finding| !finding.holds());
     result.outcome = if result.findings.is_empty() {
@@ -253,7 +306,7 @@ fn judge_case(
         Outcome::Unread
     } else if failed().next().is_none() {
         Outcome::Held
-    } else if 0 < ledger.standstills || failed().all(|finding| finding.may_be_disturbed(late_ms)) {
+    } else if 0 < ledger.standstills || failed().all(|finding| finding.may_be_disturbed(&noise)) {
         Outcome::Disturbed
     } else {
         Outcome::Failed
@@ -269,19 +322,21 @@ fn first_core() -> Result<usize, ProcessError> {
 
 impl CaseResult {
     /// A case that hasn't been run.
-    fn of(case: &'static Case) -> CaseResult {
+    fn of(case: &'static Case, flags: &str) -> CaseResult {
         CaseResult {
             case: case.name,
             holds: case.holds,
             truth: case.truth,
             tolerance: case.tolerance,
+            reply: case.reply,
+            flags: flags.to_owned(),
             outcome: Outcome::NotClaimed,
             why: None,
             command: None,
             findings: Vec::new(),
             figures: None,
             target: None,
-            late_ms: None,
+            noise: None,
         }
     }
 }

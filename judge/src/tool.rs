@@ -8,6 +8,8 @@ use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::process::Ran;
+
 /// The tools that are shipped: name and file.
 pub const SHIPPED: [(&str, &str); 9] = [
     ("ab", include_str!("../tools/ab.toml")),
@@ -23,6 +25,8 @@ pub const SHIPPED: [(&str, &str); 9] = [
 
 /// The figures that are counts.
 pub(crate) const COUNTS: [&str; 5] = ["sent", "answered", "bad", "errors", "open"];
+/// The routes of a mix, whose percentiles may be read apart.
+pub(crate) const ROUTES: [&str; 2] = ["fast", "slow"];
 /// The figure that stands for all percentiles.
 pub(crate) const PERCENTILES: &str = "percentiles";
 
@@ -33,8 +37,7 @@ pub struct Tool {
     pub name: String,
     /// The command whose first line of output is the version.
     pub version: Option<Vec<String>>,
-    closed: Option<String>,
-    open: Option<String>,
+    commands: BTreeMap<Mode, String>,
     stdin: Option<String>,
     /// How it says that arrivals are spaced under a rate, if it says so.
     pub arrivals: Option<Arrivals>,
@@ -42,6 +45,10 @@ pub struct Tool {
     pub is_corrected: bool,
     /// The exit codes with which it prints figures.
     pub exits: Vec<i32>,
+    /// What it prints if its own figures are in doubt.
+    warns: Option<Regex>,
+    /// Flags with which a case is judged as well, because they change what it finds.
+    also: BTreeMap<String, String>,
     /// The unit of times without one, ms.
     pub(crate) unit_ms: f64,
     /// How each figure is found; several places add up.
@@ -58,13 +65,21 @@ pub enum Arrivals {
     Constant,
 }
 
-/// Which of its two commands a tool runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which of its commands a tool runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// As many requests as there are responses.
     Closed,
     /// At a rate.
     Open,
+    /// At a rate over HTTP/2.
+    Http2,
+    /// From one rate to another, evenly.
+    Ramp,
+    /// At a rate, three requests of `/fast` for one of `/slow`.
+    Mix,
+    /// The requests of an access log, at their times.
+    Replay,
 }
 
 /// The load that a tool is asked for.
@@ -72,6 +87,8 @@ pub enum Mode {
 pub struct Load {
     /// Requests per second, in an open loop.
     pub rate: f64,
+    /// The rate at the end of a ramp.
+    pub rate_to: f64,
     /// Connections.
     pub connections: u32,
     /// Its length, s.
@@ -91,8 +108,8 @@ pub(crate) enum Place {
 #[derive(Debug, Error)]
 #[error("{file}: {problem}")]
 pub struct ToolError {
-    file: String,
-    problem: String,
+    pub(crate) file: String,
+    pub(crate) problem: String,
 }
 
 /// The file, key by key.
@@ -102,12 +119,19 @@ struct File {
     version: Option<String>,
     closed: Option<String>,
     open: Option<String>,
+    http2: Option<String>,
+    ramp: Option<String>,
+    mix: Option<String>,
+    replay: Option<String>,
     stdin: Option<String>,
     arrivals: Option<Arrivals>,
     #[serde(default)]
     corrected: bool,
     unit: Option<String>,
     exits: Option<Vec<i32>>,
+    warns: Option<String>,
+    #[serde(default)]
+    also: BTreeMap<String, String>,
     read: BTreeMap<String, OneOrMore>,
 }
 
@@ -153,11 +177,19 @@ impl Tool {
         if file.closed.is_none() && file.open.is_none() {
             return Err(refused("neither `closed` nor `open`; give a command line".to_owned()));
         }
-        for (key, command) in [("closed", &file.closed), ("open", &file.open)] {
+        let commands = [
+            (Mode::Closed, "closed", file.closed),
+            (Mode::Open, "open", file.open),
+            (Mode::Http2, "http2", file.http2),
+            (Mode::Ramp, "ramp", file.ramp),
+            (Mode::Mix, "mix", file.mix),
+            (Mode::Replay, "replay", file.replay),
+        ];
+        let mut known = BTreeMap::new();
+        for (mode, key, command) in commands {
             let Some(command) = command else { continue };
             // The judge's own URL is the only place that a tool may load.
-            let texts =
-                [Some(command), file.stdin.as_ref()].map(|text| text.map_or("", |text| text));
+            let texts = [command.as_str(), file.stdin.as_deref().unwrap_or_default()];
             if !texts.iter().any(|text| text.contains("{url}")) {
                 let cure = "write {url} where the URL belongs";
                 return Err(refused(format!("{key} = \"{command}\": loads no {{url}}; {cure}")));
@@ -166,11 +198,21 @@ impl Tool {
                 let cure = "write {url} instead of an address";
                 return Err(refused(format!("{key} = \"{command}\": names a URL; {cure}")));
             }
-            if shlex::split(command).is_none_or(|words| words.is_empty()) {
+            if shlex::split(&command).is_none_or(|words| words.is_empty()) {
                 let cure = "close its quotes";
                 return Err(refused(format!("{key} = \"{command}\": not a command line; {cure}")));
             }
+            known.insert(mode, command);
         }
+        for (case, flags) in &file.also {
+            if !known.values().any(|command| command.contains("{flags}")) {
+                let cure = "write {flags} where they belong";
+                let problem = format!("also.{case} = \"{flags}\": no command has them; {cure}");
+                return Err(refused(problem));
+            }
+        }
+        let warns = file.warns.as_deref().map(|text| expression("warns", text)).transpose();
+        let warns = warns.map_err(refused)?;
         let unit_ms = match &file.unit {
             None => 1.0,
             Some(unit) => unit_ms(unit).ok_or_else(|| {
@@ -201,12 +243,13 @@ impl Tool {
         Ok(Tool {
             name: name.to_owned(),
             version: file.version.as_deref().and_then(shlex::split),
-            closed: file.closed,
-            open: file.open,
+            commands: known,
             stdin: file.stdin,
             arrivals: file.arrivals,
             is_corrected: file.corrected,
             exits: file.exits.unwrap_or_else(|| vec![0]),
+            warns,
+            also: file.also,
             unit_ms,
             read,
         })
@@ -214,7 +257,23 @@ impl Tool {
 
     /// True if it has a command for this.
     pub fn has(&self, mode: Mode) -> bool {
-        self.template(mode).is_some()
+        self.commands.contains_key(&mode)
+    }
+
+    /// True if it printed that its figures are in doubt.
+    pub(crate) fn has_warned(&self, ran: &Ran) -> bool {
+        let is_in = |text: &Regex| text.is_match(&ran.stdout) || text.is_match(&ran.stderr);
+        self.warns.as_ref().is_some_and(is_in)
+    }
+
+    /// The names of the cases that are judged with flags as well.
+    pub(crate) fn also(&self) -> impl Iterator<Item = &str> {
+        self.also.keys().map(String::as_str)
+    }
+
+    /// The flags with which this case is judged: none, and those that change what it finds.
+    pub(crate) fn flags(&self, case: &str) -> Vec<&str> {
+        [""].into_iter().chain(self.also.get(case).map(String::as_str)).collect()
     }
 
     /// True if its file says how to read one of these figures.
@@ -225,34 +284,46 @@ impl Tool {
         })
     }
 
-    fn template(&self, mode: Mode) -> Option<&str> {
-        match mode {
-            Mode::Closed => self.closed.as_deref(),
-            Mode::Open => self.open.as_deref(),
-        }
-    }
-
     /// The words of its command for this load, and its standard input; `None` without the command.
-    pub fn command(&self, mode: Mode, load: &Load, url: &str) -> Option<(Vec<String>, String)> {
-        let words = shlex::split(self.template(mode)?)?;
-        let words = words.iter().map(|word| filled(word, load, url)).collect();
-        let stdin = filled(self.stdin.as_deref().unwrap_or_default(), load, url);
+    pub fn command(&self, mode: Mode, asked: &Asked<'_>) -> Option<(Vec<String>, String)> {
+        // Before the command is split: the flags are words of their own.
+        let command = self.commands.get(&mode)?.replace("{flags}", asked.flags);
+        let words = shlex::split(&command)?;
+        let words = words.iter().map(|word| asked.fill(word)).collect();
+        let stdin = asked.fill(self.stdin.as_deref().unwrap_or_default());
         Some((words, stdin))
     }
 }
 
-/// A template with its placeholders replaced. Some tools take a rate by connection, or only whole
-/// numbers and a unit of time.
-fn filled(template: &str, load: &Load, url: &str) -> String {
-    let Load { rate, connections, seconds } = *load;
-    template
-        .replace("{url}", url)
-        .replace("{rate}", &rate.to_string())
-        .replace("{rate_each}", &(rate / f64::from(connections)).to_string())
-        .replace("{rate_minute}", &(rate * 60.0).round().to_string())
-        .replace("{connections}", &connections.to_string())
-        .replace("{duration}", &seconds.to_string())
-        .replace("{threads}", &THREADS.to_string())
+/// What a tool is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The load.
+    pub load: Load,
+    /// Where it goes.
+    pub url: &'a str,
+    /// The access log that is replayed.
+    pub log: &'a str,
+    /// Flags for this case alone.
+    pub flags: &'a str,
+}
+
+impl Asked<'_> {
+    /// A template with its placeholders replaced. Some tools take a rate by connection, or only
+    /// whole numbers and a unit of time.
+    fn fill(&self, template: &str) -> String {
+        let Load { rate, rate_to, connections, seconds } = self.load;
+        template
+            .replace("{url}", self.url)
+            .replace("{log}", self.log)
+            .replace("{rate}", &rate.to_string())
+            .replace("{rate_to}", &rate_to.to_string())
+            .replace("{rate_each}", &(rate / f64::from(connections)).to_string())
+            .replace("{rate_minute}", &(rate * 60.0).round().to_string())
+            .replace("{connections}", &connections.to_string())
+            .replace("{duration}", &seconds.to_string())
+            .replace("{threads}", &THREADS.to_string())
+    }
 }
 
 /// Threads that a tool is asked for: more than one, since sharing a rate among them is where
@@ -264,10 +335,7 @@ impl Place {
         if place.starts_with('/') {
             return Ok(Place::Pointer(place.to_owned()));
         }
-        let text = RegexBuilder::new(place).multi_line(true).build().map_err(|error| {
-            let last = error.to_string().lines().last().unwrap_or_default().to_owned();
-            format!("read.{figure} = '{place}': {last}; mend the regular expression")
-        })?;
+        let text = expression(&format!("read.{figure}"), place)?;
         let needed = if figure == PERCENTILES { 2 } else { 1 };
         if text.captures_len() <= needed {
             let what = if needed == 2 { "the percentage and its time" } else { "the figure" };
@@ -277,10 +345,22 @@ impl Place {
     }
 }
 
-/// The percentage of a figure such as `p99.9`.
-pub(crate) fn percent_of(figure: &str) -> Option<f64> {
+fn expression(key: &str, text: &str) -> Result<Regex, String> {
+    RegexBuilder::new(text).multi_line(true).build().map_err(|error| {
+        let last = error.to_string().lines().last().unwrap_or_default().to_owned();
+        format!("{key} = '{text}': {last}; mend the regular expression")
+    })
+}
+
+/// The percentage of a figure such as `p99.9`, and the route if it is of one, such as `slow.p50`.
+pub(crate) fn percent_of(figure: &str) -> Option<(Option<&'static str>, f64)> {
+    let of_route = ROUTES.into_iter().find_map(|route| {
+        let figure = figure.strip_prefix(route)?.strip_prefix('.')?;
+        Some((Some(route), figure))
+    });
+    let (route, figure) = of_route.unwrap_or((None, figure));
     let percent: f64 = figure.strip_prefix('p')?.parse().ok()?;
-    (0.0..=100.0).contains(&percent).then_some(percent)
+    (0.0..=100.0).contains(&percent).then_some((route, percent))
 }
 
 /// A unit of time, ms.

@@ -37,6 +37,13 @@ pub struct Band {
     pub high: f64,
 }
 
+impl Band {
+    /// No other value is right.
+    pub fn exactly(truth: f64) -> Band {
+        Band { low: truth, truth, high: truth }
+    }
+}
+
 impl Hold {
     /// The share of requests answered within `latency_ms`.
     fn share_within(&self, latency_ms: f64) -> f64 {

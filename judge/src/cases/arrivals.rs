@@ -1,6 +1,6 @@
 //! The case on arrivals: spaced as the tool says.
 
-use super::counts::prompt;
+use super::rate::prompt;
 use super::{Case, Finding, Judged, at_a_rate};
 use crate::tool::{Arrivals, Load};
 use crate::truth::{Band, dispersion};
@@ -19,18 +19,29 @@ pub(super) const ARRIVALS: Case = Case {
     name: "arrivals",
     holds: "Requests reach the target as they are said to be spaced, at 400 per second.",
     truth: "the index of dispersion (variance / mean) of the ledger's arrivals, in windows of 10 ms \
-            and 100 ms: 1 for Poisson, 0 for constant",
+            and 100 ms: 1 for Poisson, 0 for constant; and the rate in the first second",
     tolerance: "Poisson: 4·√(2/(m−1)) for m windows; constant: 0.25 and 0.05, for requests that \
-                cross the edge of a window",
-    load: Load { rate: 400.0, connections: 64, seconds: 6 },
+                cross the edge of a window. In the first second, a request for every second \
+                connection: a burst as they open is twice that",
+    reply: "Requests are paced by each connection for itself, and the sum of them is not even.",
+    load: Load { rate: 400.0, rate_to: 400.0, connections: 64, seconds: 6 },
     mode: |tool| match tool.arrivals {
         Some(_) => at_a_rate(tool),
         None => Err("it doesn't say how arrivals are spaced".to_owned()),
     },
-    figures: &[],
     target: prompt,
-    judge: dispersed,
+    judge: |of| [first_second(of)].into_iter().chain(dispersed(of)).collect(),
+    ..Case::NONE
 };
+
+/// The requests of the first second: a burst as the connections open would show in them.
+fn first_second(of: &Judged) -> Finding {
+    let reach = match of.tool.arrivals {
+        Some(Arrivals::Poisson) => 4.0 * of.load.rate.sqrt(),
+        Some(Arrivals::Constant) | None => f64::from(of.load.connections) / 2.0,
+    };
+    of.in_second(0, of.load.rate, reach)
+}
 
 fn dispersed(of: &Judged) -> Vec<Finding> {
     let counts = &of.ledger.arrivals_per_ms.counts;
@@ -50,9 +61,10 @@ fn dispersed(of: &Judged) -> Vec<Finding> {
             }
         };
         let figure = format!("dispersion, {window_ms} ms");
-        // A machine that is late by a window moves its requests to the next; but now and then, which
-        // doesn't make them less even than random ones.
-        let excused_ms = (found <= band.high.max(1.0)).then_some(window_ms as f64);
+        // A machine that is late by a window now and then moves a few requests to the next, which
+        // doesn't make them less even than random ones; one that others use may do anything.
+        let moved_ms = if found <= 1.0 { window_ms as f64 } else { f64::INFINITY };
+        let excused_ms = (band.high < found).then_some(moved_ms);
         Some(Finding { excused_ms, ..Finding::count(&figure, found, band) })
     };
     WINDOWS_MS.into_iter().zip(CONSTANT_MAX).filter_map(find).collect()

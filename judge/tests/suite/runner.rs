@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use judge::{Ended, ProcessError, Ran, run};
+use judge::{Conditions, Ended, ProcessError, Ran, Stops, run};
 
 use crate::alone;
 
@@ -19,8 +19,17 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 
 fn shell(name: &str, script: &str, longest: Duration) -> Result<Ran, ProcessError> {
     let _alone = alone();
+    under(name, script, longest, PLAIN)
+}
+
+fn under(
+    name: &str,
+    script: &str,
+    longest: Duration,
+    conditions: Conditions,
+) -> Result<Ran, ProcessError> {
     let words = ["sh", "-c", script].map(str::to_owned);
-    run(&words, "typed\n", longest, (&folder("runner"), name), &|| false)
+    run(&words, "typed\n", longest, (&folder("runner"), name), conditions, &|| false)
 }
 
 /// Processes whose command line has this word.
@@ -30,6 +39,7 @@ fn running(word: &str) -> usize {
     lines.filter(|line| String::from_utf8_lossy(line).split('\0').any(|arg| arg == word)).count()
 }
 
+const PLAIN: Conditions = Conditions { stops: None, files_max: None };
 const LONG: Duration = Duration::from_secs(20);
 
 #[test]
@@ -87,16 +97,64 @@ fn a_command_that_needs_a_terminal_has_none() {
 #[test]
 fn a_stop_ends_a_command_at_once() {
     let words = ["sleep", "3111"].map(str::to_owned);
-    let ran = run(&words, "", LONG, (&folder("runner"), "stopped"), &|| true).expect("it runs");
+    let ran =
+        run(&words, "", LONG, (&folder("runner"), "stopped"), PLAIN, &|| true).expect("it runs");
     assert_eq!(ran.ended, Ended::Stopped);
     assert_eq!(running("3111"), 0);
+}
+
+#[test]
+fn a_command_is_stopped_as_long_as_its_conditions_have_it() {
+    let _alone = alone();
+    let stops = |every| Conditions {
+        stops: Some(Stops {
+            after: Duration::from_millis(100),
+            hold: Duration::from_millis(300),
+            every,
+        }),
+        ..PLAIN
+    };
+    // It prints the time that it measures, in hundredths of a second, ten times.
+    let script = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; cut -d ' ' -f 1 /proc/uptime; done";
+    let longest_gap = |ran: &Ran| {
+        let times: Vec<f64> = ran.stdout.lines().filter_map(|line| line.parse().ok()).collect();
+        times.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max)
+    };
+    let once = under("once", script, LONG, stops(None)).expect("it runs");
+    assert_eq!((once.stopped.len(), once.problem(&[0])), (1, None));
+    assert!(0.3 <= longest_gap(&once) + 0.01, "{}", once.stdout);
+    let often =
+        under("often", script, LONG, stops(Some(Duration::from_millis(400)))).expect("runs");
+    assert!(2 <= often.stopped.len(), "{:?}", often.stopped);
+    let none = under("none", script, LONG, PLAIN).expect("it runs");
+    assert!(none.stopped.is_empty());
+}
+
+#[test]
+fn a_command_that_hangs_while_it_is_stopped_is_killed() {
+    let _alone = alone();
+    let hold = Duration::from_millis(50);
+    let stops = Stops { after: hold, hold, every: Some(2 * hold) };
+    let conditions = Conditions { stops: Some(stops), ..PLAIN };
+    let longest = Duration::from_millis(500);
+    let ran = under("both", "sleep 3112", longest, conditions).expect("it runs");
+    assert_eq!(ran.ended, Ended::TooLong(longest));
+    assert_eq!(running("3112"), 0);
+}
+
+#[test]
+fn a_command_may_open_so_many_files() {
+    let _alone = alone();
+    let conditions = Conditions { files_max: Some(17), ..PLAIN };
+    let ran = under("files", "ulimit -n", LONG, conditions).expect("it runs");
+    assert_eq!(ran.stdout, "17\n");
 }
 
 #[test]
 fn a_program_that_is_not_there_is_named() {
     for name in ["no-such-program", "/no/such/program", ""] {
         let words = [name.to_owned()];
-        let ran = run(&words, "", LONG, (&folder("runner"), "none"), &|| false);
+        let ran = run(&words, "", LONG, (&folder("runner"), "none"), PLAIN, &|| false);
         assert!(matches!(ran, Err(ProcessError::NotFound(found)) if found == name));
     }
 }
@@ -108,7 +166,7 @@ fn two_runs_at_once_do_not_kill_each_other() {
         let start = |name: &'static str| {
             scope.spawn(move || {
                 let words = ["sh", "-c", "sleep 0.3 & wait"].map(str::to_owned);
-                run(&words, "", LONG, (&folder("runner"), name), &|| false)
+                run(&words, "", LONG, (&folder("runner"), name), PLAIN, &|| false)
             })
         };
         [start("one"), start("other")].map(|thread| thread.join().expect("no panic"))

@@ -1,0 +1,103 @@
+//! The cases on a generator that is itself held up: its figures have it, or it says so.
+
+use std::time::Duration;
+
+use super::percentiles::frozen;
+use super::rate::prompt;
+use super::{Case, Finding, Judged, at_intended_times, closed_first};
+use crate::process::{Conditions, Stops};
+use crate::tool::{Load, PERCENTILES};
+use crate::truth::Band;
+
+/// What the target holds each request for, ms.
+const BASE_MS: f64 = 1.0;
+/// A limit to half a core: for how long the generator runs, and is stopped.
+const HALF: Duration = Duration::from_millis(50);
+/// The files that it may open in the case `files`, and its connections there.
+const FILES_MAX: u32 = 48;
+const CONNECTIONS: u32 = 64;
+
+/// The generator is stopped once.
+pub(super) const STOPPED: Case = Case {
+    name: "stopped",
+    holds: "The tool itself is stopped for a quarter of the run (SIGSTOP): percentiles are those of \
+            users who came at the rate, 500 per second, or the tool says that they are in doubt.",
+    truth: "R_q = d0 for q ≤ 1 − S/T, else d0 + S − T(1−q), with d0 = 1 ms, S the time for which the \
+            judge stopped it and T the run; or the text that its description names as a warning",
+    tolerance: "4 standard deviations of the rank (a score interval), 1 %, the last printed digit; \
+                upwards 5 ms for client and kernel, and 2·d0 for each request that a connection \
+                must carry of those that waited",
+    reply: "A generator that is stopped measures nothing, and its user knows.",
+    load: Load { rate: 500.0, rate_to: 500.0, connections: 20, seconds: 6 },
+    mode: at_intended_times,
+    figures: &[PERCENTILES],
+    target: prompt,
+    conditions: |seconds| {
+        let [after, hold] = [seconds / 3.0, seconds / 4.0].map(Duration::from_secs_f64);
+        Conditions { stops: Some(Stops { after, hold, every: None }), ..Conditions::default() }
+    },
+    judge: |of| match of.warned {
+        true => vec![said()],
+        false => frozen(of, BASE_MS, mean_stop_ms(of), f64::from(of.load.seconds) * 1e3),
+    },
+    ..Case::NONE
+};
+
+/// The generator has half a core.
+pub(super) const QUOTA: Case = Case {
+    name: "quota",
+    holds: "The tool runs for 50 ms and is stopped for 50 ms in turn, as by a limit of its processor \
+            time to a half: percentiles are those of users who came at the rate, 500 per second, or \
+            the tool says that they are in doubt.",
+    truth: "R_q = d0 for q ≤ 1 − S/P, else d0 + S − P(1−q), with d0 = 1 ms, S the mean time for \
+            which the judge stopped it and P = 100 ms; or the text that its description names as a \
+            warning",
+    reply: "A container's limit is the user's choice.",
+    conditions: |_| {
+        let stops = Stops { after: HALF, hold: HALF, every: Some(2 * HALF) };
+        Conditions { stops: Some(stops), ..Conditions::default() }
+    },
+    judge: |of| match of.warned {
+        true => vec![said()],
+        false => frozen(of, BASE_MS, mean_stop_ms(of), 2e3 * HALF.as_secs_f64()),
+    },
+    ..STOPPED
+};
+
+/// The generator may open fewer files than it needs.
+pub(super) const FILES: Case = Case {
+    name: "files",
+    holds: "The tool may open 48 files and is asked for 64 connections: it fails, counts errors or \
+            warns, but doesn't load the target with fewer connections as if that were what was \
+            asked.",
+    truth: "the connections that the ledger counts; and the tool's exit code, its errors, and the \
+            text that its description names as a warning",
+    tolerance: "none",
+    reply: "It opens connections as it needs them, and needed fewer.",
+    load: Load { rate: 500.0, rate_to: 500.0, connections: CONNECTIONS, seconds: 2 },
+    mode: closed_first,
+    target: prompt,
+    conditions: |_| Conditions { files_max: Some(FILES_MAX), ..Conditions::default() },
+    may_fail: true,
+    judge: |of| {
+        let has_errors = of.figures.errors.is_some_and(|errors| 0.0 < errors);
+        if of.warned || has_errors {
+            return vec![said()];
+        }
+        let opened = of.ledger.connections.accepted as f64;
+        let asked = f64::from(of.load.connections);
+        let connections = Finding::count("connections", opened, Band::exactly(asked));
+        vec![Finding { high: None, ..connections }]
+    },
+    ..Case::NONE
+};
+
+/// That the tool says so.
+pub(crate) fn said() -> Finding {
+    Finding::count("warnings", 1.0, Band::exactly(1.0))
+}
+
+fn mean_stop_ms(of: &Judged) -> f64 {
+    let total: Duration = of.stopped.iter().sum();
+    total.as_secs_f64() * 1e3 / of.stopped.len().max(1) as f64
+}
