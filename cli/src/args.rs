@@ -106,11 +106,14 @@ every request, and compares what the tool prints. Known tools are ab, h2load, he
 truetail, vegeta, wrk and wrk2, if they are installed; any other is described by a file of ten \
 lines, as docs/judge.md shows. All cases take about a minute.
 
+`page` runs nothing: it makes a table of several tools' results, tools across and cases down, and \
+writes it as judge.html and as Markdown.
+
 Exits 1 if a case failed or could not be read, and 3 if other load on the machine may be why.";
 
 /// The argument that stands for all experiments.
 pub(crate) const ALL_EXPERIMENTS: &str = "all";
-/// The argument that runs no experiment and rewrites the page of their results.
+/// The argument that runs no experiment or tool and writes the page of existing results.
 pub(crate) const PAGE: &str = "page";
 
 const AGENT: &str = "\
@@ -234,7 +237,11 @@ truetail import [OPTIONS] <LOG|->
     #[command(long_about = EXPERIMENT)]
     Experiment(ExperimentArgs),
     /// Check whether a load generator reports what happened
-    #[command(long_about = JUDGE)]
+    #[command(
+        override_usage = "truetail judge [OPTIONS] <TOOL|FILE.toml>\n       \
+            truetail judge page [--out <DIR>] <RESULT.json>...",
+        long_about = JUDGE
+    )]
     Judge(JudgeArgs),
     /// Print the man page of truetail or of one of its commands
     Man {
@@ -778,15 +785,19 @@ pub(crate) struct ExperimentArgs {
 /// Arguments of `judge`.
 #[derive(Debug, Args)]
 pub(crate) struct JudgeArgs {
-    /// The tool's name, or a file that describes it
+    /// The tool's name, a file that describes it, or `page`
     #[arg(value_name = "TOOL|FILE.toml")]
     pub(crate) tool: String,
+
+    /// After `page`: a result.json of each tool, in the order of the columns
+    #[arg(value_name = "RESULT.json")]
+    pub(crate) results: Vec<PathBuf>,
 
     /// Run only these cases, e.g. rate,freeze [default: all]
     #[arg(long = "case", value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) cases: Vec<String>,
 
-    /// Folder for result.json and what the tool prints
+    /// Folder for result.json and what the tool prints, or for the page
     #[arg(long, value_name = "DIR", value_parser = file(), default_value = "truetail-judge")]
     pub(crate) out: PathBuf,
 

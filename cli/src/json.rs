@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use calibration::floor::{self, Calibration};
 use engine::report::{Report, SCHEMA};
+use judge::suite::{self, Suite};
 use probe::ab::AbDocument;
 use probe::compare::{self, Comparison};
 use probe::document::{self, CeilingDocument, SearchDocument, SweepDocument};
@@ -115,6 +116,39 @@ pub(crate) fn read_calibration(reader: impl Read) -> Result<Calibration, Calibra
         return Err(CalibrationError::Schema(schema));
     }
     Ok(serde_json::from_str(&text)?)
+}
+
+/// Why a text isn't a readable result of `judge`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JudgedError {
+    /// It is malformed, at the line in the error.
+    #[error("not a result of `judge` ({0}); name a result.json that it wrote")]
+    Text(#[from] serde_json::Error),
+    /// It is of another version.
+    #[error(
+        "a result of schema {0}, and this version reads schema {SCHEMA}; judge the tool again",
+        SCHEMA = suite::SCHEMA
+    )]
+    Schema(u32),
+    /// It has a case that this version lacks.
+    #[error("case {0}: this version has no such case; judge the tool again")]
+    Case(String),
+}
+
+/// Reads a result of `judge`.
+///
+/// # Errors
+/// It is of another version, or malformed.
+pub(crate) fn read_judged(reader: impl Read) -> Result<Suite, JudgedError> {
+    let text = io::read_to_string(reader).map_err(serde_json::Error::io)?;
+    let Versioned { schema } = serde_json::from_str(&text)?;
+    if schema != suite::SCHEMA {
+        return Err(JudgedError::Schema(schema));
+    }
+    let suite: Suite = serde_json::from_str(&text)?;
+    let names: Vec<String> = suite.cases.iter().map(|result| result.case.clone()).collect();
+    suite::named(&names).map_err(JudgedError::Case)?;
+    Ok(suite)
 }
 
 /// The spelling of a choice in documents and flags.

@@ -1,6 +1,7 @@
 //! Reports as a page: one HTML file with its charts embedded, which loads nothing.
 
 mod charts;
+pub(crate) mod judge;
 
 use engine::report::environment::Environment;
 use engine::report::verdict::Level;
@@ -16,6 +17,8 @@ use crate::text::slo::shown_as;
 
 /// The page's template. Its name makes the template engine escape its input.
 const PAGE: (&str, &str) = ("page.html", include_str!("page/page.html"));
+/// What the pages look alike in.
+const STYLE: &str = include_str!("page/style.css");
 
 /// A report with its name on the page.
 pub(crate) struct Named {
@@ -107,15 +110,24 @@ fn drawn(reports: &[Named]) -> Result<Vec<Vec<(&'static str, ShownChart)>>, Hist
 }
 
 fn rendered(reports: &[Shown]) -> Result<String, minijinja::Error> {
-    let mut templates = minijinja::Environment::new();
-    templates.set_undefined_behavior(UndefinedBehavior::Strict);
-    templates.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    let mut templates = templates()?;
     templates.add_template(PAGE.0, PAGE.1)?;
     let version = env!("CARGO_PKG_VERSION");
     let has_parts = reports.iter().any(|report| report.parts.has_rows());
     let has_sessions = reports.iter().any(|report| report.sessions.has_rows());
     let page = templates.get_template(PAGE.0)?;
-    page.render(context! { reports => Serde(reports), has_parts, has_sessions, version })
+    let style = STYLE;
+    page.render(context! { reports => Serde(reports), has_parts, has_sessions, style, version })
+}
+
+/// The template engine, without a template.
+fn templates() -> Result<minijinja::Environment<'static>, minijinja::Error> {
+    let mut templates = minijinja::Environment::new();
+    templates.set_undefined_behavior(UndefinedBehavior::Strict);
+    let mut syntax = SyntaxConfig::builder();
+    syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
+    templates.set_syntax(syntax.build()?);
+    Ok(templates)
 }
 
 impl Shown {

@@ -17,7 +17,7 @@ mod tail;
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use target::{Ledger, TargetConfig};
 
 pub(crate) use own::said;
@@ -76,7 +76,7 @@ pub struct Judged<'a> {
 }
 
 /// A figure, the truth, and the bounds within which the figure is right.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Which figure, with its unit.
     pub figure: String,

@@ -1,13 +1,13 @@
 //! The figures that a tool printed, read from its output as its file says. None is derived.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
 use crate::tool::{COUNTS, PERCENTILES, Place, Tool, percent_of, unit_ms};
 
 /// What a tool printed of a run. A figure that it doesn't print is absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Requests sent.
     pub sent: Option<f64>,
@@ -24,10 +24,10 @@ pub struct Figures {
 }
 
 /// A printed percentile.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
     /// Of which route of a mix; `None` for all requests.
-    pub route: Option<&'static str>,
+    pub route: Option<String>,
     /// Which, in percent.
     pub percent: f64,
     /// Its latency, ms.
@@ -107,8 +107,8 @@ impl Figures {
     }
 
     /// This percentile of all requests.
-    pub fn percentile(&self, percent: f64) -> Option<Percentile> {
-        self.of_all().copied().find(|one| one.percent == percent)
+    pub fn percentile(&self, percent: f64) -> Option<&Percentile> {
+        self.of_all().find(|one| one.percent == percent)
     }
 
     /// The percentiles of all requests.
@@ -198,6 +198,7 @@ impl Printed {
         let factor = unit.ok_or_else(no_number)?;
         let decimals = self.text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         let digit_ms = factor * 10_f64.powi(-i32::try_from(decimals).map_err(|_| no_number())?);
+        let route = route.map(str::to_owned);
         Ok(Percentile { route, percent, ms: number(&self.text, figure)? * factor, digit_ms })
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use target::{Ledger, TargetConfig, TargetError};
 use thiserror::Error;
 
@@ -37,7 +37,7 @@ pub struct Setup<'a> {
 }
 
 /// What came of a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Each figure is within its bounds.
@@ -53,19 +53,24 @@ pub enum Outcome {
 }
 
 /// A case and what came of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CaseResult {
     /// The case.
-    pub case: &'static str,
+    pub case: String,
     /// What must hold.
-    pub holds: &'static str,
+    #[serde(default)]
+    pub holds: String,
     /// How the truth is known.
-    pub truth: &'static str,
+    #[serde(default)]
+    pub truth: String,
     /// How far a figure may be from it.
-    pub tolerance: &'static str,
+    #[serde(default)]
+    pub tolerance: String,
     /// What the maintainers of a tool could reply; may be empty.
-    pub reply: &'static str,
+    #[serde(default)]
+    pub reply: String,
     /// The flags with which the tool was judged as well.
+    #[serde(default)]
     pub flags: String,
     /// What came of it.
     pub outcome: Outcome,
@@ -84,7 +89,7 @@ pub struct CaseResult {
 }
 
 /// The counts of the target's ledger.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests read.
     pub received: u64,
@@ -97,7 +102,7 @@ pub struct Counts {
 }
 
 /// A tool and what came of each case.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Suite {
     /// [`SCHEMA`].
     pub schema: u32,
@@ -106,7 +111,7 @@ pub struct Suite {
     /// The first line of its version, if it has one.
     pub version: Option<String>,
     /// The version of the judge.
-    pub judge: &'static str,
+    pub judge: String,
     /// Half the length of each run.
     pub quick: bool,
     /// The machine.
@@ -118,7 +123,7 @@ pub struct Suite {
 }
 
 /// The machine.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// The kernel's version.
     pub kernel: String,
@@ -186,7 +191,7 @@ pub fn judge(
         schema: SCHEMA,
         tool: tool.name.clone(),
         version,
-        judge: env!("CARGO_PKG_VERSION"),
+        judge: env!("CARGO_PKG_VERSION").to_owned(),
         quick: setup.quick,
         machine: Machine::this(),
         interrupted,
@@ -324,11 +329,11 @@ impl CaseResult {
     /// A case that hasn't been run.
     fn of(case: &'static Case, flags: &str) -> CaseResult {
         CaseResult {
-            case: case.name,
-            holds: case.holds,
-            truth: case.truth,
-            tolerance: case.tolerance,
-            reply: case.reply,
+            case: case.name.to_owned(),
+            holds: case.holds.to_owned(),
+            truth: case.truth.to_owned(),
+            tolerance: case.tolerance.to_owned(),
+            reply: case.reply.to_owned(),
             flags: flags.to_owned(),
             outcome: Outcome::NotClaimed,
             why: None,

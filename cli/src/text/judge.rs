@@ -1,10 +1,12 @@
-//! What came of a load generator's cases, a row for each figure.
+//! What came of a load generator's cases, a row for each figure, and the cells of the page of several
+//! generators.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use judge::Finding;
 use judge::suite::{CaseResult, Outcome, Suite};
+use judge::{Finding, Load, Noise};
 
+use super::figures::{number, rate, things};
 use super::layout::{Column, NO_BREAK, Text, WRITTEN};
 
 /// Case, result, figure, what was found, the truth, and the bounds.
@@ -19,6 +21,9 @@ const COLUMNS: [Column; 6] = [
 /// Columns before a reason.
 const REASON: usize = 23;
 
+/// The cell of a case that isn't in a result.
+pub(crate) const NOT_RUN: &str = "not run";
+
 /// The heading of the table.
 pub(crate) fn head(tool: &str, quick: bool) -> String {
     let quick = if quick { ", quick" } else { "" };
@@ -32,7 +37,10 @@ pub(crate) fn head(tool: &str, quick: bool) -> String {
 /// A case: a row for each figure, or why there is none.
 pub(crate) fn case(result: &CaseResult) -> String {
     let mut text = Text::new();
-    let name = result.case;
+    let name = result.case.as_str();
+    if !result.flags.is_empty() {
+        text.line(with_flags(result));
+    }
     if let Some(why) = &result.why {
         let label = format!("{name:<10}{}", word(result.outcome));
         text.field(REASON, &label, why);
@@ -47,7 +55,7 @@ pub(crate) fn case(result: &CaseResult) -> String {
                 &finding.figure,
                 &short(finding.found),
                 &short(finding.truth),
-                &format!("  {}", bounds(finding)),
+                &format!("  {}", bounds(finding, short)),
             ],
         );
     }
@@ -71,7 +79,95 @@ pub(crate) fn end(suite: &Suite, written: &Path) -> String {
     text.done()
 }
 
-fn word(outcome: Outcome) -> &'static str {
+/// The files of a page.
+pub(crate) fn page(written: &[PathBuf]) -> String {
+    let mut text = Text::new();
+    for path in written {
+        text.field_whole(WRITTEN, "written", &path.display().to_string());
+    }
+    text.done()
+}
+
+/// A tool's version as it says it.
+pub(crate) fn version(suite: &Suite) -> &str {
+    suite.version.as_deref().unwrap_or("no version")
+}
+
+/// Where a tool was judged, and by which version.
+pub(crate) fn place(suite: &Suite) -> String {
+    let machine = &suite.machine;
+    let cores = things(machine.cores as u64, "core");
+    let processor = machine.processor.as_deref().unwrap_or("an unknown processor");
+    let mut place =
+        format!("{cores} of {processor}, Linux {}, by truetail {}", machine.kernel, suite.judge);
+    if suite.quick {
+        place.push_str(" with --quick");
+    }
+    if suite.interrupted {
+        place.push_str(", interrupted");
+    }
+    place
+}
+
+/// The load of a case.
+pub(crate) fn load(load: &Load) -> String {
+    let Load { rate: from, rate_to, connections, seconds } = *load;
+    let connections = things(connections.into(), "connection");
+    let to = if from == rate_to { String::new() } else { format!(" to {}", rate(rate_to)) };
+    format!("{}{to} per second, {connections}, {seconds} s", rate(from))
+}
+
+/// The bounds of a figure, for a cell: `880.5–1,034`.
+pub(crate) fn range(finding: &Finding) -> String {
+    bounds(finding, brief_number).replace(" to ", "–")
+}
+
+/// A case in few words: if it failed, its worst figure.
+pub(crate) fn brief(result: &CaseResult) -> String {
+    let outside = result.findings.iter().filter(|finding| !finding.holds());
+    let worst = outside.max_by(|one, other| excess(one).total_cmp(&excess(other)));
+    let worst = worst.map(|of| format!("{}, not {}", found(of), bounds(of, brief_number)));
+    match (result.outcome, worst) {
+        (Outcome::Failed, Some(worst)) => worst,
+        (Outcome::Disturbed, Some(worst)) => format!("{}: {worst}", word(Outcome::Disturbed)),
+        (outcome, _) => word(outcome).to_owned(),
+    }
+}
+
+/// The flags of a case that is judged with other ones as well.
+pub(crate) fn with_flags(result: &CaseResult) -> String {
+    format!("with {}:", result.flags)
+}
+
+/// Why a case has no figures, or is disturbed.
+pub(crate) fn why(result: &CaseResult) -> Option<String> {
+    let noise = || {
+        let Noise { late_ms, others } =
+            result.noise.filter(|_| result.outcome == Outcome::Disturbed)?;
+        let (late, others) = (brief_number(late_ms), short(others));
+        Some(format!("this machine was up to {late} ms late, and others took {others} cores of it"))
+    };
+    result.why.clone().or_else(noise)
+}
+
+/// How far a figure is outside of its bounds, relative to these or the truth.
+fn excess(finding: &Finding) -> f64 {
+    let is_low = finding.low.filter(|low| finding.found < *low);
+    let bound = is_low.or(finding.high).unwrap_or(finding.found);
+    (finding.found - bound).abs() / bound.abs().max(finding.truth.abs())
+}
+
+/// A figure for a cell: `p99 951.2 ms`, `sent: 1,200`.
+pub(crate) fn found(finding: &Finding) -> String {
+    let found = brief_number(finding.found);
+    match finding.figure.strip_suffix(", ms") {
+        Some(name) => format!("{name} {found} ms"),
+        None => format!("{}: {found}", finding.figure),
+    }
+}
+
+/// What an outcome is called.
+pub(crate) fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Held => "held",
         Outcome::Failed => "FAILED",
@@ -81,13 +177,25 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-fn bounds(finding: &Finding) -> String {
+fn bounds(finding: &Finding, shown: fn(f64) -> String) -> String {
     match (finding.low, finding.high) {
-        (Some(low), Some(high)) if low == high => short(low),
-        (Some(low), Some(high)) => format!("{} to {}", short(low), short(high)),
-        (Some(low), None) => format!("≥ {}", short(low)),
-        (None, Some(high)) => format!("≤ {}", short(high)),
+        (Some(low), Some(high)) if low == high => shown(low),
+        (Some(low), Some(high)) => format!("{} to {}", shown(low), shown(high)),
+        (Some(low), None) => format!("≥ {}", shown(low)),
+        (None, Some(high)) => format!("≤ {}", shown(high)),
         (None, None) => String::new(),
+    }
+}
+
+/// The same digits outside of columns: with separators, and without zeros at the end.
+fn brief_number(value: f64) -> String {
+    if 1_000.0 <= value {
+        return number(value);
+    }
+    let text = short(value);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
     }
 }
 
@@ -108,17 +216,19 @@ mod tests {
 
     fn result(outcome: Outcome, why: Option<&str>, findings: Vec<Finding>) -> CaseResult {
         CaseResult {
-            case: "freeze",
-            holds: "",
-            truth: "",
-            tolerance: "",
+            case: "freeze".to_owned(),
+            holds: String::new(),
+            truth: String::new(),
+            tolerance: String::new(),
+            reply: String::new(),
+            flags: String::new(),
             outcome,
             why: why.map(str::to_owned),
             command: None,
             findings,
             figures: None,
             target: None,
-            late_ms: None,
+            noise: None,
         }
     }
 
@@ -140,7 +250,11 @@ mod tests {
         ];
         let text = head("wrk2", true)
             + &case(&result(Outcome::Failed, None, findings))
-            + &case(&result(Outcome::NotClaimed, Some(why), Vec::new()));
+            + &case(&result(Outcome::NotClaimed, Some(why), Vec::new()))
+            + &case(&CaseResult {
+                flags: "--timeout 5s".to_owned(),
+                ..result(Outcome::NotClaimed, Some(why), Vec::new())
+            });
         insta::assert_snapshot!(text, @r"
         wrk2, quick
 
@@ -148,6 +262,9 @@ mod tests {
         freeze    held         p95, ms                     951.2     940  880.5 to 1034
                   FAILED       p99, ms                     1.250     940  ≥ 880.5
                   FAILED       answered + failed + open    12345     940  12346
+        freeze    not claimed  its latency counts from when a request was sent, not from
+                               when it was due
+        with --timeout 5s:
         freeze    not claimed  its latency counts from when a request was sent, not from
                                when it was due
         ");

@@ -47,7 +47,8 @@ fn mixed(of: &Judged) -> Vec<Finding> {
     let band = Band { low: SHARE - reach, truth: SHARE, high: SHARE + reach };
     let share = Finding::count("share of /fast", fast / n, band);
     let percentiles = ROUTES.into_iter().zip(HOLDS_MS).enumerate().flat_map(|(at, (route, ms))| {
-        let printed = of.figures.percentiles.iter().filter(|one| one.route == Some(route));
+        let printed =
+            of.figures.percentiles.iter().filter(|one| one.route.as_deref() == Some(route));
         within(printed, &plain(ms as f64), received(at) as f64, CLIENT_MS)
     });
     [share].into_iter().chain(percentiles).collect()

@@ -18,7 +18,7 @@ pub(super) fn plain(base_ms: f64) -> Hold {
 
 /// A percentile's name.
 pub(super) fn name(printed: &Percentile) -> String {
-    let route = printed.route.map_or(String::new(), |route| format!("{route} "));
+    let route = printed.route.as_ref().map_or(String::new(), |route| format!("{route} "));
     format!("{route}p{}, ms", printed.percent)
 }
 

@@ -54,7 +54,7 @@ fn slow(of: &Judged) -> Vec<Finding> {
             Finding { figure, found: errors, truth, low: Some(low), high: None, excused_ms: None }
         }
         _ => Finding {
-            figure: name(&p99),
+            figure: name(p99),
             found: p99.ms,
             truth: HOLD.as_secs_f64() * 1e3,
             low: Some(slow_ms - p99.digit_ms),

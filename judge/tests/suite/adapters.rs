@@ -130,7 +130,7 @@ fn check(name: &str, output: &str, (counts, percentiles): Expected) {
     found.sort_by(|one, other| one.percent.total_cmp(&other.percent));
     assert_eq!(found.len(), percentiles.len(), "{name}: {figures:?}");
     for (found, (percent, ms, digit_ms)) in found.iter().zip(percentiles) {
-        let Percentile { percent: of, ms: is_ms, digit_ms: is_digit_ms, .. } = *found;
+        let Percentile { percent: of, ms: is_ms, digit_ms: is_digit_ms, .. } = found.clone();
         let same = of == *percent && near(is_ms, *ms) && near(is_digit_ms, *digit_ms);
         assert!(same, "{name}: {found:?}, not {ms} ms and {digit_ms} ms");
     }
