@@ -193,6 +193,15 @@ impl<'a> Lab<'a> {
         setting.ok_or_else(|| LabError::Definition(format!("no setting `{name}`")))
     }
 
+    /// A setting that is a whole number.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+    pub fn count(&self, name: &str) -> Result<u32, LabError> {
+        Ok(self.setting(name)? as u32)
+    }
+
     /// A file of this experiment.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)

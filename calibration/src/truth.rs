@@ -14,6 +14,7 @@
 use std::time::Duration;
 
 use engine::plan::Arrivals;
+use judge::Hold;
 use serde::Serialize;
 use target::Span;
 
@@ -24,8 +25,6 @@ pub(crate) const DEVIATIONS: f64 = 4.0;
 /// The largest relative width of a bucket in a histogram with 3 significant digits, which splits
 /// each octave into 1,024.
 pub(crate) const BUCKET: f64 = 1.0 / 1_024.0;
-/// Ranks closer than this are equal: it covers the rounding of sums of times divided by the window.
-const RANK_ROUNDING: f64 = 1e-12;
 
 /// The wait that one stall adds: `height_ms` for an arrival at its start, falling by `fall` ms per
 /// ms for `length_ms`.
@@ -69,10 +68,8 @@ impl Ramp {
 /// The distribution of latency over a window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Truth {
-    base_ms: f64,
-    tail_fraction: f64,
-    tail_extra_ms: f64,
-    window_ms: f64,
+    /// The target, with the longest wait as its freeze, and the window.
+    hold: Hold,
     ramps: Vec<Ramp>,
 }
 
@@ -137,7 +134,7 @@ impl Truth {
     /// With G the distribution of the time waited for stalls: `F(x) = (1−p)·G(x − base) + p·G(x −
     /// base − extra)`.
     pub fn with_tail(self, fraction: f64, extra_ms: f64) -> Truth {
-        Truth { tail_fraction: fraction, tail_extra_ms: extra_ms, ..self }
+        Truth { hold: Hold { tail_fraction: fraction, extra_ms, ..self.hold }, ..self }
     }
 
     /// One server that takes requests in order, `service_ms` each, and makes no progress during a
@@ -183,75 +180,39 @@ impl Truth {
     }
 
     fn new(base_ms: f64, fall: f64, stalls: &[Span], window: Span) -> Truth {
-        Truth {
+        let ramps: Vec<Ramp> =
+            stalls.iter().filter_map(|stall| Ramp::of(*stall, window, fall)).collect();
+        let hold = Hold {
             base_ms,
             tail_fraction: 0.0,
-            tail_extra_ms: 0.0,
-            window_ms: (window.end_ns - window.begin_ns) as f64 / MS_NS,
-            ramps: stalls.iter().filter_map(|stall| Ramp::of(*stall, window, fall)).collect(),
-        }
+            extra_ms: 0.0,
+            freeze_ms: ramps.iter().map(|ramp| ramp.height_ms).fold(0.0, f64::max),
+            length_ms: (window.end_ns - window.begin_ns) as f64 / MS_NS,
+        };
+        Truth { hold, ramps }
     }
 
-    /// The latency of a request that meets no stall, ms.
-    pub fn base_ms(&self) -> f64 {
-        self.base_ms
-    }
-
-    /// The share of requests whose latency is at most `latency_ms`.
-    pub fn share_within(&self, latency_ms: f64) -> f64 {
-        let wait_ms = latency_ms - self.base_ms;
-        (1.0 - self.tail_fraction) * self.stalled_within(wait_ms)
-            + self.tail_fraction * self.stalled_within(wait_ms - self.tail_extra_ms)
-    }
-
-    /// The share of requests that wait at most `wait_ms` for stalls.
-    fn stalled_within(&self, wait_ms: f64) -> f64 {
-        if wait_ms < 0.0 {
-            return 0.0;
-        }
-        let above_ms: f64 = self.ramps.iter().map(|ramp| ramp.above_ms(wait_ms)).sum();
-        1.0 - above_ms / self.window_ms
-    }
-
-    /// The latency at quantile `q`, ms, with `q` clamped to [0, 1]. Found by bisection, because the
-    /// distribution with a tail has no closed-form inverse.
+    /// The latency at quantile `q`, ms, with `q` clamped to [0, 1].
     pub fn quantile_ms(&self, q: f64) -> f64 {
-        let rank = q.clamp(0.0, 1.0) - RANK_ROUNDING;
-        let (mut low_ms, mut high_ms) = (self.base_ms, self.max_ms());
-        if rank <= self.share_within(low_ms) {
-            return low_ms;
-        }
-        // Bisection ends when no double lies between the ends; 200 steps are more than that takes.
-        for _ in 0..200 {
-            let middle_ms = low_ms.midpoint(high_ms);
-            if rank <= self.share_within(middle_ms) {
-                high_ms = middle_ms;
-            } else {
-                low_ms = middle_ms;
-            }
-        }
-        high_ms
-    }
-
-    fn max_ms(&self) -> f64 {
-        let height_ms = self.ramps.iter().map(|ramp| ramp.height_ms).fold(0.0, f64::max);
-        self.base_ms + self.tail_extra_ms + height_ms
+        let above_ms = |wait_ms| self.ramps.iter().map(|ramp| ramp.above_ms(wait_ms)).sum::<f64>();
+        self.hold.quantile_of_waits_ms(q, |wait_ms| 1.0 - above_ms(wait_ms) / self.hold.length_ms)
     }
 
     /// The mean latency, ms.
     pub fn mean_ms(&self) -> f64 {
-        self.base_ms + self.tail_fraction * self.tail_extra_ms + self.wait_mean_ms()
+        self.hold.base_ms + self.hold.tail_fraction * self.hold.extra_ms + self.wait_mean_ms()
     }
 
     /// The mean wait for the ends of stalls, ms.
     pub fn wait_mean_ms(&self) -> f64 {
-        self.ramps.iter().map(Ramp::area).sum::<f64>() / self.window_ms
+        self.ramps.iter().map(Ramp::area).sum::<f64>() / self.hold.length_ms
     }
 
     /// The standard deviation of one request's latency, ms.
     fn spread_ms(&self) -> f64 {
-        let squares = self.ramps.iter().map(Ramp::square).sum::<f64>() / self.window_ms;
-        let tail = self.tail_fraction * (1.0 - self.tail_fraction) * self.tail_extra_ms.powi(2);
+        let Hold { tail_fraction, extra_ms, length_ms, .. } = self.hold;
+        let squares = self.ramps.iter().map(Ramp::square).sum::<f64>() / length_ms;
+        let tail = tail_fraction * (1.0 - tail_fraction) * extra_ms.powi(2);
         (squares - self.wait_mean_ms().powi(2) + tail).sqrt()
     }
 

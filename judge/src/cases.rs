@@ -130,7 +130,7 @@ impl Case {
         truth: "",
         tolerance: "",
         reply: "",
-        load: Load { rate: 0.0, rate_to: 0.0, connections: 0, seconds: 0 },
+        load: Load::at(0.0, 0, 0),
         mode: closed_first,
         figures: &[],
         target: |config, _| config,

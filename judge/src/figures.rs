@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::tool::{COUNTS, PERCENTILES, Place, Tool, percent_of, unit_ms};
+use crate::tool::{COUNTS, MEAN, PERCENTILES, Place, Tool, percent_of, unit_ms};
 
 /// What a tool printed of a run. A figure that it doesn't print is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,7 +19,11 @@ pub struct Figures {
     pub errors: Option<f64>,
     /// Requests that were open at the end.
     pub open: Option<f64>,
-    /// The percentiles of latency, in the order of the output.
+    /// Responses per second.
+    pub per_s: Option<f64>,
+    /// The mean latency, ms.
+    pub mean_ms: Option<f64>,
+    /// The percentiles of latency, the lowest first.
     pub percentiles: Vec<Percentile>,
 }
 
@@ -67,6 +71,11 @@ impl Figures {
                 for (percent, printed) in percentiles(places, output) {
                     figures.percentiles.push(printed.percentile(tool, figure, (None, percent))?);
                 }
+            } else if figure == MEAN {
+                if let Some(printed) = first(places, output, json.as_ref()) {
+                    figures.mean_ms = Some(printed.ms(tool, figure)?.0);
+                    found = true;
+                }
             } else if let Some(which) = percent_of(figure) {
                 if let Some(printed) = first(places, output, json.as_ref()) {
                     figures.percentiles.push(printed.percentile(tool, figure, which)?);
@@ -79,10 +88,12 @@ impl Figures {
         if !found && figures.percentiles.is_empty() {
             return Err(ReadError::Nothing);
         }
+        figures.percentiles.sort_by(|one, other| one.percent.total_cmp(&other.percent));
         // A count that is only printed if there was something to count: wrk's errors.
         for name in COUNTS.iter().filter(|name| tool.read.contains_key(**name)) {
             let is_of_text = |place: &Place| matches!(place, Place::Text(_));
-            if tool.read[*name].iter().all(is_of_text) && *name != "answered" && *name != "sent" {
+            let is_of_some = matches!(*name, "bad" | "errors" | "open");
+            if tool.read[*name].iter().all(is_of_text) && is_of_some {
                 figures.count_mut(name).get_or_insert(0.0);
             }
         }
@@ -96,6 +107,7 @@ impl Figures {
             "bad" => &mut self.bad,
             "errors" => &mut self.errors,
             "open" => &mut self.open,
+            "per_s" => &mut self.per_s,
             _ => unreachable!("a tool's file is checked for its figures: {name}"),
         }
     }
@@ -185,11 +197,17 @@ fn number(text: &str, figure: &str) -> Result<f64, ReadError> {
 
 impl Printed {
     fn percentile(
-        self,
+        &self,
         tool: &Tool,
         figure: &str,
-        (route, percent): (Option<&'static str>, f64),
+        (route, percent): (Option<&str>, f64),
     ) -> Result<Percentile, ReadError> {
+        let (ms, digit_ms) = self.ms(tool, figure)?;
+        Ok(Percentile { route: route.map(str::to_owned), percent, ms, digit_ms })
+    }
+
+    /// It as a time, and the unit of its last digit, ms.
+    fn ms(&self, tool: &Tool, figure: &str) -> Result<(f64, f64), ReadError> {
         let unit = match self.unit.as_deref() {
             None => Some(tool.unit_ms),
             Some(unit) => unit_ms(unit),
@@ -198,7 +216,6 @@ impl Printed {
         let factor = unit.ok_or_else(no_number)?;
         let decimals = self.text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         let digit_ms = factor * 10_f64.powi(-i32::try_from(decimals).map_err(|_| no_number())?);
-        let route = route.map(str::to_owned);
-        Ok(Percentile { route, percent, ms: number(&self.text, figure)? * factor, digit_ms })
+        Ok((number(&self.text, figure)? * factor, digit_ms))
     }
 }

@@ -7,6 +7,9 @@
 //!
 //! Start reading at [`suite::judge`], then [`CASES`].
 //!
+//! Benchmarks and an experiment, which compare other load generators with truetail, also read what
+//! these print by their [`Tool`].
+//!
 //! Deliberately absent: the engine, which is judged like any other tool, from its output.
 #![forbid(unsafe_code)]
 

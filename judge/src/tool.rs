@@ -23,8 +23,10 @@ pub const SHIPPED: [(&str, &str); 9] = [
     ("wrk2", include_str!("../tools/wrk2.toml")),
 ];
 
-/// The figures that are counts.
-pub(crate) const COUNTS: [&str; 5] = ["sent", "answered", "bad", "errors", "open"];
+/// The figures that are counts, or counts per second.
+pub(crate) const COUNTS: [&str; 6] = ["sent", "answered", "bad", "errors", "open", "per_s"];
+/// The figure that is the mean latency.
+pub(crate) const MEAN: &str = "mean";
 /// The routes of a mix, whose percentiles may be read apart.
 pub(crate) const ROUTES: [&str; 2] = ["fast", "slow"];
 /// The figure that stands for all percentiles.
@@ -49,6 +51,8 @@ pub struct Tool {
     warns: Option<Regex>,
     /// Flags with which a case is judged as well, because they change what it finds.
     also: BTreeMap<String, String>,
+    /// The threads that its commands ask for.
+    pub threads: u32,
     /// The unit of times without one, ms.
     pub(crate) unit_ms: f64,
     /// How each figure is found; several places add up.
@@ -93,6 +97,13 @@ pub struct Load {
     pub connections: u32,
     /// Its length, s.
     pub seconds: u32,
+}
+
+impl Load {
+    /// One rate throughout, from so many connections for so many seconds.
+    pub const fn at(rate: f64, connections: u32, seconds: u32) -> Load {
+        Load { rate, rate_to: rate, connections, seconds }
+    }
 }
 
 /// Where a figure stands in the output.
@@ -222,12 +233,12 @@ impl Tool {
         let mut read = BTreeMap::new();
         for (figure, places) in file.read {
             let is_known = COUNTS.contains(&figure.as_str())
-                || figure == PERCENTILES
+                || [MEAN, PERCENTILES].contains(&figure.as_str())
                 || percent_of(&figure).is_some();
             if !is_known {
                 let known = COUNTS.join(", ");
                 let problem = format!(
-                    "read.{figure}: no such figure; give {known}, percentiles, or one \
+                    "read.{figure}: no such figure; give {known}, {MEAN}, {PERCENTILES}, or one \
                      percentile such as \"p99.9\""
                 );
                 return Err(refused(problem));
@@ -250,6 +261,7 @@ impl Tool {
             exits: file.exits.unwrap_or_else(|| vec![0]),
             warns,
             also: file.also,
+            threads: THREADS,
             unit_ms,
             read,
         })
@@ -286,11 +298,13 @@ impl Tool {
 
     /// The words of its command for this load, and its standard input; `None` without the command.
     pub fn command(&self, mode: Mode, asked: &Asked<'_>) -> Option<(Vec<String>, String)> {
+        let threads = self.threads.to_string();
+        let filled = |text: &str| asked.fill(text).replace("{threads}", &threads);
         // Before the command is split: the flags are words of their own.
         let command = self.commands.get(&mode)?.replace("{flags}", asked.flags);
         let words = shlex::split(&command)?;
-        let words = words.iter().map(|word| asked.fill(word)).collect();
-        let stdin = asked.fill(self.stdin.as_deref().unwrap_or_default());
+        let words = words.iter().map(|word| filled(word)).collect();
+        let stdin = filled(self.stdin.as_deref().unwrap_or_default());
         Some((words, stdin))
     }
 }
@@ -308,7 +322,12 @@ pub struct Asked<'a> {
     pub flags: &'a str,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    /// For this load, to this URL.
+    pub fn of(load: Load, url: &'a str) -> Asked<'a> {
+        Asked { load, url, log: "", flags: "" }
+    }
+
     /// A template with its placeholders replaced. Some tools take a rate by connection, or only
     /// whole numbers and a unit of time.
     fn fill(&self, template: &str) -> String {
@@ -322,11 +341,10 @@ impl Asked<'_> {
             .replace("{rate_minute}", &(rate * 60.0).round().to_string())
             .replace("{connections}", &connections.to_string())
             .replace("{duration}", &seconds.to_string())
-            .replace("{threads}", &THREADS.to_string())
     }
 }
 
-/// Threads that a tool is asked for: more than one, since sharing a rate among them is where
+/// Threads that a tool is judged with: more than one, since sharing a rate among them is where
 /// fractions are lost.
 const THREADS: u32 = 2;
 

@@ -45,30 +45,37 @@ impl Band {
 }
 
 impl Hold {
-    /// The share of requests answered within `latency_ms`.
-    fn share_within(&self, latency_ms: f64) -> f64 {
-        let frozen = |wait_ms: f64| match wait_ms < 0.0 {
-            true => 0.0,
-            false => 1.0 - (self.freeze_ms - wait_ms).max(0.0) / self.length_ms,
-        };
+    /// The share of requests answered within `latency_ms`; `waited` is the share of them that waits
+    /// at most so many ms for freezes.
+    fn share_within(&self, latency_ms: f64, waited: impl Fn(f64) -> f64) -> f64 {
+        let waited = |wait_ms: f64| if wait_ms < 0.0 { 0.0 } else { waited(wait_ms) };
         let wait_ms = latency_ms - self.base_ms;
-        (1.0 - self.tail_fraction) * frozen(wait_ms)
-            + self.tail_fraction * frozen(wait_ms - self.extra_ms)
+        (1.0 - self.tail_fraction) * waited(wait_ms)
+            + self.tail_fraction * waited(wait_ms - self.extra_ms)
     }
 
-    /// The latency at quantile `q`, ms: by bisection, since a tail leaves no closed inverse.
+    /// The latency at quantile `q`, ms.
     pub fn quantile_ms(&self, q: f64) -> f64 {
+        let frozen = |wait_ms: f64| 1.0 - (self.freeze_ms - wait_ms).max(0.0) / self.length_ms;
+        self.quantile_of_waits_ms(q, frozen)
+    }
+
+    /// The same if requests don't wait for one freeze: `waited` is the share of them that waits at
+    /// most so many ms, and none waits longer than `freeze_ms`. By bisection, since a tail leaves no
+    /// closed inverse.
+    pub fn quantile_of_waits_ms(&self, q: f64, waited: impl Fn(f64) -> f64) -> f64 {
+        let share_within = |latency_ms| self.share_within(latency_ms, &waited);
         // The least difference of two ranks that isn't rounding.
         let rank = q.clamp(0.0, 1.0) - 1e-12;
         let (mut low_ms, mut high_ms) =
             (self.base_ms, self.base_ms + self.extra_ms + self.freeze_ms);
-        if rank <= self.share_within(low_ms) {
+        if rank <= share_within(low_ms) {
             return low_ms;
         }
         // 100 halvings leave less than a double can hold.
         for _ in 0..100 {
             let middle_ms = low_ms.midpoint(high_ms);
-            if rank <= self.share_within(middle_ms) {
+            if rank <= share_within(middle_ms) {
                 high_ms = middle_ms;
             } else {
                 low_ms = middle_ms;

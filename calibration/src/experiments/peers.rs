@@ -1,16 +1,14 @@
 //! The experiment on peers: other load generators' reports of a target that stalls and of one that
 //! costs nothing, compared with truetail and the target's ledger.
 
-mod output;
-
 use std::time::Duration;
 
 use engine::report::Report;
 use engine::sys::placement;
+use judge::{Asked, Load, Mode, Tool};
 use serde::Serialize;
 use target::Ledger;
 
-use self::output::Printed;
 use crate::lab::latencies::Requests;
 use crate::lab::plot::{Axis, LATENCY, Line, lines};
 use crate::lab::{Computed, Lab, LabError, Observed, Plot};
@@ -22,78 +20,28 @@ const LONGER: Duration = Duration::from_secs(60);
 /// The largest share that rounding adds to a printed rate times a printed mean.
 const ROUNDING: f64 = 0.05;
 
-/// Another load generator.
-struct Peer {
-    name: &'static str,
-    /// Its command line, before the rate and the URL.
-    command: &'static str,
-    /// Its flag for a rate, of all connections or of each; empty if it can't keep one.
-    rate: &'static str,
-    read: fn(&str) -> Printed,
-}
-
-/// The load for a program.
-struct Load<'a> {
-    url: &'a str,
-    conns: f64,
-    /// Requests per second; `None` for as many as there are responses.
-    rate: Option<f64>,
-    seconds: f64,
-}
-
-/// All known peers. ab's -t stops after 50,000 requests unless -n follows with more, for which it
-/// allocates memory.
-const PEERS: [Peer; 5] = [
-    Peer {
-        name: "wrk",
-        command: "wrk -t1 -c{conns} -d{seconds}s --latency",
-        rate: "",
-        read: output::wrk,
-    },
-    Peer {
-        name: "h2load",
-        command: "h2load --h1 -t1 -c{conns} -D{seconds}",
-        rate: "--rps={each}",
-        read: output::h2load,
-    },
-    Peer {
-        name: "hey",
-        command: "hey -cpus 1 -c {conns} -z {seconds}s",
-        rate: "-q {each}",
-        read: output::hey,
-    },
-    Peer {
-        name: "ab",
-        command: "ab -q -k -c {conns} -t {seconds} -n 10000000",
-        rate: "",
-        read: output::ab,
-    },
-    Peer {
-        name: "oha",
-        command: "oha --no-tui -c {conns} -z {seconds}s",
-        rate: "-q {all}",
-        read: output::hey,
-    },
-];
-
-impl Peer {
-    /// Its command line for a load, at a rate if it can keep one.
-    fn words(&self, load: &Load) -> String {
-        let mut words = self.command.to_owned();
-        if let Some(rate) = load.rate.filter(|_| !self.rate.is_empty()) {
-            let flag = self.rate.replace("{all}", &rate.to_string());
-            words += &format!(" {}", flag.replace("{each}", &(rate / load.conns).to_string()));
-        }
-        let words = words.replace("{conns}", &load.conns.to_string());
-        format!("{} {}", words.replace("{seconds}", &load.seconds.to_string()), load.url)
-    }
-}
+/// The other load generators.
+const PEERS: [&str; 5] = ["wrk", "h2load", "hey", "ab", "oha"];
 
 #[derive(Debug, Serialize)]
 struct Figures {
     stalling: Vec<Row>,
     null: Vec<Row>,
     missing: Vec<String>,
+}
+
+/// A program's own figures of a run: `None` for one that it doesn't print.
+#[derive(Debug, Default, Serialize)]
+struct Printed {
+    /// Responses, of any status.
+    requests: Option<f64>,
+    /// The same per second.
+    per_s: Option<f64>,
+    mean_ms: Option<f64>,
+    p50_ms: Option<f64>,
+    p90_ms: Option<f64>,
+    p99_ms: Option<f64>,
+    max_ms: Option<f64>,
 }
 
 /// A program's own figures, and those of the target's ledger for the same run.
@@ -106,7 +54,8 @@ struct Row {
     /// L = λW, the printed rate times the printed mean: the average number of requests in flight,
     /// if the mean is that of its requests.
     in_flight: Option<f64>,
-    /// True if that is more than its connections can have.
+    /// True if that is more than its connections can have, and its mean is of requests that were
+    /// sent.
     above_conns: bool,
     /// Responses that the target sent; `None` for the null target, which keeps no ledger.
     ledger_requests: Option<u64>,
@@ -117,39 +66,52 @@ struct Row {
 
 /// Runs the other programs, and computes the figures.
 pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
-    let (installed, missing): (Vec<&Peer>, Vec<&Peer>) =
-        PEERS.iter().partition(|peer| lab.has(peer.name));
-    let missing = missing.iter().map(|peer| peer.name.to_owned()).collect();
+    let (installed, missing): (Vec<&str>, Vec<&str>) = PEERS.iter().partition(|name| lab.has(name));
+    let missing = missing.into_iter().map(str::to_owned).collect();
+    let tools: Vec<Tool> = installed.into_iter().map(tool).collect();
     let Observed { report, ledger } = lab.observed("stalling-open")?;
     let mut stalling = vec![Row::of("truetail, by arrival rate", &report, Some(&ledger))];
     let window = Requests::read(&lab.file("stalling-open.raw"))?.window;
     let users = Truth::hold(lab.setting("base_ms")?, &ledger.stalls, window);
     let Observed { report, ledger } = lab.observed("stalling-closed")?;
     stalling.push(Row::of("truetail, closed loop", &report, Some(&ledger)));
-    let (rate, conns) = (lab.setting("rate")?, lab.setting("conns")?);
-    let seconds = lab.setting("length_s")?;
-    for peer in &installed {
-        let target = lab.target("stalling", peer.name)?;
-        let said = ran(lab, peer, &Load { url: &target.url, conns, rate: Some(rate), seconds })?;
+    let (connections, seconds) = (lab.count("conns")?, lab.count("length_s")?);
+    let load = Load::at(lab.setting("rate")?, connections, seconds);
+    for tool in &tools {
+        let mode = rate_first(tool);
+        let target = lab.target("stalling", &tool.name)?;
+        let said = ran(lab, tool, mode, &load, &target.url)?;
         let ledger = target.stop()?;
-        let kept = if peer.rate.is_empty() { String::new() } else { format!("{rate}/s") };
-        stalling.push(Row::read(peer, &kept, conns, said, ledger.as_ref()));
+        stalling.push(Row::read(tool, mode, &load, said, ledger.as_ref()));
     }
-    let (conns, seconds) = (lab.setting("null_conns")?, lab.setting("null_length_s")?);
+    let (connections, seconds) = (lab.count("null_conns")?, lab.count("null_length_s")?);
+    let load = Load { connections, seconds, ..load };
     let report = lab.document("null-closed")?;
     let mut null = vec![
         Row::of("truetail, by the kernel's stamps", &report, None),
         Row::by_program("truetail, by its own stamps", &report),
     ];
     let target = lab.target("null", "null")?;
-    for peer in &installed {
-        let said = ran(lab, peer, &Load { url: &target.url, conns, rate: None, seconds })?;
-        null.push(Row::read(peer, "", conns, said, None));
+    for tool in &tools {
+        let said = ran(lab, tool, Mode::Closed, &load, &target.url)?;
+        null.push(Row::read(tool, Mode::Closed, &load, said, None));
     }
     target.stop()?;
     let plots = vec![plot(&users, &stalling)?];
     let figures = Figures { stalling, null, missing };
     Ok(Computed::new(&figures, plots))
+}
+
+/// One of the other load generators, with one thread.
+fn tool(name: &str) -> Tool {
+    let mut tool = Tool::find(name).expect("the judge knows it");
+    tool.threads = 1;
+    tool
+}
+
+/// Its command for a rate, or else the one for as many requests as there are responses.
+fn rate_first(tool: &Tool) -> Mode {
+    if tool.has(Mode::Open) { Mode::Open } else { Mode::Closed }
 }
 
 /// The percentiles that each program prints for the target that stalls, and those of the users.
@@ -174,20 +136,40 @@ fn plot(users: &Truth, rows: &[Row]) -> Result<Plot, LabError> {
 
 /// Runs a program on the last core, where truetail's shard would be; returns its output, or why
 /// there is none.
-fn ran(lab: &mut Lab, peer: &Peer, load: &Load) -> Result<Result<Printed, String>, LabError> {
+fn ran(
+    lab: &mut Lab,
+    tool: &Tool,
+    mode: Mode,
+    load: &Load,
+    url: &str,
+) -> Result<Result<Printed, String>, LabError> {
     let allowed = placement::allowed_cores();
     let core = allowed[allowed.len() - 1].to_string();
     let mut args = vec!["-c".to_owned(), core];
-    args.extend(peer.words(load).split_whitespace().map(str::to_owned));
-    let longest = Duration::from_secs_f64(load.seconds) + LONGER;
+    let (words, _) = tool.command(mode, &Asked::of(*load, url)).expect("a mode that it has");
+    args.extend(words);
+    let longest = Duration::from_secs(load.seconds.into()) + LONGER;
     let said = lab.program("taskset", &args, longest)?;
-    let printed = (peer.read)(&said.stdout);
-    Ok(if printed == Printed::default() {
-        let why = said.stderr.lines().last().unwrap_or("it printed nothing").to_owned();
-        Err(format!("no figures: {why}"))
-    } else {
-        Ok(printed)
-    })
+    let figures = judge::Figures::read(tool, &said.stdout);
+    Ok(figures.map(|figures| Printed::of(&figures)).map_err(|error| {
+        let why = said.stderr.lines().last().map_or(error.to_string(), str::to_owned);
+        format!("no figures: {why}")
+    }))
+}
+
+impl Printed {
+    fn of(figures: &judge::Figures) -> Printed {
+        let at = |percent| figures.percentile(percent).map(|found| found.ms);
+        Printed {
+            requests: figures.answered,
+            per_s: figures.per_s,
+            mean_ms: figures.mean_ms,
+            p50_ms: at(50.0),
+            p90_ms: at(90.0),
+            p99_ms: at(99.0),
+            max_ms: at(100.0),
+        }
+    }
 }
 
 impl Row {
@@ -230,22 +212,26 @@ impl Row {
 
     /// From another program's output.
     fn read(
-        peer: &Peer,
-        rate: &str,
-        conns: f64,
+        tool: &Tool,
+        mode: Mode,
+        load: &Load,
         said: Result<Printed, String>,
         ledger: Option<&Ledger>,
     ) -> Row {
-        let both = if rate.is_empty() { String::new() } else { format!(", {rate}") };
+        let Load { rate, connections, .. } = load;
+        let kept = if mode == Mode::Open { format!(", {rate}/s") } else { String::new() };
+        let is_of_sent = mode == Mode::Closed || !tool.is_corrected;
+        let conns = f64::from(*connections);
         let (printed, problem) = match said {
             Ok(printed) => (printed, None),
             Err(problem) => (Printed::default(), Some(problem)),
         };
         let in_flight = in_flight(&printed);
         Row {
-            program: peer.name.to_owned(),
-            load: format!("{conns} connections{both}"),
-            above_conns: in_flight.is_some_and(|count| conns * (1.0 + ROUNDING) < count),
+            program: tool.name.clone(),
+            load: format!("{connections} connections{kept}"),
+            above_conns: is_of_sent
+                && in_flight.is_some_and(|count| conns * (1.0 + ROUNDING) < count),
             printed,
             in_flight,
             problem,
@@ -281,36 +267,32 @@ fn ms(us: f64) -> f64 {
 mod tests {
     use super::*;
 
+    const LOAD: Load = Load::at(500.0, 5, 3);
+
     #[test]
-    fn every_program_gets_url_connections_and_length_and_a_rate_if_it_keeps_one() {
-        let load = |rate| Load { url: "http://a/", conns: 5.0, rate, seconds: 3.0 };
-        let at_rate = PEERS.map(|peer| peer.words(&load(Some(500.0))));
-        assert_eq!(
-            at_rate,
-            [
-                "wrk -t1 -c5 -d3s --latency http://a/",
-                "h2load --h1 -t1 -c5 -D3 --rps=100 http://a/",
-                "hey -cpus 1 -c 5 -z 3s -q 100 http://a/",
-                "ab -q -k -c 5 -t 3 -n 10000000 http://a/",
-                "oha --no-tui -c 5 -z 3s -q 500 http://a/",
-            ]
-        );
-        let at_most = PEERS.map(|peer| peer.words(&load(None)));
-        assert_eq!(at_most[0], at_rate[0]);
-        assert_eq!(at_most[1], "h2load --h1 -t1 -c5 -D3 http://a/");
+    fn each_program_is_a_tool_with_one_thread() {
+        for name in PEERS {
+            assert!(tool(name).has(Mode::Closed), "{name}");
+        }
+        let (words, _) =
+            tool("wrk").command(Mode::Closed, &Asked::of(LOAD, "http://a/")).expect("wrk");
+        assert_eq!(words.join(" "), "wrk -t 1 -c 5 -d 3s --latency http://a/");
     }
 
     #[test]
     fn a_mean_times_a_rate_above_the_connections_is_seen() {
-        let row = |mean_ms| {
+        let row = |name: &str, mean_ms| {
             let printed =
                 Printed { per_s: Some(450.0), mean_ms: Some(mean_ms), ..Printed::default() };
-            Row::read(&PEERS[0], "", 5.0, Ok(printed), None)
+            let tool = tool(name);
+            Row::read(&tool, rate_first(&tool), &LOAD, Ok(printed), None)
         };
-        let (of_requests, of_more) = (row(11.1), row(18.8));
+        let (of_requests, of_more) = (row("wrk", 11.1), row("wrk", 18.8));
         assert_eq!((of_requests.in_flight, of_requests.above_conns), (Some(4.995), false));
         assert_eq!((of_more.in_flight, of_more.above_conns), (Some(8.46), true));
-        let none = Row::read(&PEERS[0], "", 5.0, Ok(Printed::default()), None);
+        assert!(!row("oha", 18.8).above_conns, "requests that wait to be sent are in its mean");
+        let wrk = tool("wrk");
+        let none = Row::read(&wrk, Mode::Closed, &LOAD, Ok(Printed::default()), None);
         assert_eq!((none.in_flight, none.above_conns), (None, false));
     }
 }

@@ -66,9 +66,9 @@ pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
         return Err(LabError::figures("no request has a latency"));
     }
     let bucket_parts = lab.setting("bucket_parts")?;
-    let fills = count(lab.setting("fills")?);
+    let fills = lab.count("fills")? as usize;
     let (histograms, hdr) = of_histograms(&parts, fills)?;
-    let (digests, digest) = of_digests(&parts, count(lab.setting("centroids")?), fills);
+    let (digests, digest) = of_digests(&parts, lab.count("centroids")? as usize, fills);
     let row = |(name, q): (&'static str, f64)| {
         let exact_ms = quantile(&exact_ms, q);
         let hdr_ms = |of: &Distribution| of.quantile_ns(q).map_or(f64::NAN, |ns| ns as f64 / 1e6);
@@ -101,12 +101,6 @@ pub(super) fn compute(lab: &mut Lab) -> Result<Computed, LabError> {
     };
     let plots = vec![plot(&figures.rows)?];
     Ok(Computed::new(&figures, plots))
-}
-
-/// A whole number from the settings.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
-fn count(setting: f64) -> usize {
-    setting as usize
 }
 
 fn latencies_ns(of: &Requests) -> Vec<u64> {

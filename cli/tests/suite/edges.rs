@@ -44,12 +44,12 @@ const EDGES: [(&str, &[&str]); 25] = [
     ),
     ("target", &[]),
     ("judge", &["target"]),
-    ("calibration", &["engine", "target", "probe"]),
+    ("calibration", &["engine", "target", "judge", "probe"]),
     ("profile", &["engine"]),
     ("probe", &["engine"]),
     ("agents", &["engine", "target"]),
     ("cli", &["http1", "engine", "target", "judge", "calibration", "profile", "probe", "agents"]),
-    ("perf", &["http1", "engine", "agents"]),
+    ("perf", &["http1", "engine", "judge", "agents"]),
 ];
 
 /// The name of a crate in a folder.

@@ -24,7 +24,7 @@ pub(super) const ARRIVALS: Case = Case {
                 cross the edge of a window. In the first second, a request for every second \
                 connection: a burst as they open is twice that",
     reply: "Requests are paced by each connection for itself, and the sum of them is not even.",
-    load: Load { rate: 400.0, rate_to: 400.0, connections: 64, seconds: 6 },
+    load: Load::at(400.0, 64, 6),
     mode: |tool| match tool.arrivals {
         Some(_) => at_a_rate(tool),
         None => Err("it doesn't say how arrivals are spaced".to_owned()),

@@ -24,7 +24,7 @@ pub(super) const FAILURES: Case = Case {
     truth: "the responses that the ledger counts, all of them 503",
     tolerance: "the last answer of each connection, which may still be under way",
     reply: "A 503 is an answer like any other; the status codes are listed.",
-    load: Load { rate: 200.0, rate_to: 200.0, connections: 4, seconds: 2 },
+    load: Load::at(200.0, 4, 2),
     mode: closed_first,
     figures: &["bad", "errors"],
     target: |config, _| {
@@ -50,7 +50,7 @@ pub(super) const RESETS: Case = Case {
                 the percentiles 4 standard deviations of the rank (a score interval), 1 %, the last \
                 printed digit; upwards 5 ms for client and kernel",
     reply: "A request whose connection is reset is sent again, as RFC 9110 allows for a GET.",
-    load: Load { rate: 600.0, rate_to: 600.0, connections: 32, seconds: 6 },
+    load: Load::at(600.0, 32, 6),
     mode: closed_first,
     figures: &["bad", "errors", PERCENTILES],
     target: |config, _| {
@@ -71,7 +71,7 @@ pub(super) const TORN: Case = Case {
             are failures.",
     truth: "the torn responses in the ledger",
     tolerance: "one request of each connection, which the end of the run may cut",
-    load: Load { rate: 200.0, rate_to: 200.0, connections: 8, seconds: 3 },
+    load: Load::at(200.0, 8, 3),
     mode: closed_first,
     figures: &["bad", "errors"],
     target: |config, _| {
@@ -92,7 +92,7 @@ pub(super) const REPEATED: Case = Case {
     tolerance: "for the count, the last answer of each connection; for the percentiles, the last \
                 printed digit and 0.1 % for a histogram of three digits",
     reply: "No server does this; a proxy that loses count of its responses does.",
-    load: Load { rate: 200.0, rate_to: 200.0, connections: 8, seconds: 3 },
+    load: Load::at(200.0, 8, 3),
     mode: closed_first,
     figures: &["answered", PERCENTILES],
     target: |config, _| {

@@ -15,7 +15,7 @@ pub(super) const FLOOR: Case = Case {
     truth: "the shortest hold time in the ledger, which no client can undercut",
     tolerance: "the last printed digit, and 0.1 % for a histogram of three digits",
     reply: "Latencies are cut to whole milliseconds, and printed with more digits.",
-    load: Load { rate: 200.0, rate_to: 200.0, connections: 4, seconds: 3 },
+    load: Load::at(200.0, 4, 3),
     mode: closed_first,
     figures: &[PERCENTILES],
     target: |config, _| TargetConfig { base_latency: Duration::from_micros(1_200), ..config },
@@ -28,7 +28,7 @@ pub(super) const NULL: Case = Case {
     name: "null",
     holds: "The target answers at once, over one connection: the percentiles are what the tool and \
             the kernel take, and none is below the target's own time.",
-    load: Load { rate: 200.0, rate_to: 200.0, connections: 1, seconds: 3 },
+    load: Load::at(200.0, 1, 3),
     target: |config, _| config,
     ..FLOOR
 };

@@ -25,7 +25,7 @@ pub(super) const FREEZE: Case = Case {
                 upwards 5 ms for client and kernel, and 2·d0 for each request that a connection \
                 must carry of those that waited",
     reply: "More connections would have carried those who waited sooner.",
-    load: Load { rate: 500.0, rate_to: 500.0, connections: 20, seconds: 6 },
+    load: Load::at(500.0, 20, 6),
     mode: at_intended_times,
     figures: &[PERCENTILES],
     // The target starts shortly before the tool; the next freeze would come after the end.

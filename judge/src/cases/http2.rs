@@ -24,7 +24,7 @@ pub(super) const GOAWAY: Case = Case {
     tolerance: "0.5 % and one request for the rate, 4·√n if the tool says that arrivals are Poisson; \
                 for the answers, the last ones of each connection, which may still be under way",
     reply: "A connection that has ended is the target's decision, and not opened again.",
-    load: Load { rate: 300.0, rate_to: 300.0, connections: 4, seconds: 4 },
+    load: Load::at(300.0, 4, 4),
     mode: |tool| match tool.has(Mode::Http2) {
         true => Ok(Mode::Http2),
         false => Err("it keeps no rate over HTTP/2".to_owned()),

@@ -23,7 +23,7 @@ pub(super) const MIX: Case = Case {
     tolerance: "4·√(p(1−p)/n) for the share, since routes may be drawn at random; for percentiles \
                 1 %, the last printed digit, and upwards 5 ms for client and kernel",
     reply: "",
-    load: Load { rate: 400.0, rate_to: 400.0, connections: 64, seconds: 4 },
+    load: Load::at(400.0, 64, 4),
     mode: |tool| match tool.has(Mode::Mix) {
         true => Ok(Mode::Mix),
         false => Err("it has no routes with weights".to_owned()),

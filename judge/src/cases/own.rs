@@ -28,7 +28,7 @@ pub(super) const STOPPED: Case = Case {
                 upwards 5 ms for client and kernel, and 2·d0 for each request that a connection \
                 must carry of those that waited",
     reply: "A generator that is stopped measures nothing, and its user knows.",
-    load: Load { rate: 500.0, rate_to: 500.0, connections: 20, seconds: 6 },
+    load: Load::at(500.0, 20, 6),
     mode: at_intended_times,
     figures: &[PERCENTILES],
     target: prompt,
@@ -74,7 +74,7 @@ pub(super) const FILES: Case = Case {
             text that its description names as a warning",
     tolerance: "none",
     reply: "It opens connections as it needs them, and needed fewer.",
-    load: Load { rate: 500.0, rate_to: 500.0, connections: CONNECTIONS, seconds: 2 },
+    load: Load::at(500.0, CONNECTIONS, 2),
     mode: closed_first,
     target: prompt,
     conditions: |_| Conditions { files_max: Some(FILES_MAX), ..Conditions::default() },

@@ -15,7 +15,7 @@ pub(super) const RATE: Case = Case {
     truth: "rate · duration, against the requests that the target's ledger counts",
     tolerance: "0.5 % and one request; 4·√n if the tool says that arrivals are Poisson",
     reply: "Rates are whole numbers for each thread or connection, and the documentation says so.",
-    load: Load { rate: 437.5, rate_to: 437.5, connections: 10, seconds: 6 },
+    load: Load::at(437.5, 10, 6),
     mode: at_a_rate,
     target: prompt,
     judge: |of| vec![offered(of)],
@@ -26,7 +26,7 @@ pub(super) const RATE: Case = Case {
 pub(super) const LOW_RATE: Case = Case {
     name: "low-rate",
     holds: "The same below the number of threads, at 1.5 per second.",
-    load: Load { rate: 1.5, rate_to: 1.5, connections: 10, seconds: 8 },
+    load: Load::at(1.5, 10, 8),
     ..RATE
 };
 

@@ -28,7 +28,7 @@ pub(super) const REPLAY: Case = Case {
                 or the next second has in the thirtieth of a second in which that one may come, and \
                 2 requests, but for seconds that the freeze holds up",
     reply: "",
-    load: Load { rate: 52.5, rate_to: 52.5, connections: 20, seconds: 8 },
+    load: Load::at(52.5, 20, 8),
     mode: |tool| match tool.has(Mode::Replay) {
         true => Ok(Mode::Replay),
         false => Err("it replays no log".to_owned()),

@@ -17,7 +17,7 @@ pub(super) const REQUESTS: Case = Case {
     tolerance: "none for the sum; for the answered, the last answer of each connection, which may \
                 still be under way",
     reply: "What is open when the time is up is dropped, and the documentation says so.",
-    load: Load { rate: 80.0, rate_to: 80.0, connections: 40, seconds: 3 },
+    load: Load::at(80.0, 40, 3),
     mode: closed_first,
     figures: &["answered"],
     target: |config, _| TargetConfig { base_latency: Duration::from_millis(400), ..config },

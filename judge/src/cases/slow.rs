@@ -23,7 +23,7 @@ pub(super) const SLOW: Case = Case {
     tolerance: "p99 of 2.475 s or more; or as many failures, but two that may end with the run, and \
                 one for each connection that the end of the run closes",
     reply: "The timeout is documented, and a flag sets it.",
-    load: Load { rate: 200.0, rate_to: 200.0, connections: 64, seconds: 8 },
+    load: Load::at(200.0, 64, 8),
     mode: closed_first,
     figures: &[PERCENTILES],
     target: |config, _| TargetConfig {

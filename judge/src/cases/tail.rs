@@ -24,7 +24,7 @@ pub(super) const TAIL: Case = Case {
     tolerance: "4 standard deviations of the rank (a score interval), 1 %, the last printed digit; \
                 upwards 5 ms for client and kernel",
     reply: "A correction takes each slow request for a stall in which more would have come.",
-    load: Load { rate: 500.0, rate_to: 500.0, connections: 32, seconds: 6 },
+    load: Load::at(500.0, 32, 6),
     mode: corrected_first,
     figures: &[PERCENTILES],
     target: |config, _| with_tail(config, TAIL_MS),
@@ -40,7 +40,7 @@ pub(super) const BIMODAL: Case = Case {
     truth: "F(x) = (1−p)·[x ≥ 100 ms] + p·[x ≥ 400 ms], with p = 4 %",
     tolerance: "1 %, the last printed digit, 4 standard deviations of the rank (a score interval)",
     reply: "Percentiles are interpolated between the two latencies, or are means of the threads'.",
-    load: Load { rate: 300.0, rate_to: 300.0, connections: 128, seconds: 6 },
+    load: Load::at(300.0, 128, 6),
     mode: closed_first,
     target: |config, _| with_tail(config, BIMODAL_MS),
     judge: |of| tailed(of, BIMODAL_MS, 0.0),

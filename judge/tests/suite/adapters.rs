@@ -41,6 +41,9 @@ const HEY: &str = "
 Summary:
   Total:\t2.0426 secs
   Slowest:\t0.0560 secs
+  Fastest:\t0.0075 secs
+  Average:\t0.0478 secs
+  Requests/sec:\t82.2481
 
 Response time histogram:
   0.008 [1]\t|
@@ -68,6 +71,8 @@ Failed requests:        9
 Non-2xx responses:      75361
 Keep-Alive requests:    75361
 Requests per second:    37675.28 [#/sec] (mean)
+Time per request:       1.699 [ms] (mean)
+Time per request:       0.027 [ms] (mean, across all concurrent requests)
 
 Percentage of the requests served within a certain time (ms)
   50%      2
@@ -77,6 +82,9 @@ Percentage of the requests served within a certain time (ms)
 const OHA: &str = "Summary:
   Success rate:\t100.00%
   Slowest:\t10.7 ms
+  Fastest:\t0.1 ms
+  Average:\t1.4 ms
+  Requests/sec:\t51234.5000
 
 Response time distribution:
   50.00% in 1.3000 ms
@@ -97,8 +105,8 @@ status codes: 292219 2xx, 0 3xx, 0 4xx, 1 5xx
 time for request:       98us      5.10ms       437us       120us    81.00%
 time for connect:       60us      1.20ms       600us       300us    60.00%
 ";
-const H2LOAD_NEW: &str =
-    "requests: 2001 total, 2001 started, 2001 done, 2001 succeeded, 0 failed, 0 errored, 0 timeout
+const H2LOAD_NEW: &str = "finished in 2.00s, 1000.50 req/s, 17.00KB/s
+requests: 2001 total, 2001 started, 2001 done, 2001 succeeded, 0 failed, 0 errored, 0 timeout
 status codes: 2001 2xx, 0 3xx, 0 4xx, 0 5xx
                      min         max      median         p95         p99        mean   sd  +/- sd
 time for request:       98us      1.50s      10.10ms     11.00ms     12.50ms   10.20ms  1us 99.00%
@@ -126,10 +134,8 @@ fn check(name: &str, output: &str, (counts, percentiles): Expected) {
     let Figures { sent, answered, bad, errors, open, .. } = figures;
     assert_eq!([sent, answered, bad, errors, open], counts, "{name}: {figures:?}");
     let near = |found: f64, expected: f64| (found - expected).abs() <= 1e-9 * expected;
-    let mut found = figures.percentiles.clone();
-    found.sort_by(|one, other| one.percent.total_cmp(&other.percent));
-    assert_eq!(found.len(), percentiles.len(), "{name}: {figures:?}");
-    for (found, (percent, ms, digit_ms)) in found.iter().zip(percentiles) {
+    assert_eq!(figures.percentiles.len(), percentiles.len(), "{name}: {figures:?}");
+    for (found, (percent, ms, digit_ms)) in figures.percentiles.iter().zip(percentiles) {
         let Percentile { percent: of, ms: is_ms, digit_ms: is_digit_ms, .. } = found.clone();
         let same = of == *percent && near(is_ms, *ms) && near(is_digit_ms, *digit_ms);
         assert!(same, "{name}: {found:?}, not {ms} ms and {digit_ms} ms");
@@ -150,6 +156,7 @@ fn each_shipped_tool_is_read() {
                     (75.0, 48.03, 0.01),
                     (90.0, 48.1, 0.01),
                     (99.0, 1_200.0, 10.0),
+                    (100.0, 53.19, 0.01),
                 ],
             ),
         ),
@@ -172,7 +179,7 @@ fn each_shipped_tool_is_read() {
             HEY,
             (
                 [none, some(168.0), some(16.0), some(3.0), none],
-                &[(50.0, 48.0, 0.1), (99.0, 56.0, 0.1)],
+                &[(50.0, 48.0, 0.1), (99.0, 56.0, 0.1), (100.0, 56.0, 0.1)],
             ),
         ),
         (
@@ -188,16 +195,25 @@ fn each_shipped_tool_is_read() {
             OHA,
             (
                 [none, some(102_500.0), some(31.0), some(64.0), none],
-                &[(50.0, 1.3, 1e-4), (99.0, 4.1, 0.1), (99.9, 9.9, 1e-4)],
+                &[(50.0, 1.3, 1e-4), (99.0, 4.1, 0.1), (99.9, 9.9, 1e-4), (100.0, 10.7, 0.1)],
             ),
         ),
-        ("h2load", H2LOAD, ([none, some(292_220.0), some(1.0), some(5.0), none], &[])),
+        (
+            "h2load",
+            H2LOAD,
+            ([none, some(292_220.0), some(1.0), some(5.0), none], &[(100.0, 5.1, 0.01)]),
+        ),
         (
             "h2load",
             H2LOAD_NEW,
             (
                 [none, some(2_001.0), some(0.0), some(0.0), none],
-                &[(50.0, 10.1, 0.01), (95.0, 11.0, 0.01), (99.0, 12.5, 0.01)],
+                &[
+                    (50.0, 10.1, 0.01),
+                    (95.0, 11.0, 0.01),
+                    (99.0, 12.5, 0.01),
+                    (100.0, 1_500.0, 10.0),
+                ],
             ),
         ),
         (
@@ -242,6 +258,23 @@ fn each_shipped_tool_is_read() {
 }
 
 #[test]
+fn rates_and_means_are_read() {
+    for (name, output, per_s, mean_ms) in [
+        ("wrk", WRK, 83.44, 47.42),
+        ("h2load", H2LOAD, 146_110.0, 0.437),
+        ("h2load", H2LOAD_NEW, 1_000.5, 10.2),
+        ("hey", HEY, 82.2481, 47.8),
+        ("ab", AB, 37_675.28, 1.699),
+        ("oha", OHA, 51_234.5, 1.4),
+    ] {
+        let figures = Figures::read(&Tool::find(name).expect("shipped"), output).expect("figures");
+        assert_eq!(figures.per_s, Some(per_s), "{name}");
+        let found_ms = figures.mean_ms.expect(name);
+        assert!((found_ms - mean_ms).abs() < 1e-9, "{name}: {found_ms}");
+    }
+}
+
+#[test]
 fn other_output_has_no_figures() {
     for (name, _) in SHIPPED {
         let tool = Tool::find(name).expect("shipped");
@@ -254,7 +287,7 @@ fn other_output_has_no_figures() {
 #[test]
 fn a_command_gets_the_load() {
     let load = Load { rate: 437.5, rate_to: 875.0, connections: 10, seconds: 6 };
-    let asked = Asked { load, url: "http://127.0.0.1:80/", log: "/tmp/a b.log", flags: "" };
+    let asked = Asked { log: "/tmp/a b.log", ..Asked::of(load, "http://127.0.0.1:80/") };
     let check = |name: &str, mode: Mode, asked: &Asked, expected: Option<&str>| {
         let tool = Tool::find(name).expect("shipped");
         let line = tool.command(mode, asked).map(|(words, _)| words.join(" "));
