@@ -11,12 +11,16 @@ use thiserror::Error;
 use crate::process::Ran;
 
 /// The tools that are shipped: name and file.
-pub const SHIPPED: [(&str, &str); 9] = [
+pub const SHIPPED: [(&str, &str); 13] = [
     ("ab", include_str!("../tools/ab.toml")),
+    ("autocannon", include_str!("../tools/autocannon.toml")),
+    ("drill", include_str!("../tools/drill.toml")),
     ("h2load", include_str!("../tools/h2load.toml")),
     ("hey", include_str!("../tools/hey.toml")),
     ("k6", include_str!("../tools/k6.toml")),
+    ("locust", include_str!("../tools/locust.toml")),
     ("oha", include_str!("../tools/oha.toml")),
+    ("siege", include_str!("../tools/siege.toml")),
     ("truetail", include_str!("../tools/truetail.toml")),
     ("vegeta", include_str!("../tools/vegeta.toml")),
     ("wrk", include_str!("../tools/wrk.toml")),

@@ -109,7 +109,29 @@ const H2LOAD_NEW: &str = "finished in 2.00s, 1000.50 req/s, 17.00KB/s
 requests: 2001 total, 2001 started, 2001 done, 2001 succeeded, 0 failed, 0 errored, 0 timeout
 status codes: 2001 2xx, 0 3xx, 0 4xx, 0 5xx
                      min         max      median         p95         p99        mean   sd  +/- sd
-time for request:       98us      1.50s      10.10ms     11.00ms     12.50ms   10.20ms  1us 99.00%
+request     :       98us      1.50s      10.10ms     11.00ms     12.50ms   10.20ms  1us 99.00%
+";
+const AUTOCANNON: &str = r#"{"requests":{"sent":3717,"total":3714,"p50":1800},"non2xx":3713,"errors":2,
+"latency":{"average":1.5,"p50":1,"p90":3,"p97_5":5,"p99":7,"p99_9":34,"max":40}}"#;
+const SIEGE: &str = r#"{"transactions": 4710, "availability": 99.9, "response_time": 1.71,
+"successful_transactions": 4702, "failed_transactions": 8, "longest_transaction": 90.0}"#;
+const DRILL: &str = "
+Concurrency level         4
+Successful requests       1190
+Failed requests           10
+Median time per request   2415000ns
+Sample standard deviation 3415000ns
+99.0'th percentile        19967000ns
+99.9'th percentile        23295000ns
+";
+const LOCUST: &str = "
+GET      /         1234     4(0.32%) |      2       1      40      2 |  411.33    1.33
+         Aggregated         1234     4(0.32%) |      2       1      40      2 |  411.33    1.33
+
+Response time percentiles (approximated)
+Type     Name     50%    66%    75%    80%    90%    95%    98%    99%  99.9% 99.99%   100% # reqs
+GET      /         20     20     21     22     23     25     30     40     50     60     60   1234
+         Aggregated         20     20     21     22     23     25     30     40     50     60     60   1234
 ";
 const VEGETA: &str = r#"{"latencies":{"total":237119463,"mean":2371194,"50th":2854306,
 "90th":3228223,"95th":3478629,"99th":3530000,"max":3660505,"min":1949582},
@@ -145,7 +167,7 @@ fn check(name: &str, output: &str, (counts, percentiles): Expected) {
 #[test]
 fn each_shipped_tool_is_read() {
     let (none, some) = (None, |count| Some(count));
-    let expected: [(&str, &str, Expected); 11] = [
+    let expected: [(&str, &str, Expected); 15] = [
         (
             "wrk",
             WRK,
@@ -194,25 +216,56 @@ fn each_shipped_tool_is_read() {
             "oha",
             OHA,
             (
-                [none, some(102_500.0), some(31.0), some(64.0), none],
+                [none, some(102_500.0), some(31.0), some(0.0), some(64.0)],
                 &[(50.0, 1.3, 1e-4), (99.0, 4.1, 0.1), (99.9, 9.9, 1e-4), (100.0, 10.7, 0.1)],
             ),
         ),
         (
             "h2load",
             H2LOAD,
-            ([none, some(292_220.0), some(1.0), some(5.0), none], &[(100.0, 5.1, 0.01)]),
+            ([some(292_284.0), some(292_220.0), some(1.0), some(5.0), none], &[(100.0, 5.1, 0.01)]),
         ),
         (
             "h2load",
             H2LOAD_NEW,
             (
-                [none, some(2_001.0), some(0.0), some(0.0), none],
+                [some(2_001.0), some(2_001.0), some(0.0), some(0.0), none],
                 &[
                     (50.0, 10.1, 0.01),
                     (95.0, 11.0, 0.01),
                     (99.0, 12.5, 0.01),
                     (100.0, 1_500.0, 10.0),
+                ],
+            ),
+        ),
+        (
+            "autocannon",
+            AUTOCANNON,
+            (
+                [some(3_717.0), some(3_714.0), some(3_713.0), some(2.0), none],
+                &[(50.0, 1.0, 1.0), (90.0, 3.0, 1.0), (99.0, 7.0, 1.0), (99.9, 34.0, 1.0)],
+            ),
+        ),
+        ("siege", SIEGE, ([none, some(4_702.0), none, some(8.0), none], &[])),
+        (
+            "drill",
+            DRILL,
+            (
+                [none, some(1_190.0), none, some(10.0), none],
+                &[(50.0, 2.415, 1e-6), (99.0, 19.967, 1e-6), (99.9, 23.295, 1e-6)],
+            ),
+        ),
+        (
+            "locust",
+            LOCUST,
+            (
+                [none, some(1_234.0), some(4.0), none, none],
+                &[
+                    (50.0, 20.0, 1.0),
+                    (90.0, 23.0, 1.0),
+                    (95.0, 25.0, 1.0),
+                    (99.0, 40.0, 1.0),
+                    (99.9, 50.0, 1.0),
                 ],
             ),
         ),
