@@ -1,5 +1,5 @@
 # The same targets for developers and CI.
-.PHONY: tools build demo package install deb test check lint docs instructions counter ratchet bench bench-tools flamegraph calibrate real-servers hostile agents comparisons ceilings coverage experiments findings page
+.PHONY: tools build demo package install deb image deploy-test test check lint docs instructions counter ratchet bench bench-tools flamegraph calibrate real-servers hostile agents comparisons ceilings coverage experiments findings page
 
 # The recipes run target/release/…, a link into this folder, so the caller's setting can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
@@ -52,6 +52,15 @@ deb: package
 	@command -v cargo-deb >/dev/null || { \
 		echo "cargo-deb is missing. Install it: cargo install --locked cargo-deb"; exit 1; }
 	cargo deb --package cli --no-build --no-strip --output build/package
+
+# The same as an image, by podman, or by ENGINE=docker or buildah. Nothing is pulled.
+image: build
+	deploy/image.sh
+
+# The image, the manifests' pods, the scripts for ssh and Slurm, and the unit, as far as this machine
+# has what they need: in about two minutes, as root.
+deploy-test: build
+	deploy/test.sh
 
 # FEATURES adds features, such as cli/real-servers. The whole workspace is always built, because
 # parts of it have other features, and would be compiled anew. There are no documentation tests. Two

@@ -25,15 +25,21 @@ fn text(name: &str) -> String {
     fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// The Kubernetes object of this kind.
-fn object(kind: &str) -> Value {
+/// The Kubernetes object of this kind and name.
+fn object(kind: &str, name: &str) -> Value {
     let manifests = text("kubernetes.yaml");
     let objects = serde_norway::Deserializer::from_str(&manifests);
     let objects: Vec<Value> =
         objects.map(|object| Value::deserialize(object).expect("YAML")).collect();
     assert_eq!(objects.len(), 3);
-    let found = objects.into_iter().find(|object| object["kind"] == kind);
-    found.unwrap_or_else(|| panic!("no {kind}"))
+    let mut objects = objects.into_iter();
+    let found = objects.find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("no {kind} {name}"))
+}
+
+/// The job of the agents, and that of the controller.
+fn jobs() -> [Value; 2] {
+    ["truetail-agent", "truetail-controller"].map(|name| object("Job", name))
 }
 
 /// The pod that an object makes.
@@ -88,11 +94,8 @@ fn a_stop_that_cuts_a_run_short_does_not_fail_the_unit() {
 #[test]
 fn the_binary_accepts_every_command_line() {
     let (start, example) = unit_args();
-    for args in [
-        args(container(pod(&object("StatefulSet")))),
-        args(container(pod(&object("Job")))),
-        [start, example].concat(),
-    ] {
+    let [agents, controller] = jobs().map(|job| args(container(pod(&job))));
+    for args in [agents, controller, [start, example].concat()] {
         assert_eq!(is_accepted(&args), Ok(()), "{args:?}");
         let wrong = [&args[..], &["--no-such-flag".to_owned()]].concat();
         assert!(is_accepted(&wrong).is_err(), "{wrong:?}");
@@ -103,8 +106,9 @@ fn the_binary_accepts_every_command_line() {
 
 #[test]
 fn controller_service_and_agents_mean_the_same_name_port_and_key() {
-    let (service, set, job) = (object("Service"), object("StatefulSet"), object("Job"));
-    let (agent, controller) = (container(pod(&set)), container(pod(&job)));
+    let service = object("Service", "truetail-agent");
+    let [agents, job] = jobs();
+    let (agent, controller) = (container(pod(&agents)), container(pod(&job)));
     let (agent_args, controller_args) = (args(agent), args(controller));
     assert_eq!(agent_args[0], "agent");
     assert_eq!(controller_args[0], "controller");
@@ -113,19 +117,21 @@ fn controller_service_and_agents_mean_the_same_name_port_and_key() {
     let name = service["metadata"]["name"].as_str().expect("text");
     let namespace = service["metadata"]["namespace"].as_str().expect("text");
     assert_eq!(service["spec"]["clusterIP"], "None", "headless");
-    assert_eq!(set["spec"]["serviceName"], name);
-    for object in [&set, &job] {
+    for object in [&agents, &job] {
         assert_eq!(object["metadata"]["namespace"], namespace);
     }
-    let labels = &set["spec"]["template"]["metadata"]["labels"];
+    let labels = &agents["spec"]["template"]["metadata"]["labels"];
     assert_eq!(&service["spec"]["selector"], labels);
-    assert_eq!(&set["spec"]["selector"]["matchLabels"], labels);
     let port = &service["spec"]["ports"][0];
-    assert_eq!(
-        flag(&controller_args, "--agents-dns"),
-        format!("{name}.{namespace}.svc.cluster.local:{}", port["port"])
-    );
-    assert_eq!(flag(&controller_args, "--expect"), set["spec"]["replicas"].to_string());
+    let agents_dns = format!("{name}:{}", port["port"]);
+    assert_eq!(flag(&controller_args, "--agents-dns"), agents_dns);
+
+    // All agents at once, each for one run.
+    assert_eq!(agents["spec"]["completionMode"], "Indexed");
+    for number in ["completions", "parallelism"] {
+        assert_eq!(flag(&controller_args, "--expect"), agents["spec"][number].to_string());
+    }
+    assert!(agent_args.contains(&"--once".to_owned()), "or its pod would go on");
     assert_eq!(port["targetPort"], agent["ports"][0]["name"]);
     let listen: std::net::SocketAddr = flag(&agent_args, "--listen").parse().expect("an address");
     assert_eq!(agent["ports"][0]["containerPort"], listen.port());
@@ -134,8 +140,8 @@ fn controller_service_and_agents_mean_the_same_name_port_and_key() {
     assert!(controller_args.contains(&format!("http://{allowed}/")), "{controller_args:?}");
 
     // The key, and its path.
-    assert_eq!(pod(&set)["volumes"][0], pod(&job)["volumes"][0], "the same secret");
-    let secret = &pod(&set)["volumes"][0];
+    assert_eq!(pod(&agents)["volumes"][0], pod(&job)["volumes"][0], "the same secret");
+    let secret = &pod(&agents)["volumes"][0];
     assert!(secret["secret"]["secretName"].is_string());
     for (container, args) in [(agent, &agent_args), (controller, &controller_args)] {
         assert_eq!(container["image"], agent["image"]);
@@ -144,26 +150,32 @@ fn controller_service_and_agents_mean_the_same_name_port_and_key() {
         let mount = mount.expect("a mount");
         assert_eq!(mount["readOnly"], true);
         let place = mount["mountPath"].as_str().expect("text");
-        assert_eq!(flag(args, "--key-file"), format!("{place}/key"), "--from-literal=key=…");
+        assert_eq!(flag(args, "--key-file"), format!("{place}/key"), "--from-file=key");
     }
-    let state = flag(&agent_args, "--state-dir");
-    let mounts = agent["volumeMounts"].as_array().expect("a list");
-    assert!(mounts.iter().any(|mount| mount["mountPath"] == state), "the rest is read-only");
+
+    // The rest of an image is read-only.
+    let report = Path::new(flag(&controller_args, "--out"));
+    let state = Path::new(flag(&agent_args, "--state-dir"));
+    for (container, folder) in [(agent, Some(state)), (controller, report.parent())] {
+        let folder = folder.and_then(Path::to_str).expect("a folder");
+        let mounts = container["volumeMounts"].as_array().expect("a list");
+        assert!(mounts.iter().any(|mount| mount["mountPath"] == folder), "{folder}");
+    }
 }
 
 #[test]
 fn pods_have_whole_cores_and_no_rights() {
-    for kind in ["StatefulSet", "Job"] {
-        let object = object(kind);
-        let (pod, container) = (pod(&object), container(pod(&object)));
+    for job in jobs() {
+        let name = &job["metadata"]["name"];
+        let (pod, container) = (pod(&job), container(pod(&job)));
         // Guaranteed: the static CPU manager gives such pods cores of their own.
         let resources = &container["resources"];
-        assert_eq!(resources["requests"], resources["limits"], "{kind}");
+        assert_eq!(resources["requests"], resources["limits"], "{name}");
         let cores = resources["limits"]["cpu"].as_str().expect("text").parse::<u32>();
-        assert!(cores.is_ok_and(|cores| 0 < cores), "{kind}: {resources}");
-        assert!(resources["limits"]["memory"].is_string(), "{kind}: {resources}");
-        assert_eq!(pod["automountServiceAccountToken"], false, "{kind}");
-        assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{kind}");
+        assert!(cores.is_ok_and(|cores| 0 < cores), "{name}: {resources}");
+        assert!(resources["limits"]["memory"].is_string(), "{name}: {resources}");
+        assert_eq!(pod["automountServiceAccountToken"], false, "{name}");
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{name}");
         assert_eq!(
             container["securityContext"],
             json!({
@@ -171,10 +183,10 @@ fn pods_have_whole_cores_and_no_rights() {
                 "readOnlyRootFilesystem": true,
                 "capabilities": { "drop": ["ALL"] },
             }),
-            "{kind}"
+            "{name}"
         );
         let seccomp = json!({ "type": "Localhost", "localhostProfile": "truetail.json" });
-        assert_eq!(pod["securityContext"]["seccompProfile"], seccomp, "{kind}");
+        assert_eq!(pod["securityContext"]["seccompProfile"], seccomp, "{name}");
     }
     let place = "deploy/seccomp.json /var/lib/kubelet/seccomp/truetail.json";
     assert!(text("kubernetes.yaml").contains(place));
@@ -205,27 +217,30 @@ fn the_seccomp_profile_is_a_list_of_allowed_calls_with_those_of_io_uring() {
 }
 
 #[test]
-fn the_image_is_built_by_the_oldest_compiler_and_has_the_binarys_libraries() {
-    let dockerfile = text("Dockerfile");
-    let workspace = fs::read_to_string(folder().join("../Cargo.toml")).expect("the workspace");
-    let workspace: toml::Table = workspace.parse().expect("TOML");
-    let package = &workspace["workspace"]["package"];
-    let oldest = package["rust-version"].as_str().expect("a version");
-    assert!(dockerfile.contains(&format!("FROM rust:{oldest}-bookworm ")), "{oldest}");
-    let tag = format!("truetail:{}", package["version"].as_str().expect("a version"));
-    assert!(dockerfile.contains(&tag) && text("kubernetes.yaml").contains(&tag), "{tag}");
+fn the_image_has_the_name_that_the_manifests_ask_for() {
+    let version = binary().arg("--version").output().expect("the binary runs");
+    let tag = String::from_utf8(version.stdout).expect("text").trim().replace(' ', ":");
+    for job in jobs() {
+        assert_eq!(container(pod(&job))["image"], tag);
+    }
+    assert!(text("image.sh").contains("\"$binary\" --version | tr ' ' :"));
+}
 
-    // distroless/cc has those of C and of gcc's runtime.
-    let output = Command::new("ldd").arg(BINARY).output().expect("ldd runs");
-    for line in String::from_utf8(output.stdout).expect("text").lines() {
-        let name = line.split_whitespace().next().expect("a name");
-        let name = name.rsplit('/').next().expect("a name");
-        assert!(
-            ["linux-vdso.", "libc.", "libm.", "libgcc_s.", "ld-linux-"]
-                .iter()
-                .any(|known| name.starts_with(known)),
-            "the image lacks {name}"
-        );
+#[test]
+fn kustomize_takes_every_object() {
+    let base = text("kustomization.yaml");
+    let base: Value = serde_norway::from_str(&base).expect("YAML");
+    assert_eq!(base["resources"], json!(["kubernetes.yaml"]));
+}
+
+#[test]
+fn bash_and_sh_can_parse_the_scripts() {
+    for name in ["gate.sh", "image.sh", "ssh.sh", "test.sh", "slurm/truetail.sbatch"] {
+        let script = text(name);
+        let shell = if script.starts_with("#!/bin/sh\n") { "sh" } else { "bash" };
+        let output = Command::new(shell).arg("-n").arg(folder().join(name)).output();
+        let output = output.expect("the shell runs");
+        assert!(output.status.success(), "{name}: {}", said(&output));
     }
 }
 
