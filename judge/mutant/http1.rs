@@ -65,7 +65,7 @@ impl Link for Connection {
         if self.bug == Bug::TrustsSurplus {
             return false;
         }
-        // Whatever comes without a request, be it the end, is for nobody.
+        // What comes without a request, be it the end, answers none.
         let is_quiet = self.stream.set_nonblocking(true).is_ok()
             && read_more(&mut self.stream, &mut self.surplus)
                 .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);

@@ -5,7 +5,8 @@
 //! [`Case`] is a target, a load, and what must hold of the figures that the tool prints. The truth is
 //! only ever the target's ledger or a closed form, never another tool.
 //!
-//! Start reading at [`suite::judge`], then [`CASES`].
+//! Start reading at [`suite::judge`], then [`CASES`]. A new case is a constant in a file of `cases/`, a
+//! line of [`CASES`], and a bug in `mutant/` that it convicts, which `tests/suite/mutants.rs` pairs.
 //!
 //! Benchmarks and an experiment, which compare other load generators with truetail, also read what
 //! these print by their [`Tool`].

@@ -11,7 +11,7 @@ use super::layout::{Column, NO_BREAK, Text, WRITTEN};
 
 /// Case, result, figure, what was found, the truth, and the bounds.
 const COLUMNS: [Column; 6] = [
-    Column::Left(10),
+    Column::Left(12),
     Column::Left(13),
     Column::Left(25),
     Column::Right(8),
@@ -19,7 +19,7 @@ const COLUMNS: [Column; 6] = [
     Column::Left(16),
 ];
 /// Columns before a reason.
-const REASON: usize = 23;
+const REASON: usize = 25;
 
 /// The cell of a case that isn't in a result.
 pub(crate) const NOT_RUN: &str = "not run";
@@ -42,7 +42,7 @@ pub(crate) fn case(result: &CaseResult) -> String {
         text.line(with_flags(result));
     }
     if let Some(why) = &result.why {
-        let label = format!("{name:<10}{}", word(result.outcome));
+        let label = format!("{name:<12}{}", word(result.outcome));
         text.field(REASON, &label, why);
     }
     for (at, finding) in result.findings.iter().enumerate() {
