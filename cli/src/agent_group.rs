@@ -3,14 +3,14 @@
 use std::env;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use agents::admission::check_placement;
 use agents::clock::START_AHEAD_MIN_NS;
 use agents::controller::address::AgentAddress;
 use agents::controller::fault::Fault;
 use agents::controller::live::total;
-use agents::controller::order::{AGENTS_MAX, OnLoss, Order, Placed};
+use agents::controller::order::{OnLoss, Order, Placed};
 use agents::controller::run::{ControlPlane, Controlled, Ended, Lost};
 use agents::controller::sample_file::SampleSink;
 use agents::controller::weights;
@@ -27,22 +27,18 @@ use engine::report::collected::{LostAgent, RunFacts};
 use engine::report::merge::Joined;
 use engine::run::{Finished, Phase, RunError};
 use engine::sys::clock;
-use engine::sys::units::{Nanos, SECOND_NS};
+use engine::sys::units::SECOND_NS;
 use engine::sys::whole_file::WholeFileError;
 
 use crate::args::AgentGroupArgs;
-use crate::failure::{Failure, complain, tell};
+use crate::discovery;
+use crate::failure::{Failure, tell};
 use crate::output::say;
 use crate::progress::{self, ProgressLine, View};
-use crate::signals::{POLL_INTERVAL, StopRequest};
+use crate::signals::StopRequest;
 use crate::sink::Sinks;
 use crate::text::agents as text;
 use crate::text::progress::awaiting;
-
-/// How long to wait for agents behind a name.
-const GATHERING_MAX: Duration = Duration::from_secs(300);
-/// How often the name is resolved.
-const GATHERING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The agents of a command.
 pub(crate) struct AgentGroup {
@@ -75,7 +71,7 @@ pub(crate) struct Driven {
 }
 
 impl AgentGroup {
-    /// The agents that were named; waits for those behind a name.
+    /// The agents that were named, once they are there.
     ///
     /// # Errors
     /// A flag contradicts another, a named key file has no key, or there are too few agents.
@@ -83,30 +79,7 @@ impl AgentGroup {
         let usage = |line: String| Err(Failure::Usage(line));
         let key = Key::find(args.key_file.as_deref(), env::var_os(KEY_VARIABLE).as_deref())
             .map_err(|error| Failure::Usage(error.to_string()))?;
-        if let (Some(expected), None) = (args.expect, &args.agents_dns) {
-            let cure = "omit it, or give --agents-dns";
-            return usage(format!("--expect {expected}: the agents are named one by one; {cure}"));
-        }
-        let agents = match &args.agents_dns {
-            Some(name) => behind(name, args.expect.unwrap_or(1), stop)?,
-            None => args.agents.clone(),
-        };
-        if let Some((at, twice)) =
-            agents.iter().enumerate().find(|(at, agent)| agents[..*at].contains(agent))
-        {
-            let first = agents.iter().position(|agent| agent == twice).unwrap_or(0) + 1;
-            let second = at + 1;
-            return usage(format!(
-                "--agents: {twice} is agent {first} and {second}; name each agent once, and give \
-                 it more of the load by --weights"
-            ));
-        }
-        if AGENTS_MAX < agents.len() {
-            return usage(format!(
-                "--agents: {} agents; a run has at most {AGENTS_MAX}",
-                agents.len()
-            ));
-        }
+        let agents = discovery::agents(args, stop)?;
         let weights = match args.weights.as_slice() {
             [] => vec![1; agents.len()],
             weights if weights.len() == agents.len() => weights.to_vec(),
@@ -269,50 +242,6 @@ fn unusable(lost: &[Lost]) -> Option<Failure> {
     let is_down = |lost: &Lost| matches!(lost.fault, Fault::Refused(Refusal::Target(_)));
     // Then the agents are fine, and the failure is as for a run on this machine.
     Some(if lost.iter().all(is_down) { Failure::CouldNotRun(line) } else { Failure::Agent(line) })
-}
-
-/// The agents behind a name, once there are enough.
-fn behind(
-    name: &AgentAddress,
-    expected: usize,
-    stop: &StopRequest,
-) -> Result<Vec<AgentAddress>, Failure> {
-    let begun = Instant::now();
-    let longest = Nanos::from_secs(GATHERING_MAX.as_secs());
-    let mut shown = None;
-    loop {
-        // Before its agents are up, the name may not exist.
-        let found = name.behind();
-        let count = found.as_ref().map_or(0, Vec::len);
-        let now = found.as_ref().map(Vec::len).map_err(ToString::to_string);
-        match found {
-            Ok(agents) if expected <= count => return Ok(agents),
-            Err(error) if GATHERING_MAX <= begun.elapsed() => {
-                return Err(Failure::Agent(format!(
-                    "--agents-dns {name}: doesn't resolve ({error}); check the name and the name \
-                     server"
-                )));
-            }
-            _ if GATHERING_MAX <= begun.elapsed() => {
-                return Err(Failure::Agent(format!(
-                    "--agents-dns {name}: {count} of {expected} agents after {longest}; start the \
-                     others, or lower --expect"
-                )));
-            }
-            _ => {}
-        }
-        if shown.as_ref() != Some(&now) {
-            complain(&text::awaited(&name.to_string(), &now, expected, &longest.to_string()));
-            shown = Some(now);
-        }
-        let read = Instant::now();
-        while read.elapsed() < GATHERING_INTERVAL {
-            if stop.asked() {
-                return Err(Failure::Interrupted);
-            }
-            thread::sleep(POLL_INTERVAL);
-        }
-    }
 }
 
 /// Refuses a plan that names an agent's own resources.

@@ -18,7 +18,8 @@ pub(crate) fn controller(args: &ControllerArgs) -> Result<ExitCode, Failure> {
     let raw = plan.raw.take();
     require_for_agents(&plan)?;
     if !args.agents.are_named() {
-        let cure = "give the agents, e.g. --agents host1:7070,host2:7070, or --agents-dns";
+        let cure = "give the agents, e.g. --agents host1:7070,host2:7070, or --agents-file, \
+                    --agents-dns or --agents-slurm";
         return Err(Failure::Usage(format!("--agents: missing; {cure}")));
     }
     let gate = Gate::new(&plan, &wanted.fail_on, wanted.allow_invalid)?;

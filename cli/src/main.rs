@@ -49,6 +49,7 @@ mod compare;
 mod controller;
 mod csv;
 mod demo;
+mod discovery;
 mod doctor;
 mod drive;
 mod experiment;

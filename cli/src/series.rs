@@ -134,6 +134,7 @@ fn agent_group(
         ("--weights", (!args.weights.is_empty()).then(String::new)),
         ("--key-file", key),
         ("--expect", args.expect.map(|expected| expected.to_string())),
+        ("--agents-wait", args.agents_wait.map(|longest| longest.to_string())),
     ];
     for (flag, value) in others {
         if let (Some(value), false) = (value, args.are_named()) {

@@ -15,6 +15,9 @@ use crate::admission::Admission;
 use crate::key::{Key, KeyError, require_key};
 use crate::listener::ListenError;
 
+/// The port that an agent listens on if its operator names none.
+pub const PORT: u16 = 7070;
+
 /// The configuration of an agent, set by its operator.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {

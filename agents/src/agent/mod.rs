@@ -36,7 +36,7 @@ mod prepare;
 mod serve;
 mod work;
 
-pub use config::{AgentConfig, AgentError};
+pub use config::{AgentConfig, AgentError, PORT};
 pub use conversation::PROGRESS_NS;
 pub use event::Event;
 pub use job::Over;

@@ -5,6 +5,8 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
+use crate::agent::PORT;
+
 /// An agent's address as the user wrote it, in lower case, which is also the agent's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AgentAddress {
@@ -13,7 +15,7 @@ pub struct AgentAddress {
 
 /// Not an agent's address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid address `{0}`: give HOST:PORT, e.g. 10.0.0.7:7070 or agent-1.test:7070")]
+#[error("invalid address `{0}`: give HOST or HOST:PORT, e.g. 10.0.0.7:7070")]
 pub struct InvalidAddress(String);
 
 impl FromStr for AgentAddress {
@@ -21,12 +23,15 @@ impl FromStr for AgentAddress {
 
     fn from_str(text: &str) -> Result<AgentAddress, InvalidAddress> {
         let invalid = || InvalidAddress(text.to_owned());
-        let (host, port) = text.rsplit_once(':').ok_or_else(invalid)?;
+        // An IPv6 address has colons, and brackets around it.
+        let has_port = text.contains(':') && !text.ends_with(']');
+        let whole = if has_port { text.to_owned() } else { format!("{text}:{PORT}") };
+        let (host, port) = whole.rsplit_once(':').ok_or_else(invalid)?;
         let is_name = |host: &str| {
             !host.is_empty()
                 && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
         };
-        let is_host = is_name(host) || text.parse::<SocketAddr>().is_ok();
+        let is_host = is_name(host) || whole.parse::<SocketAddr>().is_ok();
         let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
         match port.parse::<u16>() {
             // One agent has one name, however its address is written.
@@ -90,12 +95,18 @@ mod tests {
             let address: AgentAddress = text.parse().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!((address.to_string(), address.sample_file()), (text.into(), file.into()));
         }
-        let written: AgentAddress = "Host1:07070".parse().expect("an address");
-        assert_eq!(written, "host1:7070".parse().expect("an address"));
+        for (text, whole) in
+            [("Host1:07070", "host1:7070"), ("host1", "host1:7070"), ("[::1]", "[::1]:7070")]
+        {
+            let written: AgentAddress = text.parse().expect("an address");
+            assert_eq!(written.to_string(), whole);
+        }
         for text in [
             "h:+1",
             "",
-            "host",
+            "::1",
+            "[host]",
+            "[::1",
             ":7070",
             "host:",
             "host:0",

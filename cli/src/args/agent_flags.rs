@@ -1,9 +1,10 @@
 //! The flags of `agent`: where it listens, and the limits that no controller can exceed.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use agents::admission::AllowedTarget;
+use agents::agent::PORT;
 use clap::Args;
 use engine::plan::CONNS_MAX;
 use engine::sys::units::{CoreList, Nanos, Rate};
@@ -22,7 +23,7 @@ pub(crate) struct AgentArgs {
         long,
         value_name = "ADDRESS",
         value_parser = socket_address,
-        default_value = "127.0.0.1:7070"
+        default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))
     )]
     pub(crate) listen: SocketAddr,
 

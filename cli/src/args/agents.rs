@@ -2,16 +2,18 @@
 
 use std::path::PathBuf;
 
+use agents::agent::PORT;
 use agents::controller::address::AgentAddress;
 use agents::controller::order::{AGENTS_MAX, OnLoss};
 use agents::controller::weights::WEIGHT_MAX;
 use agents::key::KEY_VARIABLE;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use engine::sys::units::Nanos;
 
 use super::given::RunArgs;
 use super::headings::AGENTS;
-use super::values::{file, whole_number};
+use super::values::{file, name_or_stdout, path, whole_number};
 
 /// Arguments of `controller`.
 #[derive(Debug, Args)]
@@ -33,16 +35,45 @@ pub(crate) struct AgentGroupArgs {
         long,
         value_name = "HOST:PORT,…",
         value_delimiter = ',',
-        conflicts_with = "agents_dns",
+        conflicts_with_all = ["agents_file", "agents_dns", "agents_slurm"],
         help_heading = AGENTS
     )]
     pub(crate) agents: Vec<AgentAddress>,
 
-    /// Use every address of this name as an agent
-    #[arg(long, value_name = "NAME:PORT", hide_short_help = true, help_heading = AGENTS)]
+    /// Load from the agents that this file lists, or - for standard input: HOST or HOST:PORT a
+    /// line; # begins a comment
+    #[arg(
+        long,
+        value_name = "FILE|-",
+        value_parser = path(name_or_stdout),
+        conflicts_with_all = ["agents_dns", "agents_slurm"],
+        hide_short_help = true,
+        help_heading = AGENTS
+    )]
+    pub(crate) agents_file: Option<PathBuf>,
+
+    #[arg(
+        long,
+        value_name = "NAME[:PORT]",
+        conflicts_with = "agents_slurm",
+        hide_short_help = true,
+        help_heading = AGENTS,
+        help = format!("Use every address of this name as an agent [default port: {PORT}]")
+    )]
     pub(crate) agents_dns: Option<AgentAddress>,
 
-    /// Wait for up to 5 minutes until the name of --agents-dns has this many addresses [default: 1]
+    #[arg(
+        long,
+        hide_short_help = true,
+        help_heading = AGENTS,
+        help = format!(
+            "Load from port {PORT} of the nodes in $SLURM_JOB_NODELIST, except the one that this \
+             command runs on"
+        )
+    )]
+    pub(crate) agents_slurm: bool,
+
+    /// The least number of agents [default: as many as are named]
     #[arg(
         long,
         value_name = "N",
@@ -51,6 +82,21 @@ pub(crate) struct AgentGroupArgs {
         help_heading = AGENTS
     )]
     pub(crate) expect: Option<usize>,
+
+    /// Wait for up to this long until --expect agents are there, and all named ones can be reached
+    /// [default: don't wait]
+    #[arg(long, value_name = "DURATION", hide_short_help = true, help_heading = AGENTS)]
+    pub(crate) agents_wait: Option<Nanos>,
+
+    /// Once --agents-wait is over, begin with the agents that are there, at least one
+    #[arg(
+        long,
+        requires = "agents_wait",
+        conflicts_with = "weights",
+        hide_short_help = true,
+        help_heading = AGENTS
+    )]
+    pub(crate) allow_fewer: bool,
 
     /// Parts of the load that the agents take, in their order, e.g. 2,1,1 [default: equal parts]
     #[arg(
@@ -80,7 +126,8 @@ pub(crate) struct AgentGroupArgs {
 impl AgentGroupArgs {
     /// True if agents generate the load.
     pub(crate) fn are_named(&self) -> bool {
-        !self.agents.is_empty() || self.agents_dns.is_some()
+        let is_listed = !self.agents.is_empty() || self.agents_file.is_some();
+        is_listed || self.agents_dns.is_some() || self.agents_slurm
     }
 }
 

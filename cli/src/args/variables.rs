@@ -158,6 +158,7 @@ mod tests {
             ("truetail run --progress lines", "live", true),
             ("truetail controller --agents-dns h:1", "agents", false),
             ("truetail controller --agents h:1", "agents_dns", false),
+            ("truetail controller --agents-slurm", "agents_file", false),
             ("truetail ceiling --null", "url", false),
             ("truetail run --rate 5", "period", false),
             ("truetail run --period 1s", "rate", false),

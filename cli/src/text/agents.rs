@@ -82,19 +82,35 @@ pub(crate) fn goes_on(name: &str, why: &str) -> String {
     format!("agent {name}: {why}; the others go on, and the result is partial")
 }
 
-/// The number of agents behind a name so far.
+/// How many agents are there so far; `from` is where they are named.
 pub(crate) fn awaited(
-    name: &str,
-    found: &Result<usize, String>,
+    from: &str,
+    here: usize,
     expected: usize,
+    missing: &[String],
     longest: &str,
 ) -> String {
     let agents = if expected == 1 { "agent" } else { "agents" };
-    let found = match found {
-        Ok(found) => format!("{found} of {expected} {agents} so far"),
-        Err(error) => format!("doesn't resolve ({error}) so far, {expected} {agents} expected"),
+    let missing = match missing {
+        [] => String::new(),
+        [one] => format!(", missing: {one}"),
+        [first, others @ ..] => format!(", missing: {first} and {} more", others.len()),
     };
-    format!("--agents-dns {name}: {found}; waiting up to {longest}")
+    format!("{from}: {here} of {expected} {agents} so far{missing}; waiting up to {longest}")
+}
+
+/// The agents that are missing after the longest wait, if there was one.
+pub(crate) fn too_few(
+    from: &str,
+    here: usize,
+    expected: usize,
+    missing: &[String],
+    longest: Option<&str>,
+) -> String {
+    let agents = if expected == 1 { "agent" } else { "agents" };
+    let after = longest.map(|longest| format!(" after {longest}")).unwrap_or_default();
+    let missing = missing.join(", ");
+    format!("{from}: {here} of {expected} {agents}{after}, missing: {missing}")
 }
 
 #[cfg(test)]
@@ -165,8 +181,16 @@ mod tests {
         insta::assert_snapshot!(unusable("a:1", "it left", &["b:1", "c:1"]), @"agent a:1: it left; b:1, c:1 can't be used either");
         insta::assert_snapshot!(unusable("a:1", "it left", &[]), @"agent a:1: it left");
         insta::assert_snapshot!(goes_on("a:1", "it left"), @"agent a:1: it left; the others go on, and the result is partial");
-        insta::assert_snapshot!(awaited("agents.test:7070", &Ok(1), 3, "5m"), @"--agents-dns agents.test:7070: 1 of 3 agents so far; waiting up to 5m");
-        let unknown = Err("Name or service not known".to_owned());
-        insta::assert_snapshot!(awaited("agents.tset:7070", &unknown, 3, "5m"), @"--agents-dns agents.tset:7070: doesn't resolve (Name or service not known) so far, 3 agents expected; waiting up to 5m");
+    }
+
+    #[test]
+    fn missing_agents_are_named() {
+        let missing = ["b:1 (Connection refused)", "c:1 (timed out)"].map(str::to_owned);
+        let awaited = |missing| awaited("--agents-file hosts", 1, 3, missing, "5m");
+        insta::assert_snapshot!(awaited(&[]), @"--agents-file hosts: 1 of 3 agents so far; waiting up to 5m");
+        insta::assert_snapshot!(awaited(&missing[..1]), @"--agents-file hosts: 1 of 3 agents so far, missing: b:1 (Connection refused); waiting up to 5m");
+        insta::assert_snapshot!(awaited(&missing), @"--agents-file hosts: 1 of 3 agents so far, missing: b:1 (Connection refused) and 1 more; waiting up to 5m");
+        insta::assert_snapshot!(too_few("--agents-dns a:1", 0, 1, &missing[..1], None), @"--agents-dns a:1: 0 of 1 agent, missing: b:1 (Connection refused)");
+        insta::assert_snapshot!(too_few("--agents-slurm n[1-3]", 1, 3, &missing, Some("5m")), @"--agents-slurm n[1-3]: 1 of 3 agents after 5m, missing: b:1 (Connection refused), c:1 (timed out)");
     }
 }

@@ -7,7 +7,7 @@ use super::processes::{Agent, Ended, LONGEST, Place, Target, addresses, controll
 use crate::support::{binary, bounded, document, said};
 
 /// A load of a second, as short as a run can be.
-const SHORT: [&str; 8] =
+pub const SHORT: [&str; 8] =
     ["--rate", "200", "--duration", "1s", "--warmup", "100ms", "--settle", "100ms"];
 
 /// The end of a command that must end by itself.
@@ -53,7 +53,11 @@ fn bad_flags_are_a_usage_error_before_an_agent_is_contacted() {
             &["--agents", one, "--calibration", "a.json"],
             "--calibration a.json: a calibration is of one machine; omit it, or use",
         ),
-        ("controller", &["--agents", "one"], "--agents one: invalid address: give HOST:PORT, e.g."),
+        (
+            "controller",
+            &["--agents", "one:port"],
+            "--agents one:port: invalid address: give HOST or HOST:PORT, e.g.",
+        ),
         ("controller", &["--agents", &format!("{one},{one}")], "is agent 1 and 2; name each"),
         (
             "controller",
@@ -61,8 +65,27 @@ fn bad_flags_are_a_usage_error_before_an_agent_is_contacted() {
             "--weights 1,2,3: there are 2 agents; give one weight for each",
         ),
         ("controller", &["--agents", one, "--weights", "0"], "--weights 0: invalid number: give a"),
-        ("controller", &["--agents", one, "--agents-dns", two], "--agents"),
-        ("controller", &["--agents", one, "--expect", "2"], "--expect 2: the agents are"),
+        (
+            "controller",
+            &["--agents", one, "--agents-dns", two],
+            "--agents: doesn't go with --agents-dns; omit one",
+        ),
+        (
+            "controller",
+            &["--agents-file", "hosts", "--agents-slurm"],
+            "--agents-file: doesn't go with --agents-slurm; omit one",
+        ),
+        (
+            "controller",
+            &["--agents-file", "/nowhere"],
+            "--agents-file /nowhere: can't be read (No such file or directory (os error 2)); name",
+        ),
+        ("controller", &["--agents-file", short_key, "--allow-fewer"], "--agents-wait <DURATION>"),
+        (
+            "controller",
+            &["--agents-slurm"],
+            "--agents-slurm: SLURM_JOB_NODELIST is missing; run this within a Slurm job, or give",
+        ),
         (
             "controller",
             &["--agents", one, "--key-file", short_key],
@@ -76,6 +99,11 @@ fn bad_flags_are_a_usage_error_before_an_agent_is_contacted() {
         ),
         ("sweep", &["--rates", "1..2", "--weights", "1,2"], "--weights: there are no agents; give"),
         ("sweep", &["--rates", "1..2", "--expect", "3"], "--expect 3: there are no agents; give"),
+        (
+            "sweep",
+            &["--rates", "1..2", "--agents-wait", "5m"],
+            "--agents-wait 5m: there are no agents; give",
+        ),
         (
             "sweep",
             &["--rates", "1..2", "--key-file", "k"],
@@ -157,25 +185,6 @@ fn a_signal_stops_the_agents_and_the_report_shows_it() {
     let of_one = format!("Found on {}: control core: core ", agents[1].address);
     let of_all = "Found on all agents: control core: core ".to_owned();
     assert!([of_one, of_all].iter().any(|text| ended.stdout.contains(text)), "{}", ended.stdout);
-}
-
-#[test]
-fn agents_behind_a_name_are_waited_for() {
-    let args = ["http://127.0.0.1:9/", "--agents-dns", "nobody.invalid:7070", "--expect", "2"];
-    let mut run = controller(Place::Here, &args);
-    run.wait_until("it waits", |run| {
-        let stderr = run.stderr();
-        stderr.contains("--agents-dns nobody.invalid:7070: doesn't resolve (")
-            && stderr.contains(" so far, 2 agents expected; waiting up to 5m")
-    });
-    run.signal("INT");
-    assert_eq!(run.ends_within(LONGEST).code, Some(130));
-    let target = Target::start(Place::Here);
-    let agents = [Agent::start(Place::Here, &[])];
-    let (url, name) = (target.url(), addresses(&agents));
-    let args = [&[url.as_str(), "--agents-dns", &name, "--allow-invalid"][..], &SHORT].concat();
-    let ended = controller(Place::Here, &args).ends_within(LONGEST);
-    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod attachments;
 mod controller;
+mod discovery;
 mod hosts;
 mod losses;
 mod network;

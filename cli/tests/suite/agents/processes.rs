@@ -272,8 +272,13 @@ impl Agent {
 
     /// Starts it by this command, to which its words are added.
     pub fn start_as(binary: &mut Command, place: Place, args: &[&str]) -> Agent {
+        Agent::start_at(binary, &format!("{}:0", place.ip()), args)
+    }
+
+    /// Starts it by this command, to listen on this address.
+    pub fn start_at(binary: &mut Command, address: &str, args: &[&str]) -> Agent {
         let state = tempfile::tempdir().expect("a folder");
-        binary.args(["agent", "--listen", &format!("{}:0", place.ip())]).args(args);
+        binary.args(["agent", "--listen", address]).args(args);
         let mut process = Process::start(binary.arg("--state-dir").arg(state.path()));
         let address = listens(&mut process);
         Agent { process, address, state }
