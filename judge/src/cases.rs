@@ -118,8 +118,8 @@ pub static CASES: [Case; 24] = [
     own::QUOTA,
     own::FILES,
     http2::GOAWAY,
-    http2::REFUSED,
     http2::ONE_STREAM,
+    http2::REFUSED,
 ];
 
 impl Case {

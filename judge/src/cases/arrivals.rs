@@ -21,8 +21,8 @@ pub(super) const ARRIVALS: Case = Case {
     truth: "the index of dispersion (variance / mean) of the ledger's arrivals, in windows of 10 ms \
             and 100 ms: 1 for Poisson, 0 for constant; and the rate in the first second",
     tolerance: "Poisson: 4·√(2/(m−1)) for m windows; constant: 0.25 and 0.05, for requests that \
-                cross the edge of a window. In the first second, a request for every second \
-                connection: a burst as they open is twice that",
+                cross the edge of a window. In the first second, half of a burst as all connections \
+                open",
     reply: "Requests are paced by each connection for itself, and the sum of them is not even.",
     load: Load::at(400.0, 64, 6),
     mode: |tool| match tool.arrivals {

@@ -46,9 +46,8 @@ pub(super) const RESETS: Case = Case {
             others take 50 ms, and 15 % take 150 ms: resets are failures, and no percentile has \
             them.",
     truth: "the resets in the ledger; F(x) = (1−p)·[x ≥ 50 ms] + p·[x ≥ 150 ms], with p = 15 %",
-    tolerance: "for the count, one request of each connection, which the end of the run may cut; for \
-                the percentiles 4 standard deviations of the rank (a score interval), 1 %, the last \
-                printed digit; upwards 5 ms for client and kernel",
+    tolerance: "one request of each connection, which the end of the run may cut; percentiles upwards \
+                5 ms for client and kernel",
     reply: "A request whose connection is reset is sent again, as RFC 9110 allows for a GET.",
     load: Load::at(600.0, 32, 6),
     mode: closed_first,
@@ -85,12 +84,10 @@ pub(super) const TORN: Case = Case {
 /// A response that comes twice answers one request.
 pub(super) const REPEATED: Case = Case {
     name: "repeated",
-    holds: "Every second response comes twice: the second copy answers no request, so no percentile \
-            is below what the target held every request for, and no more answers are counted than \
-            there were.",
+    holds: "Every second response comes twice, and the copy answers nothing: no percentile is below \
+            the target's shortest hold, and no more answers are counted than it gave.",
     truth: "the answers in the ledger, and their shortest hold time",
-    tolerance: "for the count, the last answer of each connection; for the percentiles, the last \
-                printed digit and 0.1 % for a histogram of three digits",
+    tolerance: "only 0.1 % for a histogram of three digits, and the last printed digit",
     reply: "No server does this; a proxy that loses count of its responses does.",
     load: Load::at(200.0, 8, 3),
     mode: closed_first,

@@ -21,9 +21,8 @@ pub(super) const FREEZE: Case = Case {
             came at the rate, 500 per second.",
     truth: "R_q = d0 for q ≤ 1 − S/T, else d0 + S − T(1−q), with d0 = 1 ms, S the freeze that the \
             ledger logged and T the run",
-    tolerance: "4 standard deviations of the rank (a score interval), 1 %, the last printed digit; \
-                upwards 5 ms for client and kernel, and 2·d0 for each request that a connection \
-                must carry of those that waited",
+    tolerance: "upwards 5 ms for client and kernel, and 2·d0 for each request that a connection must \
+                carry of those that waited",
     reply: "More connections would have carried those who waited sooner.",
     load: Load::at(500.0, 20, 6),
     mode: at_intended_times,
@@ -48,9 +47,8 @@ pub(super) const PAUSES: Case = Case {
     holds: "The target serves one request at a time, for 1 ms each, and pauses three times for a \
             twentieth of the run: percentiles are those of users who came at the rate, 500 per \
             second.",
-    truth: "behind a first-come-first-served server of load ρ = 0.5 a pause of S delays those who \
-            come within S/(1−ρ), the last by nothing: R_q = d0 for q ≤ 1 − f, else d0 + S·(1 − \
-            (1−q)/f), with f = 3·S/(1−ρ)/T = 0.3",
+    truth: "at a load of ρ = 0.5 a pause of S delays those who come within S/(1−ρ), the last by \
+            nothing: R_q = d0 for q ≤ 1 − f, else d0 + S·(1 − (1−q)/f), with f = 3·S/(1−ρ)/T = 0.3",
     tolerance: FREEZE.tolerance,
     target: |config, seconds| {
         // The fourth would come after the end, and the third's queue is gone before it.

@@ -21,8 +21,8 @@ pub(super) const GOAWAY: Case = Case {
             the target as the rate asks for, 300 per second, and as many answers are counted as it \
             gave.",
     truth: "rate · duration, and the answers in the target's ledger",
-    tolerance: "0.5 % and one request for the rate, 4·√n if the tool says that arrivals are Poisson; \
-                for the answers, the last ones of each connection, which may still be under way",
+    tolerance: "that of rate; for the answers, the last ones of each connection, which may still be \
+                under way",
     reply: "A connection that has ended is the target's decision, and not opened again.",
     load: Load::at(300.0, 4, 4),
     mode: |tool| match tool.has(Mode::Http2) {
@@ -53,9 +53,7 @@ pub(super) const REFUSED: Case = Case {
 /// One stream at a time.
 pub(super) const ONE_STREAM: Case = Case {
     name: "one-stream",
-    holds: "Each connection may have one stream open (SETTINGS_MAX_CONCURRENT_STREAMS): as many \
-            requests reach the target as the rate asks for, and as many answers are counted as it \
-            gave.",
+    holds: "The same if each connection may have one stream open (SETTINGS_MAX_CONCURRENT_STREAMS).",
     reply: "",
     target: |config, _| behaved(config, Http2 { max_streams: Some(1), ..Http2::default() }),
     ..GOAWAY

@@ -20,8 +20,8 @@ pub(super) const MIX: Case = Case {
     holds: "Three requests of /fast, which takes 2 ms, for one of /slow, which takes 50 ms: both \
             have their share at the target, and percentiles printed by route are that route's.",
     truth: "three quarters of the ledger's requests; the routes' hold times",
-    tolerance: "4·√(p(1−p)/n) for the share, since routes may be drawn at random; for percentiles \
-                1 %, the last printed digit, and upwards 5 ms for client and kernel",
+    tolerance: "4·√(p(1−p)/n) for the share, since routes may be drawn at random; percentiles upwards \
+                5 ms for client and kernel",
     reply: "",
     load: Load::at(400.0, 64, 4),
     mode: |tool| match tool.has(Mode::Mix) {

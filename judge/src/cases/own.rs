@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::freeze::FREEZE;
 use super::percentiles::frozen;
 use super::rate::prompt;
 use super::{Case, Finding, Judged, at_intended_times, closed_first};
@@ -21,12 +22,10 @@ const CONNECTIONS: u32 = 64;
 pub(super) const STOPPED: Case = Case {
     name: "stopped",
     holds: "The tool itself is stopped for a quarter of the run (SIGSTOP): percentiles are those of \
-            users who came at the rate, 500 per second, or the tool says that they are in doubt.",
-    truth: "R_q = d0 for q ≤ 1 − S/T, else d0 + S − T(1−q), with d0 = 1 ms, S the time for which the \
-            judge stopped it and T the run; or the text that its description names as a warning",
-    tolerance: "4 standard deviations of the rank (a score interval), 1 %, the last printed digit; \
-                upwards 5 ms for client and kernel, and 2·d0 for each request that a connection \
-                must carry of those that waited",
+            users who came at the rate, 500 per second, or it says that they are in doubt.",
+    truth: "that of freeze, with S the time for which the judge stopped it; or what its description \
+            names as a warning",
+    tolerance: FREEZE.tolerance,
     reply: "A generator that is stopped measures nothing, and its user knows.",
     load: Load::at(500.0, 20, 6),
     mode: at_intended_times,
@@ -46,12 +45,9 @@ pub(super) const STOPPED: Case = Case {
 /// The generator has half a core.
 pub(super) const QUOTA: Case = Case {
     name: "quota",
-    holds: "The tool runs for 50 ms and is stopped for 50 ms in turn, as by a limit of its processor \
-            time to a half: percentiles are those of users who came at the rate, 500 per second, or \
-            the tool says that they are in doubt.",
-    truth: "R_q = d0 for q ≤ 1 − S/P, else d0 + S − P(1−q), with d0 = 1 ms, S the mean time for \
-            which the judge stopped it and P = 100 ms; or the text that its description names as a \
-            warning",
+    holds: "The same for 50 ms of every 100 ms, as by a limit of its processor time to a half.",
+    truth: "that of freeze, with S the mean time for which the judge stopped it and T = 100 ms; or \
+            what its description names as a warning",
     reply: "A container's limit is the user's choice.",
     conditions: |_| {
         let stops = Stops { after: HALF, hold: HALF, every: Some(2 * HALF) };
@@ -67,11 +63,10 @@ pub(super) const QUOTA: Case = Case {
 /// The generator may open fewer files than it needs.
 pub(super) const FILES: Case = Case {
     name: "files",
-    holds: "The tool may open 48 files and is asked for 64 connections: it fails, counts errors or \
-            warns, but doesn't load the target with fewer connections as if that were what was \
-            asked.",
-    truth: "the connections that the ledger counts; and the tool's exit code, its errors, and the \
-            text that its description names as a warning",
+    holds: "The tool may open 48 files and is asked for 64 connections: it opens them, or fails, \
+            counts errors or warns.",
+    truth: "the connections that the ledger counts, the tool's exit code, its errors, and what its \
+            description names as a warning",
     tolerance: "none",
     reply: "It opens connections as it needs them, and needed fewer.",
     load: Load::at(500.0, CONNECTIONS, 2),

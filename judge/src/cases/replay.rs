@@ -19,14 +19,12 @@ const BASE: Duration = Duration::from_millis(1);
 /// A log.
 pub(super) const REPLAY: Case = Case {
     name: "replay",
-    holds: "A log of 30, 60, 0 and 120 requests in its seconds and so on, whose times are whole \
-            seconds, is sent again over 20 connections while the target answers nothing for a fifth \
-            of the run: each second has the log's requests, and those that came in the freeze are \
-            sent after it.",
+    holds: "A log of 30, 60, 0 and 120 requests in its seconds and so on is sent again over 20 \
+            connections, while the target answers nothing for a fifth of the run: each second has the \
+            log's requests, and those that came in the freeze are sent after it.",
     truth: "the log's lines of each second, against the ledger's arrivals",
-    tolerance: "none for the sum; for each second, which counts from the first request, what its own \
-                or the next second has in the thirtieth of a second in which that one may come, and \
-                2 requests, but for seconds that the freeze holds up",
+    tolerance: "none for the sum; for each second that the freeze doesn't hold up, a thirtieth of it \
+                or of the next, since the first request may come so much later, and 2 requests",
     reply: "",
     load: Load::at(52.5, 20, 8),
     mode: |tool| match tool.has(Mode::Replay) {
