@@ -104,8 +104,7 @@ Check whether a load generator reports what happened, case by case.
 It runs the tool against servers whose latency follows from arithmetic and whose ledger counts \
 every request, and compares what the tool prints. Known tools are ab, autocannon, drill, \
 h2load, hey, k6, locust, oha, siege, truetail, vegeta, wrk and wrk2, if they are installed; any \
-other is described by a file of ten lines, as docs/judge.md shows. All cases take about three \
-minutes.
+other is described by a file of ten lines, as docs/judge.md shows. All cases take about two minutes.
 
 `page` runs nothing: it makes a table of several tools' results, tools across and cases down, and \
 writes it as judge.html and as Markdown.

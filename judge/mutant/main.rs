@@ -320,7 +320,10 @@ fn connection(run: &Run, number: usize) {
         lock(&run.seen).sent += requests as u64;
         // The target, or the judge, may have ended it while it was idle.
         if open.has_ended() {
-            let Ok(other) = run.connect() else { return };
+            let Ok(other) = run.connect() else {
+                lock(&run.seen).errors += 1;
+                return;
+            };
             open = other;
         }
         let from = match run.bug {

@@ -94,6 +94,9 @@ pub struct Finding {
     pub excused_ms: Option<f64>,
 }
 
+/// How long before the first request the first second begins, ms.
+const BEFORE_MS: usize = 10;
+
 /// All cases, in the order of the table.
 pub static CASES: [Case; 24] = [
     rate::RATE,
@@ -141,15 +144,24 @@ impl Case {
 }
 
 impl Judged<'_> {
-    /// The requests that arrived in a second, which counts from the first, against a truth; a machine
-    /// that is late moves them to the next.
+    /// When the first request arrived, ms of the ledger's clock.
+    fn first_ms(&self) -> u64 {
+        let arrivals = &self.ledger.arrivals_per_ms;
+        let before = arrivals.counts.iter().take_while(|count| **count == 0).count();
+        arrivals.first_ms + before as u64
+    }
+
+    /// The requests that arrived in a second against a truth; a machine that is late moves them to
+    /// the next. Seconds count from a little before the first request, so that one that comes after
+    /// others of its moment begins none.
     fn in_second(&self, second: u32, truth: f64, reach: f64) -> Finding {
-        let counts = &self.ledger.arrivals_per_ms.counts;
-        let mut counts = counts.iter().skip_while(|count| **count == 0);
-        let counts = counts.by_ref().skip(second as usize * 1_000).take(1_000);
+        let arrivals = &self.ledger.arrivals_per_ms;
+        let first = usize::try_from(self.first_ms() - arrivals.first_ms).unwrap_or_default();
+        let begin = first.saturating_sub(BEFORE_MS) + second as usize * 1_000;
+        let counts = arrivals.counts.iter().skip(begin).take(1_000);
         let found = f64::from(counts.sum::<u32>());
         let band = Band { low: (truth - reach).max(0.0), truth, high: truth + reach };
-        let excused_ms = Some(((found - truth).abs() - reach) / self.load.rate_to * 1e3);
+        let excused_ms = Some(((found - truth).abs() - reach) / found.max(truth) * 1e3);
         let figure = format!("requests in second {}", second + 1);
         Finding { excused_ms, ..Finding::count(&figure, found, band) }
     }
@@ -210,10 +222,16 @@ fn at_intended_times(tool: &Tool) -> Result<Mode, String> {
     Err(why.to_owned())
 }
 
-/// The answers that it counts, of which the last one of each connection may still be under way.
-fn answered(of: &Judged) -> Option<Finding> {
+/// The mode, if the tool has it.
+fn needs(tool: &Tool, mode: Mode, why_not: &str) -> Result<Mode, String> {
+    tool.has(mode).then_some(mode).ok_or_else(|| why_not.to_owned())
+}
+
+/// The answers that it counts, of which so many last ones of each connection may still be under way.
+fn answered(of: &Judged, open_each: f64) -> Option<Finding> {
     let truth = of.ledger.answered as f64;
-    let band = Band { low: truth - connections(of), truth, high: truth };
+    let low = truth - open_each * connections(of);
+    let band = Band { low, truth, high: truth };
     of.figures.answered.map(|found| Finding::count("answered", found, band))
 }
 

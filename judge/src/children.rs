@@ -74,7 +74,7 @@ fn all() -> io::Result<Vec<Child>> {
 /// A process as /proc shows it.
 pub(crate) struct Process {
     pub(crate) pid: i32,
-    parent: i32,
+    pub(crate) parent: i32,
     has_ended: bool,
     /// Its time, with that of the children that it has waited for, clock ticks.
     pub(crate) ticks: u64,

@@ -214,8 +214,12 @@ impl Printed {
         };
         let no_number = || ReadError::NoNumber(figure.to_owned(), self.text.clone());
         let factor = unit.ok_or_else(no_number)?;
+        let value = number(&self.text, figure)?;
         let decimals = self.text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-        let digit_ms = factor * 10_f64.powi(-i32::try_from(decimals).map_err(|_| no_number())?);
-        Ok((number(&self.text, figure)? * factor, digit_ms))
+        let printed = 10_f64.powi(-i32::try_from(decimals).map_err(|_| no_number())?);
+        // Of 160 with two digits, the last one is worth 10.
+        let rounded = |digits: i32| 10_f64.powf(value.log10().floor() + 1.0 - f64::from(digits));
+        let digit = tool.significant.map_or(printed, |digits| printed.max(rounded(digits)));
+        Ok((value * factor, digit * factor))
     }
 }

@@ -107,6 +107,9 @@ pub fn run(
     if !is_there(program, &path) {
         return Err(ProcessError::NotFound(program.to_owned()));
     }
+    if conditions.files_max.is_some() && !is_there("prlimit", &path) {
+        return Err(ProcessError::NotFound("prlimit".to_owned()));
+    }
     let [input, stdout, stderr] =
         ["stdin", "stdout", "stderr"].map(|end| folder.join(format!("{name}.{end}")));
     fs::write(&input, stdin)?;
@@ -189,10 +192,10 @@ fn wait(
 }
 
 impl Ran {
-    /// True if it ended by itself with an exit code other than these.
+    /// True if it ended by itself: by a signal, or with an exit code other than these.
     pub fn has_failed(&self, exits: &[i32]) -> bool {
         let Ended::Exited(status) = self.ended else { return false };
-        status.code().is_some_and(|code| !exits.contains(&code))
+        status.code().is_none_or(|code| !exits.contains(&code))
     }
 
     /// What is wrong with how it ended, if anything; with these exit codes nothing is.

@@ -21,6 +21,8 @@ const WAKES: f64 = 4.0;
 /// From so many cores on that others take, requests queue for a core, and how late that makes them
 /// has no bound. Less was seen to delay none beyond `WAKES`.
 const OTHERS_MAX: f64 = 0.25;
+/// The parent of the kernel's threads, whose work is as much the tool's.
+const KERNEL: i32 = 2;
 /// The scheduling policy of programs that run only in the time that all others leave.
 const SCHED_IDLE: u64 = 5;
 
@@ -81,7 +83,8 @@ impl Sleeper {
 fn ticks_of_others() -> io::Result<u64> {
     let own = getpid().as_raw_nonzero().get();
     let others = processes()?
-        .filter(|process| process.pid != own && process.policy != SCHED_IDLE)
+        .filter(|process| process.pid != own && process.parent != KERNEL)
+        .filter(|process| process.policy != SCHED_IDLE)
         .map(|process| process.ticks)
         .sum::<u64>();
     let stat = fs::read_to_string("/proc/stat")?;

@@ -21,6 +21,8 @@ use crate::tool::{Asked, Load, Mode, Tool, ToolError};
 pub const SCHEMA: u32 = 1;
 /// How long a tool may take beyond its run: to connect, to wait for slow responses, to print.
 const LONGER: Duration = Duration::from_secs(20);
+/// How long the target stands still before its ledger counts that, ms.
+const STANDSTILL_MS: f64 = 300.0;
 /// The longest that a tool's version may take.
 const VERSION_MAX: Duration = Duration::from_secs(5);
 
@@ -270,10 +272,16 @@ fn judge_case(
     let conditions = (case.conditions)(f64::from(seconds));
     let sleeper = Sleeper::start()?;
     let longest = Duration::from_secs(seconds.into()) + LONGER;
-    let output = (setup.folder, case.name);
+    let name = if flags.is_empty() { case.name.to_owned() } else { format!("{}-also", case.name) };
+    let output = (setup.folder, name.as_str());
     let ran = run(&words, &stdin, longest, output, conditions, setup.asked);
     let noise = sleeper.noise()?;
     let ledger = target.stop()?;
+    // A target that stood still was late itself.
+    let noise = match ledger.standstills {
+        0 => noise,
+        _ => Noise { late_ms: noise.late_ms.max(STANDSTILL_MS), ..noise },
+    };
     let ran = ran?;
     if ran.ended == Ended::Stopped {
         return Ok(None);
@@ -286,7 +294,8 @@ fn judge_case(
         (result.outcome, result.findings) = (Outcome::Held, vec![said()]);
         return Ok(Some(result));
     }
-    if ledger.received == 0 {
+    // Where the ledger alone decides, no request is a figure like any other.
+    if ledger.received == 0 && !case.figures.is_empty() {
         result.why.get_or_insert("no request of it reached the target".to_owned());
     }
     if result.why.is_some() {
@@ -307,11 +316,11 @@ fn judge_case(
     result.figures = Some(figures);
     let failed = || result.findings.iter().filter(|finding| !finding.holds());
     result.outcome = if result.findings.is_empty() {
-        result.why = Some("its output has no figure for this case".to_owned());
+        result.why = Some("its output, or its run, has nothing for this case".to_owned());
         Outcome::Unread
     } else if failed().next().is_none() {
         Outcome::Held
-    } else if 0 < ledger.standstills || failed().all(|finding| finding.may_be_disturbed(&noise)) {
+    } else if failed().all(|finding| finding.may_be_disturbed(&noise)) {
         Outcome::Disturbed
     } else {
         Outcome::Failed

@@ -59,6 +59,8 @@ pub struct Tool {
     pub threads: u32,
     /// The unit of times without one, ms.
     pub(crate) unit_ms: f64,
+    /// To how many digits it rounds times, if not to the last one that it prints.
+    pub(crate) significant: Option<i32>,
     /// How each figure is found; several places add up.
     pub(crate) read: BTreeMap<String, Vec<Place>>,
 }
@@ -145,6 +147,7 @@ struct File {
     unit: Option<String>,
     exits: Option<Vec<i32>>,
     warns: Option<String>,
+    significant: Option<i32>,
     #[serde(default)]
     also: BTreeMap<String, String>,
     read: BTreeMap<String, OneOrMore>,
@@ -225,6 +228,10 @@ impl Tool {
                 let problem = format!("also.{case} = \"{flags}\": no command has them; {cure}");
                 return Err(refused(problem));
             }
+            if shlex::split(flags).is_none() {
+                let cure = "close their quotes";
+                return Err(refused(format!("also.{case} = \"{flags}\": no flags; {cure}")));
+            }
         }
         let warns = file.warns.as_deref().map(|text| expression("warns", text)).transpose();
         let warns = warns.map_err(refused)?;
@@ -264,6 +271,7 @@ impl Tool {
             is_corrected: file.corrected,
             exits: file.exits.unwrap_or_else(|| vec![0]),
             warns,
+            significant: file.significant,
             also: file.also,
             threads: THREADS,
             unit_ms,

@@ -7,7 +7,7 @@ const DEVIATIONS: f64 = 4.0;
 const BUCKET: f64 = 0.01;
 
 /// A target that holds each request for `base_ms`, a share of them `extra_ms` longer, and those that
-/// arrive in a freeze of `freeze_ms` until its end before that. Arrivals are spread evenly over
+/// arrive in a freeze of `freeze_ms` first until its end. Arrivals are spread evenly over
 /// `length_ms`.
 ///
 /// With `G(w) = 1 − max(0, S − w)/T` for the wait for the freeze's end, `F(x) = (1−p)·G(x − base) +

@@ -11,15 +11,15 @@ use super::layout::{Column, NO_BREAK, Text, WRITTEN};
 
 /// Case, result, figure, what was found, the truth, and the bounds.
 const COLUMNS: [Column; 6] = [
+    Column::Left(11),
     Column::Left(12),
-    Column::Left(13),
     Column::Left(25),
     Column::Right(8),
     Column::Right(8),
     Column::Left(16),
 ];
 /// Columns before a reason.
-const REASON: usize = 25;
+const REASON: usize = 23;
 
 /// The cell of a case that isn't in a result.
 pub(crate) const NOT_RUN: &str = "not run";
@@ -42,7 +42,7 @@ pub(crate) fn case(result: &CaseResult) -> String {
         text.line(with_flags(result));
     }
     if let Some(why) = &result.why {
-        let label = format!("{name:<12}{}", word(result.outcome));
+        let label = format!("{name:<11}{}", word(result.outcome));
         text.field(REASON, &label, why);
     }
     for (at, finding) in result.findings.iter().enumerate() {
@@ -258,14 +258,14 @@ mod tests {
         insta::assert_snapshot!(text, @r"
         wrk2, quick
 
-        case      result       figure                      found   truth  bounds
-        freeze    held         p95, ms                     951.2     940  880.5 to 1034
-                  FAILED       p99, ms                     1.250     940  ≥ 880.5
-                  FAILED       answered + failed + open    12345     940  12346
-        freeze    not claimed  its latency counts from when a request was sent, not from
+        case       result      figure                      found   truth  bounds
+        freeze     held        p95, ms                     951.2     940  880.5 to 1034
+                   FAILED      p99, ms                     1.250     940  ≥ 880.5
+                   FAILED      answered + failed + open    12345     940  12346
+        freeze     not claimed its latency counts from when a request was sent, not from
                                when it was due
         with --timeout 5s:
-        freeze    not claimed  its latency counts from when a request was sent, not from
+        freeze     not claimed its latency counts from when a request was sent, not from
                                when it was due
         ");
     }

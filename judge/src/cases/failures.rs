@@ -98,14 +98,14 @@ pub(super) const REPEATED: Case = Case {
     },
     judge: |of| {
         // A client that ends the connection, and counts what was on it as failed, is right as well.
-        let answered = answered(of).map(|finding| Finding { low: None, ..finding });
+        let answered = answered(of, 1.0).map(|finding| Finding { low: None, ..finding });
         answered.into_iter().chain(not_below(of)).collect()
     },
     ..Case::NONE
 };
 
-/// The failures that it counts, if it counts any.
-fn failures(of: &Judged, band: Band) -> Finding {
+/// The failures that it counts, whatever it calls them.
+pub(super) fn failures(of: &Judged, band: Band) -> Finding {
     let found = of.figures.bad.unwrap_or(0.0) + of.figures.errors.unwrap_or(0.0);
     Finding::count("failures", found, band)
 }

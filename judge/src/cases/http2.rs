@@ -5,14 +5,15 @@ use std::time::Duration;
 use target::{Http2, TargetConfig};
 
 use super::rate::offered;
-use super::{Case, Finding, Judged};
+use super::{Case, answered, needs};
 use crate::tool::{Load, Mode};
-use crate::truth::Band;
 
 /// After how many requests a connection ends in the case `goaway`.
 const GOAWAY_EVERY: u64 = 100;
 /// Which streams are refused in the case `refused`.
 const REFUSE: u64 = 10;
+/// The most streams of a connection whose last answers may still be under way.
+const OPEN_EACH: f64 = 10.0;
 
 /// Connections end.
 pub(super) const GOAWAY: Case = Case {
@@ -22,18 +23,15 @@ pub(super) const GOAWAY: Case = Case {
             gave.",
     truth: "rate · duration, and the answers in the target's ledger",
     tolerance: "that of rate; for the answers, the last ones of each connection, which may still be \
-                under way",
+                under way, at most 10",
     reply: "A connection that has ended is the target's decision, and not opened again.",
     load: Load::at(300.0, 4, 4),
-    mode: |tool| match tool.has(Mode::Http2) {
-        true => Ok(Mode::Http2),
-        false => Err("it keeps no rate over HTTP/2".to_owned()),
-    },
+    mode: |tool| needs(tool, Mode::Http2, "it keeps no rate over HTTP/2"),
     figures: &["answered"],
     target: |config, _| {
         behaved(config, Http2 { goaway_every: Some(GOAWAY_EVERY), ..Http2::default() })
     },
-    judge: |of| [offered(of)].into_iter().chain(answers(of)).collect(),
+    judge: |of| [offered(of)].into_iter().chain(answered(of, OPEN_EACH)).collect(),
     ..Case::NONE
 };
 
@@ -46,7 +44,7 @@ pub(super) const REFUSED: Case = Case {
     tolerance: "the last answers of each connection, which may still be under way",
     reply: "",
     target: |config, _| behaved(config, Http2 { refuse: Some(REFUSE), ..Http2::default() }),
-    judge: |of| answers(of).into_iter().collect(),
+    judge: |of| answered(of, OPEN_EACH).into_iter().collect(),
     ..GOAWAY
 };
 
@@ -61,13 +59,4 @@ pub(super) const ONE_STREAM: Case = Case {
 
 fn behaved(config: TargetConfig, http2: Http2) -> TargetConfig {
     TargetConfig { base_latency: Duration::from_millis(2), http2, ..config }
-}
-
-/// The answers that it counts.
-fn answers(of: &Judged) -> Option<Finding> {
-    let truth = of.ledger.answered as f64;
-    // A handful of streams on each connection may be open at the end.
-    let low = truth - 10.0 * f64::from(of.load.connections);
-    let band = Band { low, truth, high: truth };
-    of.figures.answered.map(|found| Finding::count("answered", found, band))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use target::{Route, TargetConfig};
 
 use super::percentiles::{CLIENT_MS, plain, within};
-use super::{Case, Finding, Judged};
+use super::{Case, Finding, Judged, needs};
 use crate::tool::{Load, Mode, ROUTES};
 use crate::truth::Band;
 
@@ -24,10 +24,7 @@ pub(super) const MIX: Case = Case {
                 5 ms for client and kernel",
     reply: "",
     load: Load::at(400.0, 64, 4),
-    mode: |tool| match tool.has(Mode::Mix) {
-        true => Ok(Mode::Mix),
-        false => Err("it has no routes with weights".to_owned()),
-    },
+    mode: |tool| needs(tool, Mode::Mix, "it has no routes with weights"),
     target: |config, _| {
         let route = |(route, ms): (&str, u64)| Route {
             base_latency: Duration::from_millis(ms),
@@ -42,7 +39,7 @@ pub(super) const MIX: Case = Case {
 
 fn mixed(of: &Judged) -> Vec<Finding> {
     let received = |route: usize| of.ledger.routes.get(route).map_or(0, |counts| counts.received);
-    let (fast, n) = (received(0) as f64, of.ledger.received as f64);
+    let (fast, n) = (received(0) as f64, of.ledger.received.max(1) as f64);
     let reach = 4.0 * (SHARE * (1.0 - SHARE) / n).sqrt();
     let band = Band { low: SHARE - reach, truth: SHARE, high: SHARE + reach };
     let share = Finding::count("share of /fast", fast / n, band);

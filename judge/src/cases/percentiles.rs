@@ -1,6 +1,7 @@
 //! What the cases on latency share: printed percentiles against a closed form, or against the
 //! target's hold times.
 
+use super::rate::BASE_MS;
 use super::{Finding, Judged};
 use crate::figures::Percentile;
 use crate::truth::{Band, Hold};
@@ -49,14 +50,17 @@ pub(super) fn within<'a>(
     printed.filter(is_decided).map(find).collect()
 }
 
-/// The percentiles of users who come at the rate while nothing is answered for `freeze_ms` in each
-/// `length_ms`.
-pub(super) fn frozen(of: &Judged, base_ms: f64, freeze_ms: f64, length_ms: f64) -> Vec<Finding> {
-    let truth = Hold { freeze_ms, length_ms, ..plain(base_ms) };
+/// The percentiles of so many users who come at the rate while nothing is answered for the first of
+/// these times, ms, in each of the second.
+pub(super) fn frozen(
+    of: &Judged,
+    requests: f64,
+    (freeze_ms, length_ms): (f64, f64),
+) -> Vec<Finding> {
+    let truth = Hold { freeze_ms, length_ms, ..plain(BASE_MS) };
     // Those who waited share the connections, two at a time as long as the target's hold.
     let waiting = of.load.rate * freeze_ms / 1e3 / f64::from(of.load.connections);
-    let requests = of.load.rate * f64::from(of.load.seconds);
-    within(of.figures.of_all(), &truth, requests, CLIENT_MS + waiting * 2.0 * base_ms)
+    within(of.figures.of_all(), &truth, requests, CLIENT_MS + waiting * 2.0 * BASE_MS)
 }
 
 /// Each percentile against the shortest hold time of the target's, which no client can undercut:

@@ -1,7 +1,7 @@
 //! The case on a rate that changes: every second has its own.
 
 use super::rate::prompt;
-use super::{Case, Finding, Judged};
+use super::{Case, Finding, Judged, needs};
 use crate::tool::{Arrivals, Load, Mode};
 
 /// A ramp.
@@ -14,10 +14,7 @@ pub(super) const RAMP: Case = Case {
                 first, from which the seconds count",
     reply: "The rate rises in steps, and the documentation says how long they are.",
     load: Load { rate: 100.0, rate_to: 500.0, connections: 64, seconds: 6 },
-    mode: |tool| match tool.has(Mode::Ramp) {
-        true => Ok(Mode::Ramp),
-        false => Err("it keeps no rate that changes evenly".to_owned()),
-    },
+    mode: |tool| needs(tool, Mode::Ramp, "it keeps no rate that changes evenly"),
     target: prompt,
     judge: ramped,
     ..Case::NONE

@@ -30,9 +30,13 @@ pub(super) const LOW_RATE: Case = Case {
     ..RATE
 };
 
-/// A target that answers after a millisecond.
+/// What a target that answers soon holds each request for, and in ms.
+pub(super) const BASE: Duration = Duration::from_millis(1);
+pub(super) const BASE_MS: f64 = 1.0;
+
+/// A target that answers soon.
 pub(super) fn prompt(config: TargetConfig, _: f64) -> TargetConfig {
-    TargetConfig { base_latency: Duration::from_millis(1), ..config }
+    TargetConfig { base_latency: BASE, ..config }
 }
 
 /// The requests that reached the target, against the rate.

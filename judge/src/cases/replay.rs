@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use target::{Stall, TargetConfig};
 
-use super::{Case, Finding, Judged};
+use super::rate::BASE;
+use super::{Case, Finding, Judged, needs};
 use crate::tool::{Load, Mode};
 use crate::truth::Band;
 
@@ -13,8 +14,6 @@ use crate::truth::Band;
 const PER_SECOND: [u32; 4] = [30, 60, 0, 120];
 /// How long after the freeze requests may still come late.
 const CATCH_UP_MS: u64 = 500;
-/// What the target holds each request for.
-const BASE: Duration = Duration::from_millis(1);
 
 /// A log.
 pub(super) const REPLAY: Case = Case {
@@ -27,10 +26,7 @@ pub(super) const REPLAY: Case = Case {
                 or of the next, since the first request may come so much later, and 2 requests",
     reply: "",
     load: Load::at(52.5, 20, 8),
-    mode: |tool| match tool.has(Mode::Replay) {
-        true => Ok(Mode::Replay),
-        false => Err("it replays no log".to_owned()),
-    },
+    mode: |tool| needs(tool, Mode::Replay, "it replays no log"),
     // In the last second, which has the most requests.
     target: |config, seconds| {
         let stall = Stall {
@@ -77,9 +73,7 @@ fn replayed(of: &Judged) -> Vec<Finding> {
 /// True of a second in which requests came later than the log has them, since all connections
 /// waited: from the freeze until they have caught up.
 fn is_held_up(of: &Judged, second: u32) -> bool {
-    let arrivals = &of.ledger.arrivals_per_ms;
-    let before = arrivals.counts.iter().take_while(|count| **count == 0).count() as u64;
-    let begin_ms = arrivals.first_ms + before + u64::from(second) * 1_000;
+    let begin_ms = of.first_ms() + u64::from(second) * 1_000;
     of.ledger.stalls.iter().any(|stall| {
         let end_ms = stall.end_ns / 1_000_000 + CATCH_UP_MS;
         begin_ms < end_ms && stall.begin_ns / 1_000_000 < begin_ms + 1_000

@@ -26,7 +26,7 @@ pub(super) const REQUESTS: Case = Case {
         let figures = of.figures;
         let all = [
             figures.sent.map(|sent| Finding::count("sent", sent, received)),
-            answered(of),
+            answered(of, 1.0),
             figures
                 .accounted()
                 .map(|found| Finding::count("answered + failed + open", found, received)),

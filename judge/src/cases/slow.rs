@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use target::TargetConfig;
 
+use super::failures::failures;
 use super::percentiles::name;
-use super::{Case, Finding, Judged, closed_first};
+use super::{Case, Finding, Judged, closed_first, connections};
 use crate::tool::{Load, PERCENTILES};
+use crate::truth::Band;
 
 /// Share and latency of the slow requests, and the least that is slow.
 const SHARE: f64 = 0.05;
@@ -46,14 +48,13 @@ fn slow(of: &Judged) -> Vec<Finding> {
     let Some(p99) = of.figures.percentile(99.0) else { return Vec::new() };
     let slow_ms = FROM.as_secs_f64() * 1e3;
     // The failures decide only if the percentiles don't have these requests.
-    let finding = match of.figures.errors {
-        Some(errors) if p99.ms + p99.digit_ms < slow_ms => {
-            let connections = f64::from(of.load.connections);
-            let low = (answered as f64 - 2.0).max(0.0) + (closed - connections).max(0.0);
-            let figure = "failures".to_owned();
-            Finding { figure, found: errors, truth, low: Some(low), high: None, excused_ms: None }
+    let counts_failures = of.figures.errors.is_some() || of.figures.bad.is_some();
+    let finding = match counts_failures && p99.ms + p99.digit_ms < slow_ms {
+        true => {
+            let low = (answered as f64 - 2.0).max(0.0) + (closed - connections(of)).max(0.0);
+            Finding { high: None, ..failures(of, Band { low, truth, high: truth }) }
         }
-        _ => Finding {
+        false => Finding {
             figure: name(p99),
             found: p99.ms,
             truth: HOLD.as_secs_f64() * 1e3,

@@ -1,4 +1,4 @@
-//! A command that hangs, prints without end, forks, fails or wants a terminal is said to, and nothing
+//! A command that hangs, prints without end, forks, fails or wants a terminal is reported, and nothing
 //! of it is left running.
 
 use std::fs;
