@@ -82,11 +82,12 @@ fn results<'a>(suite: &'a Suite, case: &Case) -> impl Iterator<Item = &'a CaseRe
 }
 
 fn cell(suite: &Suite, case: &Case) -> Value {
-    let runs: Vec<Value> = results(suite, case).map(run).collect();
-    context! { tool => suite.tool.as_str(), runs, not_run => text::NOT_RUN }
+    let tool = suite.tool.as_str();
+    let runs: Vec<Value> = results(suite, case).map(|result| run(tool, result)).collect();
+    context! { tool, runs, not_run => text::NOT_RUN }
 }
 
-fn run(result: &CaseResult) -> Value {
+fn run(tool: &str, result: &CaseResult) -> Value {
     let class = match result.outcome {
         Outcome::Held => "valid",
         Outcome::Disturbed => "suspect",
@@ -98,7 +99,7 @@ fn run(result: &CaseResult) -> Value {
         context! { found, range, holds => finding.holds() }
     });
     context! {
-        flags => (!result.flags.is_empty()).then(|| text::with_flags(result)),
+        flags => (!result.flags.is_empty()).then(|| format!("{tool} {}", result.flags)),
         class,
         word => text::word(result.outcome),
         brief => text::brief(result),
@@ -203,7 +204,7 @@ mod tests {
             "| rate | held | disturbed: requests at the target: 2,640, not 2,611 to 2,639 |",
             "| freeze | p99 1.25 ms, not 880.5 to 1,034 | not claimed |",
             "| failures | not run | not read |",
-            "| floor | p50 1 ms, not ≥ 1.199; with --timeout 5s: held | not run |",
+            "| floor | p50 1 ms, not ≥ 1.199; with `one --timeout 5s`: held | not run |",
         ] {
             assert!(results.lines().any(|found| found == line), "`{line}` in {results}");
         }
@@ -247,7 +248,7 @@ mod tests {
             "<div>p99 1.25 ms <span>(880.5–1,034)&nbsp;<b class=\"invalid\">✗</b></span></div>",
             "2,640 <span>(2,611–2,639)&nbsp;<b class=\"suspect\">✗",
             "this machine was up to 12.34 ms late, and others took 0.500 cores of it",
-            "<div>with --timeout 5s:</div>",
+            "<div>with <code>one --timeout 5s</code>:</div>",
             "<small>it exited with 9: &lt;script&gt;</small>",
             "data-of=\"o|&lt;b&gt;\"><b class=\"not-claimed\">not run</b>",
             "load &#x27;rate&#x27; &lt;url&gt;",

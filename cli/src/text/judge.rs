@@ -39,7 +39,7 @@ pub(crate) fn case(result: &CaseResult) -> String {
     let mut text = Text::new();
     let name = result.case.as_str();
     if !result.flags.is_empty() {
-        text.line(with_flags(result));
+        text.line(format!("with {}:", result.flags));
     }
     if let Some(why) = &result.why {
         let label = format!("{name:<11}{}", word(result.outcome));
@@ -132,11 +132,6 @@ pub(crate) fn brief(result: &CaseResult) -> String {
         (Outcome::Disturbed, Some(worst)) => format!("{}: {worst}", word(Outcome::Disturbed)),
         (outcome, _) => word(outcome).to_owned(),
     }
-}
-
-/// The flags of a case that is judged with other ones as well.
-pub(crate) fn with_flags(result: &CaseResult) -> String {
-    format!("with {}:", result.flags)
 }
 
 /// Why a case has no figures, or is disturbed.
