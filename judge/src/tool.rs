@@ -284,6 +284,12 @@ impl Tool {
         self.commands.contains_key(&mode)
     }
 
+    /// True if it takes the number of connections.
+    pub(crate) fn takes_connections(&self, mode: Mode) -> bool {
+        let texts = [self.commands.get(&mode), self.stdin.as_ref()];
+        texts.into_iter().flatten().any(|text| text.contains("{connections}"))
+    }
+
     /// True if it printed that its figures are in doubt.
     pub(crate) fn has_warned(&self, ran: &Ran) -> bool {
         let is_in = |text: &Regex| text.is_match(&ran.stdout) || text.is_match(&ran.stderr);

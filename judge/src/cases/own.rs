@@ -62,7 +62,11 @@ pub(super) const FILES: Case = Case {
     tolerance: "none",
     reply: "It opens connections as it needs them, and needed fewer.",
     load: Load::at(500.0, CONNECTIONS, 2),
-    mode: closed_first,
+    mode: |tool| {
+        let mode = closed_first(tool)?;
+        let takes = tool.takes_connections(mode).then_some(mode);
+        takes.ok_or_else(|| "its command takes no number of connections".to_owned())
+    },
     target: prompt,
     conditions: |_| Conditions { files_max: Some(FILES_MAX), ..Conditions::default() },
     may_fail: true,

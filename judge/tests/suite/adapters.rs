@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use judge::suite::find;
+use judge::suite::{Outcome, Setup, find, judge, named};
 use judge::{Asked, Figures, Load, Mode, Percentile, ReadError, SHIPPED, Tool};
 
 use crate::runner::folder;
@@ -363,6 +363,17 @@ fn a_command_gets_the_load() {
     let (words, stdin) = vegeta.command(Mode::Open, &asked).expect("open");
     assert_eq!((words.len(), stdin.as_str()), (3, "GET http://127.0.0.1:80/"));
     assert!(words[2].contains("-rate=26250/1m "), "{}", words[2]);
+}
+
+#[test]
+fn a_tool_that_takes_no_connections_is_not_asked_for_them() {
+    let text = "closed = 'x {url}'\n[read]\nanswered = '(\\d+)'\n";
+    let tool = Tool::parse("x", text).expect("a tool");
+    let cases = named(&["files".to_owned()]).expect("a case");
+    let folder = folder("no-connections");
+    let mut setup = Setup { folder: &folder, quick: true, asked: &|| false, tell: &mut |_| () };
+    let suite = judge(&tool, &cases, &mut setup).expect("a result");
+    assert_eq!(suite.cases[0].outcome, Outcome::NotClaimed, "{suite:#?}");
 }
 
 #[test]
