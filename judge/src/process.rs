@@ -165,11 +165,12 @@ fn wait(
         if let (Some(Stops { hold, every, .. }), Some(at)) = (stops, next)
             && at <= Instant::now()
         {
-            let since = Instant::now();
             signal(child, Signal::STOP);
+            // From after the one signal to before the other: it was stopped for as long at least.
+            let since = Instant::now();
             thread::sleep(hold);
-            signal(child, Signal::CONT);
             stopped.push(since.elapsed());
+            signal(child, Signal::CONT);
             next = every.map(|every| at + every);
         }
         if let Some(status) = child.try_wait()? {
