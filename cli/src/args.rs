@@ -30,6 +30,7 @@ use engine::plan::scenario::SCENARIOS_MAX;
 use engine::plan::{Switch, Wait};
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
+use judge::SHIPPED;
 use target::FaultKind;
 
 use crate::failure::Failure;
@@ -98,18 +99,21 @@ limits of this version, and rewrites FINDINGS.md.
 Exits 1 if a figure is outside its limits, and 3 if other load on the machine may be the cause or \
 the figure wasn't measured; `page` exits 0.";
 
-const JUDGE: &str = "\
-Check whether a load generator reports what happened, case by case.
-
-It runs the tool against servers whose latency follows from arithmetic and whose ledger counts \
-every request, and compares what the tool prints. Known tools are ab, autocannon, drill, \
-h2load, hey, k6, locust, oha, siege, truetail, vegeta, wrk and wrk2, if they are installed; any \
-other is described by a file of ten lines, as docs/judge.md shows. All cases take about two minutes.
-
-`page` runs nothing: it makes a table of several tools' results, tools across and cases down, and \
-writes it as judge.html and as Markdown.
-
-Exits 1 if a case failed or could not be read, and 3 if other load on the machine may be why.";
+/// The help of `judge`, with the tools that it knows.
+fn judge_about() -> String {
+    let known = SHIPPED.map(|(name, _)| name).join(", ");
+    format!(
+        "Check whether a load generator reports what happened, case by case.\n\n\
+         It runs the tool against servers whose latency follows from arithmetic and whose ledger \
+         counts every request, and compares what the tool prints. Known tools, if they are \
+         installed: {known}. Any other is described by a file of ten lines, as docs/judge.md \
+         shows. All cases take about two minutes.\n\n\
+         `page` runs nothing: it makes a table of several tools' results, tools across and cases \
+         down, and writes it as judge.html and as Markdown.\n\n\
+         Exits 1 if a case failed or could not be read, and 3 if other load on the machine may \
+         be why."
+    )
+}
 
 /// The argument that stands for all experiments.
 pub(crate) const ALL_EXPERIMENTS: &str = "all";
@@ -240,7 +244,7 @@ truetail import [OPTIONS] <LOG|->
     #[command(
         override_usage = "truetail judge [OPTIONS] <TOOL|FILE.toml>\n       \
             truetail judge page [--out <DIR>] <RESULT.json>...",
-        long_about = JUDGE
+        long_about = judge_about()
     )]
     Judge(JudgeArgs),
     /// Print the man page of truetail or of one of its commands

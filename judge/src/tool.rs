@@ -11,10 +11,12 @@ use thiserror::Error;
 use crate::process::Ran;
 
 /// The tools that are shipped: name and file.
-pub const SHIPPED: [(&str, &str); 13] = [
+pub const SHIPPED: [(&str, &str); 16] = [
     ("ab", include_str!("../tools/ab.toml")),
     ("autocannon", include_str!("../tools/autocannon.toml")),
     ("drill", include_str!("../tools/drill.toml")),
+    ("fortio", include_str!("../tools/fortio.toml")),
+    ("gcannon", include_str!("../tools/gcannon.toml")),
     ("h2load", include_str!("../tools/h2load.toml")),
     ("hey", include_str!("../tools/hey.toml")),
     ("k6", include_str!("../tools/k6.toml")),
@@ -25,6 +27,7 @@ pub const SHIPPED: [(&str, &str); 13] = [
     ("vegeta", include_str!("../tools/vegeta.toml")),
     ("wrk", include_str!("../tools/wrk.toml")),
     ("wrk2", include_str!("../tools/wrk2.toml")),
+    ("zrk", include_str!("../tools/zrk.toml")),
 ];
 
 /// The figures that are counts, or counts per second.

@@ -43,13 +43,21 @@ pub(crate) struct Answered {
 }
 
 /// All known peers, in the order of the tables.
-pub(crate) const PEERS: [Peer; 5] = [
+pub(crate) const PEERS: [Peer; 6] = [
     Peer {
         name: "wrk",
         command: |load| {
             let Load { url, conns, seconds, depth, wrk_script, .. } = load;
             let script = wrk_script.map_or(String::new(), |path| format!("-s {}", path.display()));
             format!("wrk -t1 -c{conns} -d{seconds}s {script} {url} -- {depth}")
+        },
+        pipelines: true,
+        is_brief: false,
+    },
+    Peer {
+        name: "gcannon",
+        command: |Load { url, conns, seconds, depth, .. }| {
+            format!("gcannon {url} -c {conns} -t 1 -d {seconds}s -p {depth} --json")
         },
         pipelines: true,
         is_brief: false,

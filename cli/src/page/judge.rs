@@ -202,7 +202,7 @@ mod tests {
         for line in [
             "| case | one | o\\|&lt;b> |",
             "| rate | held | disturbed: requests at the target: 2,640, not 2,611 to 2,639 |",
-            "| freeze | p99 1.25 ms, not 880.5 to 1,034 | not claimed |",
+            "| freeze | p99 1.25 ms, not 880.5 to 1,034 | – |",
             "| failures | not run | not read |",
             "| floor | p50 1 ms, not ≥ 1.199; with `one --timeout 5s`: held | not run |",
         ] {

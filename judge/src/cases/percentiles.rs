@@ -42,7 +42,7 @@ pub(super) fn within<'a>(
             figure: name(printed),
             found: printed.ms,
             truth,
-            low: Some(low - printed.digit_ms),
+            low: Some((low - printed.digit_ms).max(0.0)),
             high: Some(high),
             excused_ms: (high < printed.ms).then_some(printed.ms - high),
         }
@@ -72,7 +72,7 @@ pub(super) fn not_below(of: &Judged) -> Vec<Finding> {
         figure: name(printed),
         found: printed.ms,
         truth,
-        low: Some(truth * 0.999 - printed.digit_ms),
+        low: Some((truth * 0.999 - printed.digit_ms).max(0.0)),
         high: None,
         excused_ms: None,
     };

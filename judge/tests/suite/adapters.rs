@@ -144,6 +144,36 @@ const K6: &str = "
      http_req_failed................: 0.02% 3 out of 15000
      http_reqs......................: 15000  499.98/s
 ";
+const FORTIO: &str = r#"{
+  "RunType": "HTTP",
+  "ActualQPS": 38.44836361217263,
+  "NumThreads": 2,
+  "DurationHistogram": {
+    "Count": 10,
+    "Avg": 0.00058301175,
+    "Percentiles": [
+      { "Percentile": 50, "Value": 0.00049208 },
+      { "Percentile": 90, "Value": 0.00084274 },
+      { "Percentile": 95, "Value": 0.00088213 },
+      { "Percentile": 99, "Value": 0.00092164 },
+      { "Percentile": 99.9, "Value": 0.00092953 }
+    ]
+  },
+  "RetCodes": {
+    "-1": 2,
+    "200": 4,
+    "503": 3
+  }
+}"#;
+const GCANNON: &str = r#"{"version": "0.5.3", "requests": 1975, "responses": 1970, "rps": 493.64,
+"latency_us": {"avg": 86260, "p50": 5302, "p90": 5970, "p99": 2500300, "p999": 2501000,
+"samples": 1970}, "status": {"2xx": 1960, "3xx": 0, "4xx": 3, "5xx": 7, "other": 0},
+"errors": {"connect": 1, "read": 2, "timeout": 4}, "reconnects": 0}"#;
+const ZRK: &str = r#"{"zrk_version": "1.4.2", "requests": 1500, "achieved_rate": 499.82,
+"latency_us": {"min": 1139, "mean": 45216.2, "stdev": 112598.7, "max": 502015,
+"p50": 1422, "p75": 1686, "p90": 216128, "p99": 471424, "p99_9": 500096, "p99_99": 501888},
+"status_codes": {"1xx": 0, "2xx": 1490, "3xx": 0, "4xx": 8, "5xx": 2},
+"errors": {"connect": 1, "read": 2, "write": 3, "timeout": 4, "deadline": 5, "non_2xx_3xx": 10}}"#;
 const TRUETAIL: &str = r#"{"counts": {"sent": 214, "answered": 210, "timed_out": 1, "failed": 2,
 "abandoned": 1, "unexpected_status": 5}, "corrected": {"unit": "us", "p50": 5226.495,
 "p90": 8413.183, "p99": null}}"#;
@@ -167,7 +197,7 @@ fn check(name: &str, output: &str, (counts, percentiles): Expected) {
 #[test]
 fn each_shipped_tool_is_read() {
     let (none, some) = (None, |count| Some(count));
-    let expected: [(&str, &str, Expected); 15] = [
+    let expected: [(&str, &str, Expected); 18] = [
         (
             "wrk",
             WRK,
@@ -244,6 +274,47 @@ fn each_shipped_tool_is_read() {
             (
                 [some(3_717.0), some(3_714.0), some(3_713.0), some(2.0), none],
                 &[(50.0, 1.0, 1.0), (90.0, 3.0, 1.0), (99.0, 7.0, 1.0), (99.9, 34.0, 1.0)],
+            ),
+        ),
+        (
+            "fortio",
+            FORTIO,
+            (
+                [none, some(7.0), some(3.0), some(2.0), none],
+                &[
+                    (50.0, 0.492_08, 1e-5),
+                    (90.0, 0.842_74, 1e-5),
+                    (95.0, 0.882_13, 1e-5),
+                    (99.0, 0.921_64, 1e-5),
+                    (99.9, 0.929_53, 1e-5),
+                ],
+            ),
+        ),
+        (
+            "gcannon",
+            GCANNON,
+            (
+                [some(1_975.0), some(1_970.0), some(10.0), some(7.0), none],
+                &[
+                    (50.0, 5.302, 1e-3),
+                    (90.0, 5.970, 1e-3),
+                    (99.0, 2_500.3, 1e-3),
+                    (99.9, 2_501.0, 1e-3),
+                ],
+            ),
+        ),
+        (
+            "zrk",
+            ZRK,
+            (
+                [none, some(1_500.0), some(10.0), some(15.0), none],
+                &[
+                    (50.0, 1.422, 1e-3),
+                    (90.0, 216.128, 1e-3),
+                    (99.0, 471.424, 1e-3),
+                    (99.9, 500.096, 1e-3),
+                    (100.0, 502.015, 1e-3),
+                ],
             ),
         ),
         ("siege", SIEGE, ([none, some(4_702.0), none, some(8.0), none], &[])),
