@@ -12,8 +12,10 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use engine::load::curve::Curve;
+use engine::load::schedule::Schedule;
 use engine::load::share::{self, Share};
 use engine::plan::endpoint::Endpoint;
 use engine::plan::endpoints::Endpoints;
@@ -127,7 +129,7 @@ impl AllowedTarget {
 
 /// The most that a plan demands of one agent.
 struct Demand {
-    /// Requests per second, in millionths; `None` if nothing bounds them.
+    /// Requests in any second, in millionths; `None` if nothing bounds them.
     rate_micro: Option<u64>,
     /// Connections: of a closed model's users, one to each endpoint.
     conns: usize,
@@ -138,43 +140,47 @@ struct Demand {
 }
 
 impl Demand {
-    /// The demand of this share of a completed plan, whose log has this highest rate.
-    fn new(plan: &Plan, peak: Option<Rate>, share: &Share) -> Demand {
+    /// The demand of this share of a completed plan, which sends a log's requests at these times
+    /// again. Rates are those of the arrivals that this agent itself will make out of plan and
+    /// share, so neither can claim less than is sent.
+    fn new(plan: &Plan, log: Option<Arc<[u64]>>, share: &Share) -> Demand {
         let users = share::connections(plan, share);
         // A plan whose URLs are wrong is refused when they are resolved.
         let conns = Endpoints::of(plan).map_or(users, |endpoints| endpoints.sockets(plan, users));
-        let of_plan = Curve::of_plan(plan).filter(|_| plan.replay.is_none());
-        let rate_micro = match (of_plan.map(|curve| curve.peak()).or(peak), plan.period) {
-            // Each arrival starts a session.
-            (Some(peak), _) => {
-                Some(share.part_of(peak.micro_per_second()).saturating_mul(plan.requests_max()))
-            }
-            (None, Some(period)) => {
-                // Each user starts a request once a period.
-                let per_period = users as u128 * u128::from(SECOND_NS) * 1_000_000;
-                let micro = per_period.div_ceil(u128::from(period.0.max(1)));
-                Some(u64::try_from(micro).unwrap_or(u64::MAX))
+        let (until_ns, own) = (plan.end_ns(), share.clone());
+        let schedule = match (log, Curve::of_plan(plan)) {
+            (Some(due_ns), _) => Some(Schedule::of_log(due_ns, until_ns, own)),
+            (None, Some(curve)) => {
+                Some(Schedule::new(curve, plan.arrivals, plan.seed, until_ns, own))
             }
             (None, None) => None,
         };
+        let per_period = |period: Nanos| {
+            let micro = users as u128 * u128::from(SECOND_NS) * 1_000_000;
+            u64::try_from(micro.div_ceil(u128::from(period.0.max(1)))).unwrap_or(u64::MAX)
+        };
+        let of_schedule = schedule.map(|schedule| schedule.most_per_second_micro());
+        let started_micro = of_schedule.or(plan.period.map(per_period));
+        // Each starts a session.
+        let rate_micro = started_micro.map(|micro| micro.saturating_mul(plan.requests_max()));
         let run_ns = plan.warmup.0.saturating_add(plan.duration.0);
         Demand { rate_micro, conns, users, length_ns: plan.setup_ns().1.saturating_add(run_ns) }
     }
 }
 
 impl Admission {
-    /// Checks the load that this share of a completed plan puts on the agent, but not its target;
-    /// `peak` is the highest rate of the log that the plan sends again.
+    /// Checks the load that this share of a completed plan puts on the agent, but not its target.
+    /// `log` has the times at which the requests are due of the log that the plan sends again.
     ///
     /// # Errors
     /// The first flag whose value isn't allowed here, with the cure.
     pub fn check_plan(
         &self,
         plan: &Plan,
-        peak: Option<Rate>,
+        log: Option<Arc<[u64]>>,
         share: &Share,
     ) -> Result<(), PlanError> {
-        let demand = Demand::new(plan, peak, share);
+        let demand = Demand::new(plan, log, share);
         match (self.rate_max, demand.rate_micro) {
             (Some(max), Some(micro)) if max.micro_per_second() < micro => {
                 let value = micro as f64 / 1e6;
@@ -577,6 +583,29 @@ mod tests {
     }
 
     #[test]
+    fn the_rate_of_sessions_is_that_of_all_their_steps() {
+        let caps = Admission { rate_max: "400".parse().ok(), ..Admission::default() };
+        let steps = vec![Step::default(), Step { repeat: Some(3), ..Step::default() }];
+        let scenario = vec![Scenario { step: steps, ..named("shop".to_owned()) }];
+        let open = |rate: &str| Plan { rate: rate.parse().ok(), ..Plan::default() };
+        let paced = |conns| Plan {
+            conns: Some(conns),
+            period: Some(Nanos::from_secs(1)),
+            ..Plan::default()
+        };
+        for (plan, is_allowed) in
+            [(open("100"), true), (open("101"), false), (paced(100), true), (paced(101), false)]
+        {
+            let plan = completed(Plan { scenario: scenario.clone(), ..plan });
+            assert_eq!(
+                caps.check_plan(&plan, None, &Share::whole()).is_ok(),
+                is_allowed,
+                "{plan:?}"
+            );
+        }
+    }
+
+    #[test]
     fn the_rate_of_a_log_is_that_of_its_busiest_second() {
         let rate = |text: &str| text.parse::<Rate>().expect("a rate");
         let caps = Admission { rate_max: Some(rate("1k")), ..Admission::default() };
@@ -589,10 +618,15 @@ mod tests {
             ..Plan::default()
         };
         let (log, third) = (completed(log), Share::units(0..1, 3));
-        assert_eq!(caps.check_plan(&log, Some(rate("3k")), &third), Ok(()));
-        let error = caps.check_plan(&log, Some(rate("3001")), &third).expect_err("too much");
-        let words = "--replay access.log: this agent's part of its busiest second is 1000.333334 \
-            per second, above its --max-rate 1000; lower --speed, add agents";
+        // So many within a second, and a few after that.
+        let times = |count: u64| {
+            let due_ns = (0..count).map(|at| at * 300_000).chain([5_000_000_000, 6_000_000_000]);
+            Some(due_ns.collect::<Arc<[u64]>>())
+        };
+        assert_eq!(caps.check_plan(&log, times(3_000), &third), Ok(()));
+        let error = caps.check_plan(&log, times(3_001), &third).expect_err("too much");
+        let words = "--replay access.log: this agent's part of its busiest second is 1001 per \
+            second, above its --max-rate 1000; lower --speed, add agents";
         assert!(error.to_string().starts_with(words), "{error}");
     }
 

@@ -33,8 +33,8 @@ pub(super) fn prepare(
         source_addresses: config.source_addresses.clone(),
         ..plan
     };
-    let (completed, peak) = run::completed(plan.clone(), files).map_err(refused)?;
-    config.admission.check_plan(&completed, peak, &share).map_err(refused)?;
+    let (completed, log) = run::completed(plan.clone(), files).map_err(refused)?;
+    config.admission.check_plan(&completed, log, &share).map_err(refused)?;
     let endpoints = Endpoints::of(&completed).map_err(refused)?;
     let mut allowed = Vec::new();
     for endpoint in endpoints.each() {
@@ -43,6 +43,7 @@ pub(super) fn prepare(
         allowed
             .push(config.admission.check_target(&endpoint.endpoint, &addresses).map_err(refused)?);
     }
+    // No name is resolved again: each connection of the run goes to one of these addresses.
     let prepared = run::prepare_with(plan, files, Targets::Only(allowed), share);
     let prepared = prepared.map_err(|error| unprepared(&error))?;
     let target = |endpoint: &PlanEndpoint| AllowedTarget::Host {

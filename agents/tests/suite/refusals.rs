@@ -145,6 +145,49 @@ fn each_forbidden_plan_is_refused_with_its_reason() {
 }
 
 #[test]
+fn whatever_a_controller_claims_the_arrivals_of_this_agent_are_counted() {
+    let target = target();
+    let agent = Agent::start_with(|config| config.admission.rate_max = "300".parse().ok());
+    let good = plan(&target, MINUTE);
+    let constant = Plan { rate: "600".parse().ok(), ..good.clone() };
+    let stages = |text: &str| text.split(',').map(|it| it.parse().expect("a stage")).collect();
+    let steps = vec![Step::default(), Step::default(), Step::default()];
+    let scenario =
+        vec![Scenario { step: steps, ..two_hosts(&good.target, &good.target).remove(0) }];
+    let closed = Plan { rate: None, ..good.clone() };
+    let half = Share::units(1..2, 2);
+    // It is dealt a million requests in a row, and then none of as many.
+    let in_a_row = Share::units(0..1_000_000, 2_000_000);
+    for (plan, share, words) in [
+        (constant.clone(), in_a_row, "--rate 600: this agent's part of it is 600 per second"),
+        (
+            Plan { stage: stages("100:59s,601:1s"), ..closed.clone() },
+            half.clone(),
+            "--stages 100:59s,601:1s: this agent's part of the highest rate is 301 per second",
+        ),
+        (
+            Plan { scenario: scenario.clone(), ..good.clone() },
+            Share::whole(),
+            "--rate 200: this agent's part of it is 600 per second",
+        ),
+        (
+            Plan { scenario, period: Some(Nanos(100_000_000)), ..closed.clone() },
+            Share::whole(),
+            "--period 100ms: this agent's 16 users send 480 per second",
+        ),
+        (closed, half.clone(), "--model closed: nothing bounds its rate"),
+    ] {
+        let refusal = refused_share(&agent, &plan, share);
+        assert!(refusal.starts_with(words), "{refusal}");
+    }
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    let (samples, attachments, plan) = (false, Vec::new(), Box::new(constant));
+    controller.say(&Message::Prepare(Prepare { share: half, samples, attachments, plan }));
+    controller.hear_ready();
+    assert_eq!(target.stop().expect("a ledger").received, 0);
+}
+
+#[test]
 fn a_second_controller_learns_the_holder_and_changes_nothing() {
     let (agent, target) = (Agent::start(), target());
     let plan = plan(&target, Nanos::from_secs(2));

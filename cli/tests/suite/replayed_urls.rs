@@ -136,18 +136,19 @@ fn a_log_that_agents_cannot_replay_is_refused_with_its_flag() {
     let target = Target::start(&["--base-latency", "1ms"]);
     let path = folder.path().join("access.log");
     fs::write(&path, log()).expect("written");
-    let slow = Agent::start(Place::Here, &["--max-rate", "50"]);
-    let all = addresses(std::slice::from_ref(&slow));
-    let agents = ["controller", &target.url, "--agents", &all];
+    let both = [(); 2].map(|()| Agent::start(Place::Here, &["--max-rate", "99"]));
+    let [one, all] = [addresses(&both[1..]), addresses(&both)];
+    let agents = ["controller", &target.url, "--agents", &one];
     let refused = |output: Output, problem: &str| {
         assert_ne!(output.status.code(), Some(0), "{}", said(&output));
         assert!(said(&output).contains(problem), "{}", said(&output));
     };
-    refused(
-        run(folder.path(), &agents),
-        "--replay access.log: this agent's part of its busiest second is 100 per second, above \
-         its --max-rate 50",
-    );
+    let too_much = "--replay access.log: this agent's part of its busiest second is 100 per \
+        second, above its --max-rate 99";
+    refused(run(folder.path(), &agents), too_much);
+    // About half of it, but all of a second: requests are dealt in runs as long as the weights.
+    let weights = [all.as_str(), "--weights", "501,499"];
+    refused(run(folder.path(), &[&agents[..3], &weights].concat()), too_much);
     let series: [&[&str]; 3] = [&["sweep", "--rates", "1..2"], &["search"], &["ceiling"]];
     for command in series {
         let output = run(folder.path(), &[command, &[&target.url]].concat());

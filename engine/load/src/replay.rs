@@ -28,7 +28,7 @@ use plan::scenario::{SCENARIOS_MAX, Scenario, Step, weights_of};
 use plan::{DURATION_MAX, Plan, PlanError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{Nanos, Rate, SECOND_NS};
+use units::{Nanos, SECOND_NS};
 
 use super::routes::{Route, Routes};
 use super::schedule::mix;
@@ -246,17 +246,6 @@ impl Replay {
             Scenario::of_one(name, weight, step)
         };
         plan.scenario = self.routes.iter().zip(weights_of(&counts)).map(scenario).collect();
-    }
-
-    /// The highest rate of the requests before this time, ns since the window's start, over a
-    /// second; `None` if it is above the highest that can be asked for.
-    pub fn peak(&self, end_ns: u64) -> Option<Rate> {
-        let due_ns = &self.due_ns[..self.due_ns.partition_point(|due_ns| *due_ns < end_ns)];
-        let within = |from: usize| {
-            let until_ns = due_ns[from].saturating_add(SECOND_NS);
-            due_ns[from..].partition_point(|due_ns| *due_ns < until_ns)
-        };
-        (0..due_ns.len()).map(within).max()?.to_string().parse().ok()
     }
 
     /// Where the window of the whole log ends, ns since its start: a second after its last request.
@@ -509,16 +498,6 @@ mod tests {
             error.starts_with("--slo GET /7: neither") && error.contains("GET /{id}"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn the_peak_is_that_of_the_busiest_second() {
-        let times = ["1.5", "2.0", "2.4", "2.5", "2.6", "9.5"];
-        let log: String = times.map(|time| json(time, "GET", "/")).concat();
-        let whole = replay(&log, |plan| plan);
-        let peak = |end_ns| whole.peak(end_ns).map(Rate::per_second);
-        assert_eq!((peak(u64::MAX), peak(SECOND_NS)), (Some(4.0), Some(3.0)));
-        assert_eq!(replay(&log, at_speed("10x")).peak(u64::MAX).map(Rate::per_second), Some(6.0));
     }
 
     #[test]

@@ -34,6 +34,7 @@ use std::sync::Arc;
 use plan::Arrivals;
 use rand_distr::Poisson;
 use serde::{Deserialize, Serialize};
+use units::SECOND_NS;
 
 use super::curve::{Curve, EvenGaps, Gap};
 use super::share::{Numbers, Share};
@@ -113,6 +114,25 @@ impl Schedule {
                 return;
             }
             blocks.draw();
+        }
+    }
+
+    /// The most of an agent's arrivals in any second, in millionths; of Poisson ones, which differ
+    /// from second to second, as many as are expected.
+    pub fn most_per_second_micro(&self) -> u64 {
+        let peak_micro = |curve: &Curve| curve.peak().micro_per_second();
+        match &self.source {
+            Process::Constant(arrivals) => self.share.most_of(peak_micro(&arrivals.curve)),
+            Process::Poisson(blocks) => self.share.part_of(peak_micro(&blocks.counts.curve)),
+            Process::Log(_) => {
+                let due_ns: Vec<u64> = self.clone().times_ns().collect();
+                let within_second = |from: usize| {
+                    let until_ns = due_ns[from].saturating_add(SECOND_NS);
+                    due_ns[from..].partition_point(|due_ns| *due_ns < until_ns)
+                };
+                let most = (0..due_ns.len()).map(within_second).max().unwrap_or(0);
+                most as u64 * 1_000_000
+            }
         }
     }
 
@@ -547,7 +567,7 @@ impl Digest {
 
 #[cfg(test)]
 mod tests {
-    use units::{Nanos, Rate, SECOND_NS};
+    use units::{Nanos, Rate};
 
     use super::super::curve::Segment;
     use super::*;
@@ -741,6 +761,38 @@ mod tests {
         };
         assert_eq!(numbers(Share::equal(1, 3)), [1, 4, 7, 10]);
         assert_eq!(numbers(Share::units(1..3, 5)), [1, 2, 6, 7, 11]);
+    }
+
+    #[test]
+    fn no_second_has_more_than_the_most_whatever_units_a_share_has() {
+        let busiest = |schedule: Schedule| {
+            let due_ns: Vec<u64> = schedule.times_ns().collect();
+            let within_second = |from: &u64| {
+                let second = *from..from + SECOND_NS;
+                due_ns.iter().filter(|at| second.contains(*at)).count() as u64
+            };
+            due_ns.iter().map(within_second).max().unwrap_or(0)
+        };
+        let shares =
+            [(0..1, 1), (1..2, 3), (0..3, 7), (0..400, 1_000), (9..u32::MAX / 2, u32::MAX)];
+        for (units, of) in shares {
+            let of = |curve: Curve, arrivals| {
+                let share = Share::units(units.clone(), of);
+                Schedule::new(curve, arrivals, 7, 4 * SECOND_NS, share)
+            };
+            let even = of(constant("700"), Arrivals::Constant);
+            assert_eq!(even.most_per_second_micro(), busiest(even) * 1_000_000, "{units:?}");
+            let uneven = of(five_segments(30), Arrivals::Constant);
+            assert!(busiest(uneven.clone()) * 1_000_000 <= uneven.most_per_second_micro());
+            let random = of(constant("700"), Arrivals::Poisson);
+            let off = random.most_per_second_micro() as f64 - random.share.fraction() * 700e6;
+            assert!(off.abs() < 1.5, "{units:?}: {off}");
+            // Six arrivals within a second, half a second after three.
+            let due_ns = [0, 1, 2, 5, 6, 6, 7, 8, 14, 15, 40].map(|tenths| tenths * SECOND_NS / 10);
+            let share = random.share.clone();
+            let log = Schedule::of_log(due_ns.into(), 20 * SECOND_NS, share);
+            assert_eq!(log.most_per_second_micro(), busiest(log) * 1_000_000, "{units:?}");
+        }
     }
 
     #[test]

@@ -105,10 +105,21 @@ impl Share {
     }
 
     /// Its part of an amount, rounded up.
-    pub fn part_of(&self, whole: u64) -> u64 {
+    pub(super) fn part_of(&self, whole: u64) -> u64 {
         let parts = u128::from(self.of) * u128::from(self.shards);
         let part = (u128::from(whole) * u128::from(self.len())).div_ceil(parts);
         u64::try_from(part).expect("a part is at most the whole")
+    }
+
+    /// The most that this agent's share has of so many items in a row, in millionths, when items
+    /// are dealt in turn: all of them if it has as many units.
+    pub(super) fn most_of(&self, items_micro: u64) -> u64 {
+        assert!(self.shards == 1, "an agent's shards take turns at its items");
+        let micro = |units: u64| u128::from(units) * 1_000_000;
+        let (len, of) = (micro(self.len()), micro(self.of.into()));
+        let items = u128::from(items_micro);
+        let most = items / of * len + (items % of).min(len);
+        u64::try_from(most).expect("at most all items")
     }
 
     /// The number of this share's item `n` when items are dealt in turn: an agent takes its units
@@ -406,6 +417,22 @@ mod tests {
             (4..5, 7, 0, 0),
         ] {
             assert_eq!(Share::units(units, of).part_of(whole), part, "of {whole}");
+        }
+    }
+
+    #[test]
+    fn the_most_in_a_row_depends_on_how_many_units_come_one_after_the_other() {
+        for (units, of, items_micro, most) in [
+            (0..1, 1, 300_500_000, 300_500_000),
+            (0..1, 2, 600_000_000, 300_000_000),
+            (1..2, 3, 100_000_000, 34_000_000),
+            (0..300, 600, 600_000_000, 300_000_000),
+            (0..300, 600, 900_000_000, 600_000_000),
+            // Half of them, but all of a million in a row.
+            (0..1_000_000, 2_000_000, 600_000_000, 600_000_000),
+            (0..u32::MAX, u32::MAX, u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(Share::units(units, of).most_of(items_micro), most, "of {items_micro}");
         }
     }
 

@@ -29,7 +29,7 @@ use shard::{REQUEST_BLOCK_MAX, SEND_SILENT_MAX, Step, ending_max};
 use sys::placement;
 use sys::topology::{Attachment, Topology};
 use tls::ClientSetup;
-use units::{Nanos, OneIn, Rate};
+use units::{Nanos, OneIn};
 use uring::Payload;
 
 use super::speak;
@@ -115,15 +115,14 @@ pub fn common(plan: Plan, files: &SharedBody) -> Result<Common, PlanError> {
     Ok(Common { plan, replay: replay.map(|replay| replay.log.clone()) })
 }
 
-/// A plan as this machine would complete it, and the highest rate of the log that it sends again,
-/// if there is one. Nothing else is checked.
+/// A plan as this machine would complete it, and when the requests of the log are due that it sends
+/// again, if there is one. Nothing else is checked.
 ///
 /// # Errors
 /// The first value that can't be run, with its flag and the cure.
-pub fn completed(plan: Plan, files: &SharedBody) -> Result<(Plan, Option<Rate>), PlanError> {
+pub fn completed(plan: Plan, files: &SharedBody) -> Result<(Plan, Option<Arc<[u64]>>), PlanError> {
     let Completed { plan, replay, .. } = complete(plan, files, &placement::allowed_cores())?;
-    let peak = replay.and_then(|replay| replay.peak(plan.end_ns()));
-    Ok((plan, peak))
+    Ok((plan, replay.map(|replay| Arc::clone(&replay.due_ns))))
 }
 
 /// A plan completed as far as it determines that by itself.
