@@ -10,6 +10,7 @@ mod hosts;
 mod losses;
 mod network;
 pub mod processes;
+mod rebinding;
 mod refusals;
 mod runs;
 mod same_requests;

@@ -1,9 +1,10 @@
 //! The machines of a test: network namespaces with an address each, behind one switch.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -88,6 +89,19 @@ impl Network {
         })
     }
 
+    /// From now on, programs that are started on a machine ask this name server.
+    pub fn ask(&self, machine: usize, server: IpAddr) {
+        let folder = self.configuration(machine);
+        let written = fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(folder.join("resolv.conf"), format!("nameserver {server}\n")));
+        written.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    }
+
+    /// The files that `ip netns exec` puts over those of /etc.
+    fn configuration(&self, machine: usize) -> PathBuf {
+        Path::new("/etc/netns").join(self.name(machine))
+    }
+
     /// Pulls a machine's cable: nothing reaches it or leaves it, and no side is notified.
     pub fn cut(&self, machine: usize) {
         ip(&["-n", &self.switch, "link", "set", &port(machine), "nomaster"]).expect("a port");
@@ -101,8 +115,9 @@ fn port(machine: usize) -> String {
 impl Drop for Network {
     fn drop(&mut self) {
         for machine in 0..self.machines {
-            // It doesn't exist if creating it failed.
+            // They don't exist if creating them failed, or nothing was written.
             let _ = ip(&["netns", "delete", &self.name(machine)]);
+            let _ = fs::remove_dir_all(self.configuration(machine));
         }
         let _ = ip(&["netns", "delete", &self.switch]);
     }
