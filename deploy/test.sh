@@ -95,9 +95,10 @@ pods() {
 # Fails unless a pod's one container ends with this exit code.
 ends() {
   local code
-  code=$(timeout 60 podman wait "$prefix-$1")
+  code=$(timeout 60 podman wait "$prefix-$1") || true
   if [[ $code != "$2" ]]; then
-    echo "$1: exit code $code, not $2"
+    echo "$1: ${code:-no} exit code, not $2"
+    podman ps --all --filter "name=^$prefix-" --format '{{.Names}}: {{.Status}}'
     podman logs "$prefix-$1"
     return 1
   fi
@@ -187,6 +188,14 @@ part_kustomize() {
   need kubectl
   kubectl kustomize "$here" >"$work/objects"
   test "$(grep -c '^kind: ' "$work/objects")" = 3
+  # The overlay of the documentation replaces what it says.
+  mkdir "$work/load"
+  cp -r "$here" "$work/deploy"
+  sed -n '/^```yaml$/,/^```$/{/^```/!p}' "$here/../docs/deploying.md" >"$work/load/kustomization.yaml"
+  kubectl kustomize "$work/load" >"$work/objects"
+  test "$(grep -c '^kind: ' "$work/objects")" = 3
+  test "$(grep -cE 'api\.test:8080|--rate=20k|claimName: report|registry\.test/' "$work/objects")" = 6
+  if grep -E 'example|9k' "$work/objects"; then return 1; fi
 }
 
 part_ssh() {
