@@ -69,7 +69,8 @@ TESTS = RUST_TEST_THREADS=$$((2 * $$(nproc))) cargo test --workspace --locked --
 test:
 	$(TESTS)
 
-# Tests mostly wait, so the other slow builds run beside them, in the time they leave.
+# Tests mostly wait, so the other slow builds run beside them, in the time they leave. Pods and jobs
+# wait as well, and instruction counts hardly depend on the machine's other work.
 check: override FEATURES += cli/experiments
 check:
 	@! git grep -nE '^(<{7}|>{7}) ' || { echo "Conflict markers in the files above: resolve them."; exit 1; }
@@ -78,7 +79,9 @@ check:
 	chrt --idle 0 $(MAKE) counter lint docs & builds=$$!; \
 	$(TESTS); tests=$$?; \
 	wait $$builds && exit $$tests
-	$(MAKE) instructions
+	deploy/test.sh build/debug/truetail & deployed=$$!; \
+	$(MAKE) instructions; counted=$$?; \
+	wait $$deployed && exit $$counted
 
 lint:
 	+cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
