@@ -333,7 +333,7 @@ impl Side {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Ping, Samples};
+    use crate::message::{Ping, Ready};
 
     /// This side of an open session without a key.
     fn open(side: Side) -> Channel {
@@ -347,10 +347,9 @@ mod tests {
 
     #[test]
     fn an_authenticated_peer_that_says_what_is_not_its_to_say_ends_the_session() {
-        let samples = Samples { offset: 0, bytes: vec![1].into(), is_last: true };
         let confirm = || Message::Confirm(vec![7; 16].into());
         for (side, message, kind) in [
-            (Side::Agent, Message::Samples(samples), Kind::Samples),
+            (Side::Agent, Message::Ready(Ready { settled: None }), Kind::Ready),
             (Side::Agent, confirm(), Kind::Confirm),
             (Side::Agent, Message::Open(None), Kind::Open),
             (Side::Controller, Message::Ping(Ping { sent_ns: 1 }), Kind::Ping),

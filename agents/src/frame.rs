@@ -111,15 +111,14 @@ kinds! {
     Pong: Agent, CONTROL_MAX, false;
     Heartbeat: Controller, CONTROL_MAX, false;
     Prepare: Controller, PLAN_MAX, false;
-    Wanted: Agent, CONTROL_MAX, false;
-    Part: Controller, PART_MAX, false;
+    Wanted: Controller | Agent, CONTROL_MAX, false;
+    Part: Controller | Agent, PART_MAX, false;
     Ready: Agent, CONTROL_MAX, false;
     Start: Controller, CONTROL_MAX, false;
     Progress: Agent, CONTROL_MAX, false;
     Stop: Controller, CONTROL_MAX, false;
     Collect: Controller, CONTROL_MAX, false;
     Report: Agent, RESULTS_MAX, false;
-    Samples: Agent, PART_MAX, false;
     Shard: Agent, RESULTS_MAX, false;
     Bye: Controller | Agent, CONTROL_MAX, false;
 }

@@ -13,7 +13,8 @@
 //!    Heartbeat ────────────────────►        each second
 //!    ◄────────────────────── Progress       every 250 ms
 //!    Stop ─────────────────────────►        only to end it early
-//!    Collect ─► ◄─ Samples, Shard, Report   once the run has ended
+//!    Collect ──────► ◄── Shard, Report      once the run has ended
+//!    Wanted ─────────────► ◄───── Part      its raw samples
 //!    Bye ◄────────────────────────► Bye
 //! ```
 //!
@@ -67,7 +68,8 @@ pub enum Message {
     Heartbeat,
     /// The plan and the agent's share of it.
     Prepare(Prepare),
-    /// The agent asks for a part of an attachment that it lacks.
+    /// Asks for a part of a file: the agent of an attachment that it lacks, the controller of the
+    /// agent's raw samples.
     Wanted(Wanted),
     /// That part.
     Part(Part),
@@ -80,11 +82,9 @@ pub enum Message {
     /// Send no more requests; responses are still awaited.
     Stop,
     /// Asks for the results.
-    Collect(Collect),
+    Collect,
     /// The agent's results.
     Report(Results),
-    /// Part of the agent's raw samples.
-    Samples(Samples),
     /// The results of one of its shards.
     Shard(ShardState),
     /// The end of the session.
@@ -202,23 +202,23 @@ pub struct Attachment {
 
 /// The largest attachment, bytes.
 pub const ATTACHMENT_MAX: u64 = 64 << 20;
-/// The length of every part of an attachment but the last, bytes.
+/// The length of every part of a file but the last, bytes.
 pub const PART_BYTES: usize = 192 << 10;
 
-/// Asks for a part of an attachment. Each is sent when it is asked for, so that heartbeats never
-/// wait behind more than one.
+/// Asks for a part of a file. Each is sent when it is asked for, so that heartbeats never wait
+/// behind more than one, and no side sends what the other's disk has no time for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// The attachment's number in [`Prepare::attachments`].
+    /// The attachment's number in [`Prepare::attachments`]; 0 for the agent's raw samples.
     pub number: u32,
-    /// The part's offset in it, bytes.
+    /// The part's offset in the file, bytes.
     pub offset: u64,
 }
 
-/// A part of an attachment.
+/// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// The attachment's number in [`Prepare::attachments`].
+    /// The file's number, as in [`Wanted`].
     pub number: u32,
     /// Its offset in it, bytes.
     pub offset: u64,
@@ -240,13 +240,6 @@ pub struct Start {
     pub at_ns: u64,
 }
 
-/// The results that the controller wants once the run has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Collect {
-    /// True to send the raw samples before the report.
-    pub samples: bool,
-}
-
 /// The agent's results, except those of its shards, which come before it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
@@ -255,6 +248,8 @@ pub struct Results {
     pub head: Box<CollectedHead>,
     /// The number of its shards.
     pub shards: u32,
+    /// The length of the file with its raw samples, bytes; 0 if it has none.
+    pub samples_bytes: u64,
 }
 
 /// The results of one shard, from which the report of all agents is made. Decoding takes a while,
@@ -286,14 +281,3 @@ impl ShardState {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not what a shard measured ({0})")]
 pub struct MalformedShard(String);
-
-/// Part of the file with the agent's raw samples.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Samples {
-    /// Its offset in the file, bytes.
-    pub offset: u64,
-    /// Its bytes.
-    pub bytes: Bytes,
-    /// True if the file ends with it.
-    pub is_last: bool,
-}

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Version of the protocol.
-pub const PROTOCOL: u16 = 4;
+pub const PROTOCOL: u16 = 5;
 
 /// The versions that must match on both sides. Otherwise a plan could mean other arrivals, or the
 /// same name another count.

@@ -16,12 +16,12 @@ use glommio::timer::Timer;
 use super::agent::Agent;
 use super::attachments::Incoming;
 use super::event::Event;
-use super::job::{Brought, Job, STOPPED, Stage};
+use super::job::{Brought, Job, STOPPED, Stage, Why};
 use crate::channel::ChannelError;
 use crate::clock::check_start;
 use crate::frame::Kind;
 use crate::lease::SessionId;
-use crate::message::{Collect, Hello, Message, Ping, Pong, Prepare, Samples};
+use crate::message::{Hello, Message, PART_BYTES, Part, Ping, Pong, Prepare, Wanted};
 use crate::refusal::Refusal;
 use crate::session::{Session, SessionError};
 use crate::versions::Versions;
@@ -38,8 +38,6 @@ const IDLE_LOOK: Duration = Duration::from_millis(250);
 /// How often, and how many times, to check whether the run of a leaving controller is gone.
 const PART_LOOK: Duration = Duration::from_millis(5);
 const PART_LOOKS: usize = 200;
-/// Raw samples in one message, bytes.
-const SAMPLES_BYTES: usize = 192 << 10;
 /// The longest name of a controller that is shown.
 const NAME_MAX: usize = 100;
 
@@ -124,9 +122,9 @@ enum Talk {
     /// A run is under way.
     Running(Running),
     /// Its results are being sent.
-    Reporting { job: Arc<Job>, parts: Parts },
-    /// All of it was sent; the controller's next message shows whether it arrived.
-    Reported(Arc<Job>),
+    Reporting { job: Arc<Job>, rest: std::vec::IntoIter<Message>, samples: Option<RawFile> },
+    /// All of them were sent; the controller's next message shows whether they arrived.
+    Reported { job: Arc<Job>, samples: Option<RawFile> },
     /// A run is being given up, before the next one.
     Leaving { job: Arc<Job>, next: Option<Prepare> },
 }
@@ -140,8 +138,16 @@ struct Running {
     next_ns: u64,
     /// True if it knows that the run has ended.
     is_done: bool,
-    /// What to collect once the run has ended.
-    collect: Option<Collect>,
+    /// True if the controller wants its results.
+    is_wanted: bool,
+}
+
+/// The file of raw samples, which the controller reads part by part.
+struct RawFile {
+    file: File,
+    length: u64,
+    /// The parts up to here were sent.
+    sent: u64,
 }
 
 impl Conversation {
@@ -166,8 +172,8 @@ impl Conversation {
     /// goodbye, so that the controller may return at once.
     async fn part(&self) {
         let job = match &self.stage {
-            Talk::Reported(job) => {
-                job.collected();
+            Talk::Reported { job, samples } => {
+                end(job, samples.as_ref());
                 job
             }
             Talk::Leaving { job, .. } => job,
@@ -188,12 +194,11 @@ impl Conversation {
             | Talk::Idle
             | Talk::Receiving { .. }
             | Talk::Ready(_)
-            | Talk::Reported(_) => IDLE_LOOK,
+            | Talk::Reported { .. } => IDLE_LOOK,
             Talk::Preparing(_) | Talk::Leaving { .. } => LOOK,
-            Talk::Running(running) if running.is_done => match running.collect {
-                Some(_) => LOOK,
-                None => IDLE_LOOK,
-            },
+            Talk::Running(Running { is_done: true, is_wanted, .. }) => {
+                if *is_wanted { LOOK } else { IDLE_LOOK }
+            }
             Talk::Running(running) => {
                 Duration::from_nanos(running.next_ns.saturating_sub(clock::now_ns()))
             }
@@ -217,7 +222,7 @@ impl Conversation {
             | Talk::Preparing(job)
             | Talk::Ready(job)
             | Talk::Reporting { job, .. }
-            | Talk::Reported(job) => job,
+            | Talk::Reported { job, .. } => job,
         };
         match (job.lost(), job.stage()) {
             (Some(why), _) => Err(why.refusal()),
@@ -253,8 +258,8 @@ impl Conversation {
             (Message::Prepare(prepare), Talk::Leaving { job, next: None }) => {
                 Talk::Leaving { job, next: Some(prepare) }
             }
-            (Message::Prepare(prepare), Talk::Reported(job)) => {
-                job.collected();
+            (Message::Prepare(prepare), Talk::Reported { job, samples }) => {
+                end(&job, samples.as_ref());
                 Talk::Leaving { job, next: Some(prepare) }
             }
             (Message::Start(start), Talk::Ready(job)) => {
@@ -262,8 +267,8 @@ impl Conversation {
                     .map_err(|error| Refusal::Start(error.to_string()))?;
                 job.change(|state| state.start_ns = Some(start.at_ns));
                 let next_ns = received_ns + PROGRESS_NS;
-                let (reported, collect) = (None, None);
-                Talk::Running(Running { job, reported, next_ns, is_done: false, collect })
+                let (is_done, is_wanted) = (false, false);
+                Talk::Running(Running { job, reported: None, next_ns, is_done, is_wanted })
             }
             (Message::Part(part), Talk::Receiving { job, mut incoming }) => {
                 incoming.take(part)?;
@@ -287,8 +292,12 @@ impl Conversation {
             }
             // There is nothing to stop any more, or not yet.
             (Message::Stop, stage) => stage,
-            (Message::Collect(collect), Talk::Running(running)) if running.collect.is_none() => {
-                Talk::Running(Running { collect: Some(collect), ..running })
+            (Message::Collect, Talk::Running(running)) if !running.is_wanted => {
+                Talk::Running(Running { is_wanted: true, ..running })
+            }
+            (Message::Wanted(wanted), Talk::Reported { job, samples: Some(mut samples) }) => {
+                session.send(&Message::Part(samples.part(wanted)?)).await?;
+                Talk::Reported { job, samples: Some(samples) }
             }
             (message, _) => return Err(out_of_turn(&message).into()),
         };
@@ -309,20 +318,23 @@ impl Conversation {
             },
             Talk::Running(mut running) => {
                 running.tell(session).await?;
-                match (running.collect, running.job.stage()) {
-                    (Some(collect), Stage::Ended) if running.is_done => {
-                        let brought = running.job.take_brought();
-                        Talk::Reporting { job: running.job, parts: Parts::new(brought, collect) }
-                    }
-                    _ => Talk::Running(running),
+                if running.is_wanted && running.is_done && running.job.stage() == Stage::Ended {
+                    let Brought { samples, shards, results } = running.job.take_brought();
+                    let samples = samples
+                        .map(|file| RawFile { file, length: results.samples_bytes, sent: 0 });
+                    let shards = shards.into_iter().map(Message::Shard);
+                    let rest: Vec<Message> = shards.chain([Message::Report(results)]).collect();
+                    Talk::Reporting { job: running.job, rest: rest.into_iter(), samples }
+                } else {
+                    Talk::Running(running)
                 }
             }
-            Talk::Reporting { job, mut parts } => match parts.next() {
-                Some(part) => {
-                    session.send(&part).await?;
-                    Talk::Reporting { job, parts }
+            Talk::Reporting { job, mut rest, samples } => match rest.next() {
+                Some(message) => {
+                    session.send(&message).await?;
+                    Talk::Reporting { job, rest, samples }
                 }
-                None => Talk::Reported(job),
+                None => Talk::Reported { job, samples },
             },
             Talk::Leaving { job, next } => match (job.stage(), next) {
                 (Stage::Over(_) | Stage::Refused(_), None) => Talk::Idle,
@@ -335,7 +347,7 @@ impl Conversation {
             | Talk::Idle
             | Talk::Receiving { .. }
             | Talk::Ready(_)
-            | Talk::Reported(_)) => stage,
+            | Talk::Reported { .. }) => stage,
         };
         Ok(())
     }
@@ -380,56 +392,34 @@ impl Running {
     }
 }
 
-/// The results that a controller collects, message by message.
-struct Parts {
-    samples: Option<(File, u64)>,
-    rest: std::vec::IntoIter<Message>,
+/// The controller has the results of this run, and its raw samples unless some weren't sent. Then
+/// the run is kept, so that they aren't lost.
+fn end(job: &Job, samples: Option<&RawFile>) {
+    match samples {
+        Some(RawFile { sent, length, .. }) if sent < length => job.lose(Why::SamplesLeft),
+        _ => job.collected(),
+    }
 }
 
-impl Parts {
-    fn new(brought: Brought, collect: Collect) -> Parts {
-        let shards = brought.shards.into_iter().map(Message::Shard);
-        let results = shards.chain([Message::Report(brought.results)]);
-        let (samples, none) = match (collect.samples, brought.samples) {
-            (false, _) => (None, None),
-            (true, Some(file)) => (Some((file, 0)), None),
-            // A missing file ends at once.
-            (true, None) => (None, Some(samples(0, Vec::new(), true))),
-        };
-        let rest: Vec<Message> = none.into_iter().chain(results).collect();
-        Parts { samples, rest: rest.into_iter() }
-    }
-
-    fn next(&mut self) -> Option<Message> {
-        let Some((file, offset)) = &mut self.samples else { return self.rest.next() };
-        let mut bytes = vec![0; SAMPLES_BYTES];
-        let at = *offset;
-        // A file that has become unreadable ends here, without the end that its reader expects.
-        let read = read_at(file, &mut bytes, at).unwrap_or(0);
-        bytes.truncate(read);
-        *offset += read as u64;
-        let is_last = read < SAMPLES_BYTES;
-        if is_last {
-            self.samples = None;
+impl RawFile {
+    /// The part that the controller asks for, which must be the next one.
+    ///
+    /// # Errors
+    /// It isn't, or the file can't be read.
+    fn part(&mut self, wanted: Wanted) -> Result<Part, Refusal> {
+        let Wanted { number, offset } = wanted;
+        let rest = self.length - self.sent;
+        if (number, offset) != (0, self.sent) || rest == 0 {
+            return Err(Refusal::OutOfTurn(Kind::Wanted.to_string()));
         }
-        Some(samples(at, bytes, is_last))
+        let length = usize::try_from(rest).map_or(PART_BYTES, |rest| rest.min(PART_BYTES));
+        let mut bytes = vec![0; length];
+        self.file
+            .read_exact_at(&mut bytes, offset)
+            .map_err(|error| Refusal::Run(format!("its raw samples can't be read ({error})")))?;
+        self.sent += length as u64;
+        Ok(Part { number, offset, bytes: bytes.into() })
     }
-}
-
-fn samples(offset: u64, bytes: Vec<u8>, is_last: bool) -> Message {
-    Message::Samples(Samples { offset, bytes: bytes.into(), is_last })
-}
-
-/// Reads from `offset` as much as there is, up to the length of `bytes`.
-fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read_at(&mut bytes[filled..], offset + filled as u64)? {
-            0 => break,
-            read => filled += read,
-        }
-    }
-    Ok(filled)
 }
 
 fn out_of_turn(message: &Message) -> Refusal {

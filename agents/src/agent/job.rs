@@ -94,6 +94,8 @@ pub(super) enum Why {
     Session,
     /// This agent was asked to end.
     Ending,
+    /// Its controller has the report, but not all raw samples.
+    SamplesLeft,
 }
 
 impl From<Loss> for Why {
@@ -114,6 +116,7 @@ impl Why {
             Why::Unread(ns) => format!("the agent stood still for {}", rounded(ns)),
             Why::Session => "the controller's session ended".to_owned(),
             Why::Ending => "the agent was asked to end".to_owned(),
+            Why::SamplesLeft => "its controller had no room for the raw samples".to_owned(),
         }
     }
 
@@ -122,7 +125,7 @@ impl Why {
         match self {
             Why::Silence(ns) => Refusal::LeaseLost(rounded(ns)),
             Why::Unread(ns) => Refusal::StoodStill(rounded(ns)),
-            Why::Session | Why::Ending => Refusal::Ending,
+            Why::Session | Why::Ending | Why::SamplesLeft => Refusal::Ending,
         }
     }
 }

@@ -221,12 +221,15 @@ impl Work<'_> {
         let core = self.agent.core;
         let shared = environment.cores_used.contains(&core);
         environment.control_core = Some(ControlCore { core, shared });
+        let samples = collected.head.samples.as_mut().and_then(|part| self.samples(part));
+        let samples_bytes = samples.as_ref().map_or(0, |(_, length)| *length);
         let brought = Brought {
-            samples: collected.head.samples.as_mut().and_then(|part| self.samples(part)),
+            samples: samples.map(|(file, _)| file),
             shards: collected.shards.iter().map(ShardState::new).collect(),
             results: Results {
                 head: Box::new(collected.head.clone()),
                 shards: u32::try_from(collected.shards.len()).expect("shards are few"),
+                samples_bytes,
             },
         };
         job.change(|state| {
@@ -256,11 +259,13 @@ impl Work<'_> {
         (Over::Kept, event)
     }
 
-    /// The file of raw samples to send; `part` then describes its state in this agent's folder.
-    fn samples(&self, part: &mut Samples) -> Option<File> {
+    /// The file of raw samples to send, and its length; `part` then describes its state in this
+    /// agent's folder.
+    fn samples(&self, part: &mut Samples) -> Option<(File, u64)> {
         if part.file.is_some() {
-            match self.files.open_samples() {
-                Ok(file) => return Some(file),
+            let opened = self.files.open_samples();
+            match opened.and_then(|file| Ok((file.metadata()?.len(), file))) {
+                Ok((length, file)) => return Some((file, length)),
                 Err(error) => {
                     lose(part, format!("opening {}: {error}", self.files.samples().display()));
                 }

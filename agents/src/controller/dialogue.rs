@@ -13,14 +13,14 @@ use engine::shard::DRAIN_INTERRUPTED_NS;
 use engine::sys::units::{Nanos, SECOND_NS};
 
 use super::attachments::Attachments;
+use super::collection::Collection;
 use super::fault::Fault;
 use super::goal::{Goal, Step};
+use super::sample_file::Chunk;
 use crate::clock::{ClockWatch, Offset, PINGS_MIN, RoundTrip};
 use crate::frame::Kind;
 use crate::lease::{HEARTBEAT_NS, HeldBy, SILENCE_MAX_NS};
-use crate::message::{
-    Collect, Hello, Message, Ping, Pong, Prepare, Ready, Results, Samples, ShardState, Start,
-};
+use crate::message::{Hello, Message, Ping, Pong, Prepare, Ready, ShardState, Start};
 use crate::refusal::Refusal;
 use crate::versions::Versions;
 
@@ -32,8 +32,6 @@ const GREETING_MAX_NS: u64 = 10 * SECOND_NS;
 const LATE_MAX_NS: u64 = SECOND_NS;
 /// How long to wait for a goodbye, ns.
 const PARTING_MAX_NS: u64 = SECOND_NS;
-/// The most shards of an agent: more cores than a machine has.
-const SHARDS_MAX: usize = 4_096;
 
 /// An agent's part of a run.
 #[derive(Clone)]
@@ -75,8 +73,8 @@ impl Limits {
 pub(super) enum Deed {
     /// Send this.
     Say(Message),
-    /// Store this.
-    Keep(Samples),
+    /// Store this in the file of its samples.
+    Keep(Chunk),
     /// Both sides have said goodbye.
     End,
 }
@@ -97,10 +95,7 @@ pub(super) struct Dialogue {
     /// Pings from which the offset is taken.
     burst: Vec<RoundTrip>,
     clock: Option<ClockWatch>,
-    /// Offset of the next part of the raw samples; `None` if there is none.
-    samples_at: Option<u64>,
-    shards: Vec<ShardState>,
-    head: Option<Box<CollectedHead>>,
+    collection: Collection,
     /// When the last message came.
     heard_ns: u64,
     /// When its last step was reached.
@@ -114,7 +109,6 @@ impl Dialogue {
     /// Starts the exchange with an agent on a new session.
     pub(super) fn new(task: Task, now_ns: u64) -> Dialogue {
         Dialogue {
-            samples_at: task.samples.then_some(0),
             task,
             goal: Goal::Greet,
             step: Step::Connecting,
@@ -124,8 +118,7 @@ impl Dialogue {
             pinged_ns: None,
             burst: Vec::with_capacity(PINGS_MIN),
             clock: None,
-            shards: Vec::new(),
-            head: None,
+            collection: Collection::default(),
             heard_ns: now_ns,
             advanced_ns: now_ns,
             excused_ns: now_ns,
@@ -177,9 +170,7 @@ impl Dialogue {
                 vec![Message::Start(Start { at_ns })]
             }
             Goal::Stop => self.stopping(),
-            Goal::Collect if self.step == Step::Over => {
-                vec![Message::Collect(Collect { samples: self.task.samples })]
-            }
+            Goal::Collect if self.step == Step::Over => vec![Message::Collect],
             Goal::Collect => vec![],
             Goal::Leave => {
                 let mut said = self.stopping();
@@ -249,16 +240,16 @@ impl Dialogue {
             (Goal::Synchronize, Step::Ready) => ("reading its clock", LEEWAY_NS),
             (Goal::Begin { .. }, Step::Begun) => ("the run", run_ns),
             (Goal::Stop, Step::Begun) => ("the drain", DRAIN_INTERRUPTED_NS + LEEWAY_NS),
-            (Goal::Collect, Step::Over) => ("its report", LEEWAY_NS),
+            (Goal::Collect, Step::Over) if !self.collection.is_reported() => {
+                ("its report", LEEWAY_NS)
+            }
+            (Goal::Collect, Step::Over) if 0 < self.awaited_bytes() => {
+                ("a part of its raw samples", LEEWAY_NS)
+            }
             (Goal::Leave, _) => ("parting", PARTING_MAX_NS),
-            // It rightly waits for the others.
+            // It rightly waits for the others, or for a disk here.
             _ => ("waiting", u64::MAX),
         }
-    }
-
-    /// The agent was not listened to until now, so its silence proves nothing.
-    pub(super) fn excuse(&mut self, now_ns: u64) {
-        self.excused_ns = now_ns;
     }
 
     /// When the last message came, ns.
@@ -309,34 +300,22 @@ impl Dialogue {
                 }
                 Ok(None)
             }
-            Message::Samples(part) if self.collects() && self.samples_at.is_some() => {
+            Message::Shard(shard) if self.collects() => {
                 self.advanced_ns = now_ns;
-                let due = self.samples_at.unwrap_or(0);
-                if part.offset != due {
-                    let problem = format!("samples at byte {}, due is {due}", part.offset);
-                    return Err(Fault::Results(problem));
-                }
-                let end = due + part.bytes.as_slice().len() as u64;
-                self.samples_at = (!part.is_last).then_some(end);
-                Ok(Some(Deed::Keep(part)))
-            }
-            Message::Shard(shard) if self.collects() && self.shards.len() < SHARDS_MAX => {
-                self.advanced_ns = now_ns;
-                self.shards.push(shard);
+                self.collection.shard(shard)?;
                 Ok(None)
             }
-            Message::Report(Results { head, shards }) if self.collects() => {
-                let here = self.shards.len();
-                if here == 0 || usize::try_from(shards) != Ok(here) {
-                    let problem = format!("{here} of {shards} shards are there");
-                    return Err(Fault::Results(problem));
-                }
-                if self.samples_at.is_some() {
-                    return Err(Fault::Results("its samples aren't whole".to_owned()));
-                }
-                self.head = Some(head);
-                self.reach(Step::Collected, now_ns);
-                Ok(None)
+            Message::Report(results) if self.collects() => {
+                self.advanced_ns = now_ns;
+                let none = self.collection.report(results, self.task.samples)?;
+                self.reach_collected(now_ns);
+                Ok(none.map(Deed::Keep))
+            }
+            Message::Part(part) if self.collects() => {
+                self.advanced_ns = now_ns;
+                let chunk = self.collection.part(part)?;
+                self.reach_collected(now_ns);
+                Ok(Some(Deed::Keep(chunk)))
             }
             Message::Refused(Refusal::Ending) if self.holds => Err(Fault::Ended),
             Message::Refused(Refusal::Held(HeldBy { holder, .. }))
@@ -355,6 +334,37 @@ impl Dialogue {
 
     fn collects(&self) -> bool {
         self.goal == Goal::Collect && self.step == Step::Over
+    }
+
+    fn reach_collected(&mut self, now_ns: u64) {
+        if self.collection.is_whole() {
+            self.reach(Step::Collected, now_ns);
+        }
+    }
+
+    /// The length of the next part of its raw samples that may be asked for, once the disk has room
+    /// for it.
+    pub(super) fn next_bytes(&self) -> Option<usize> {
+        self.collection.next_bytes().filter(|_| self.collects())
+    }
+
+    /// Asks for that part.
+    pub(super) fn ask(&mut self, now_ns: u64) -> Message {
+        if self.awaited_bytes() == 0 {
+            self.advanced_ns = now_ns;
+        }
+        Message::Wanted(self.collection.ask())
+    }
+
+    /// There is no place for the rest of its raw samples.
+    pub(super) fn forgo_samples(&mut self, now_ns: u64) {
+        self.collection.forgo_samples();
+        self.reach_collected(now_ns);
+    }
+
+    /// Bytes of its raw samples that were asked for and haven't come.
+    pub(super) fn awaited_bytes(&self) -> usize {
+        self.collection.awaited_bytes()
     }
 
     /// Reads the agent's clock from the answer to a ping.
@@ -388,7 +398,8 @@ impl Dialogue {
             drift_ppm: clock.drift().map(|drift| drift.ppm),
             drift_error_ppm: clock.drift().map(|drift| drift.error_ppm),
         };
-        Some((self.hello?, *self.head?, self.shards, synchronization))
+        let (head, shards) = self.collection.results()?;
+        Some((self.hello?, head, shards, synchronization))
     }
 }
 
@@ -396,11 +407,15 @@ impl Dialogue {
 mod tests {
     use std::sync::Arc;
 
+    use engine::host::environment::environment;
     use engine::plan::body::{Body, SharedBody};
+    use engine::plan::redact::Redacted;
+    use engine::report::machine::Machine;
     use engine::shard::CoarseHistogram;
 
     use super::*;
-    use crate::message::{PART_BYTES, Wanted};
+    use super::super::collection::SHARDS_MAX;
+    use crate::message::{PART_BYTES, Part, Results, Wanted};
 
     const NOW_NS: u64 = 100 * SECOND_NS;
 
@@ -479,12 +494,31 @@ mod tests {
         let mut dialogue = arrived(&TO_BEGIN);
         dialogue.hear(progress(Phase::Done), NOW_NS).expect("it is over");
         let said = dialogue.pursue(Goal::Collect, NOW_NS).expect("a goal");
-        assert_eq!(said, [Message::Collect(Collect { samples: true })]);
+        assert_eq!(said, [Message::Collect]);
         dialogue
     }
 
-    fn samples(offset: u64, is_last: bool) -> Message {
-        Message::Samples(Samples { offset, bytes: vec![7; 10].into(), is_last })
+    /// A part of a file of samples.
+    fn part(offset: usize, length: usize) -> Message {
+        let bytes = vec![7; length].into();
+        Message::Part(Part { number: 0, offset: offset as u64, bytes })
+    }
+
+    /// The report of one shard, with so many bytes of samples.
+    fn report(samples_bytes: usize) -> Message {
+        let plan = Plan { target: "http://127.0.0.1:1/".to_owned(), ..Plan::default() };
+        let plan = plan.complete(&[0]).expect("a plan");
+        let head = Box::new(CollectedHead {
+            plan: Redacted::new(&plan, &Body::of_bytes(Vec::new())),
+            addresses: Vec::new(),
+            environment: environment(&[0], Vec::new(), None),
+            machine: Machine::default(),
+            interrupted: false,
+            until_ns: 0,
+            epoch_ns: 0,
+            samples: None,
+        });
+        Message::Report(Results { head, shards: 1, samples_bytes: samples_bytes as u64 })
     }
 
     #[test]
@@ -543,7 +577,7 @@ mod tests {
             assert_eq!(said, [Message::Heartbeat, ping(now_ns)]);
             let answer = honest(&ping(now_ns), now_ns).expect("an answer");
             dialogue.hear(answer, now_ns).expect("a pong");
-            dialogue.excuse(now_ns);
+            dialogue.excused_ns = now_ns;
         }
         assert_eq!(now_ns, NOW_NS + 101 * SECOND_NS, "none is late");
         // A ping is answered before the next one is sent.
@@ -553,7 +587,7 @@ mod tests {
         assert_eq!(dialogue.look(now_ns).expect("a beat"), [Message::Heartbeat]);
         // A late one isn't made up for.
         now_ns = dialogue.due_ns() + SECOND_NS * 9 / 10;
-        dialogue.excuse(now_ns);
+        dialogue.excused_ns = now_ns;
         assert_eq!(dialogue.look(now_ns).expect("a beat"), [Message::Heartbeat]);
         assert!(now_ns + SECOND_NS / 2 <= dialogue.due_ns());
         // It isn't ready, so its run is stopped before both part.
@@ -631,7 +665,7 @@ mod tests {
             (&TO_BEGIN[..1], ready),
             (&TO_BEGIN[..1], Message::Wanted(Wanted { number: 0, offset: 0 })),
             (&TO_BEGIN, shard),
-            (&TO_BEGIN, samples(0, true)),
+            (&TO_BEGIN, part(0, 10)),
         ] {
             let kind = Kind::of_message(&message);
             match arrived(goals).hear(message, NOW_NS) {
@@ -654,21 +688,89 @@ mod tests {
             heard.expect("not whole").to_string()
         };
         for (messages, words) in [
-            (vec![samples(1, true)], "samples at byte 1, due is 0"),
-            (vec![samples(0, false), samples(0, true)], "samples at byte 0, due is 10"),
-            (vec![samples(0, true), samples(10, true)], "samples is out of turn"),
+            (vec![report(0)], "0 of 1 shards are there"),
+            (vec![shard(), shard(), report(0)], "2 of 1 shards are there"),
+            (vec![shard(), report(10), report(10)], "report is out of turn"),
+            (vec![shard(), report(10), shard()], "shard is out of turn"),
+            (vec![part(0, 10)], "part is out of turn"),
+            (vec![shard(), report(10), part(0, 10)], "part is out of turn"),
         ] {
             let found = problem(messages);
             assert!(found.ends_with(words), "{found}");
         }
         let mut dialogue = collecting();
-        for part in [samples(0, false), samples(10, true)] {
-            assert!(matches!(dialogue.hear(part, NOW_NS), Ok(Some(Deed::Keep(_)))));
-        }
         for _ in 0..SHARDS_MAX {
             dialogue.hear(shard(), NOW_NS).expect("a shard");
         }
         assert!(dialogue.hear(shard(), NOW_NS).is_err(), "no machine has so many");
         assert!(dialogue.results().is_none(), "its report isn't here");
+    }
+
+    #[test]
+    fn samples_come_as_they_are_asked_for_and_a_disk_may_take_its_time() {
+        let reported = |samples_bytes| {
+            let mut dialogue = collecting();
+            let shard = Message::Shard(ShardState::of_bytes(vec![1]));
+            dialogue.hear(shard, NOW_NS).expect("a shard");
+            let kept = dialogue.hear(report(samples_bytes), NOW_NS).expect("a report");
+            (dialogue, kept)
+        };
+        let (dialogue, kept) = reported(0);
+        let Some(Deed::Keep(none)) = kept else { panic!("{kept:?}") };
+        assert!(none.is_last && none.bytes.as_slice().is_empty(), "there is no file");
+        assert_eq!((dialogue.step(), dialogue.next_bytes()), (Step::Collected, None));
+        let length = 20 * PART_BYTES + 10;
+        let (mut dialogue, _) = reported(length);
+        let mut now_ns = NOW_NS;
+        let mut arrived = 0;
+        while dialogue.step() == Step::Over {
+            // An hour in which the disk has no room: only the session must live.
+            now_ns += 3_600 * SECOND_NS;
+            (dialogue.heard_ns, dialogue.tick_ns) = (now_ns, now_ns);
+            assert!(!dialogue.look(now_ns).expect("it waits for a disk").is_empty());
+            let mut asked = 0;
+            while let Some(bytes) = dialogue.next_bytes() {
+                let offset = arrived + asked;
+                let wanted = Wanted { number: 0, offset: offset as u64 };
+                assert_eq!(dialogue.ask(now_ns), Message::Wanted(wanted));
+                assert_eq!(bytes, PART_BYTES.min(length - offset));
+                asked += bytes;
+            }
+            assert_eq!(dialogue.awaited_bytes(), asked);
+            assert!(asked <= 8 * PART_BYTES, "memory is bounded");
+            let due = PART_BYTES.min(length - arrived);
+            // An agent that doesn't answer is lost.
+            let mut slow = now_ns + LEEWAY_NS - 1;
+            (dialogue.heard_ns, dialogue.tick_ns) = (slow, slow);
+            assert!(dialogue.look(slow).is_ok());
+            slow += 1;
+            let fault = dialogue.look(slow).expect_err("too slow").to_string();
+            assert_eq!(fault, "a part of its raw samples took longer than 1m");
+            while 0 < dialogue.awaited_bytes() {
+                let due = due.min(length - arrived);
+                let kept = dialogue.hear(part(arrived, due), now_ns).expect("a part");
+                arrived += due;
+                let Some(Deed::Keep(chunk)) = kept else { panic!("{kept:?}") };
+                assert_eq!(chunk.is_last, arrived == length);
+            }
+        }
+        assert_eq!((arrived, dialogue.step()), (length, Step::Collected));
+        // One that isn't whole, and another than the one that is due.
+        for (message, words) in [
+            (part(0, 9), "9 bytes of samples at 0, due are 10 at 0"),
+            (part(1, 10), "10 bytes of samples at 1, due are 10 at 0"),
+        ] {
+            let (mut dialogue, _) = reported(10);
+            dialogue.ask(NOW_NS);
+            let fault = dialogue.hear(message, NOW_NS).expect_err("not due").to_string();
+            assert!(fault.ends_with(words), "{fault}");
+        }
+        // A file that failed gets no more, and the report is used.
+        let (mut dialogue, _) = reported(length);
+        dialogue.ask(NOW_NS);
+        dialogue.forgo_samples(NOW_NS);
+        assert_eq!((dialogue.step(), dialogue.next_bytes()), (Step::Over, None));
+        dialogue.hear(part(0, PART_BYTES), NOW_NS).expect("it was asked for");
+        assert_eq!(dialogue.step(), Step::Collected);
     }
 }

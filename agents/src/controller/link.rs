@@ -18,13 +18,13 @@ use super::dialogue::{Deed, Dialogue, Task};
 use super::fault::Fault;
 use super::goal::{Goal, Standing};
 use super::known::Shared;
-use super::sample_file::SampleInlet;
+use super::sample_file::{Room, SampleInlet};
 use crate::key::Key;
 use crate::message::Message;
 use crate::session::{Session, SessionError};
 
-/// How often to check whether the disk has caught up.
-const DISK_PAUSE: Duration = Duration::from_millis(2);
+/// How often to check whether a disk that is behind has caught up.
+const DISK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The current goal of all links, which wakes each of them when it changes.
 pub(super) struct Goals {
@@ -107,6 +107,8 @@ impl Link {
         if let Some((fault, _)) = &lost {
             self.shared.lost(self.number, fault);
         }
+        let awaited_bytes = dialogue.as_ref().map_or(0, Dialogue::awaited_bytes);
+        self.inlet.give_back(awaited_bytes);
         LinkEnd { dialogue, lost }
     }
 
@@ -138,7 +140,8 @@ impl Link {
         goal: &mut Goal,
         dialogue: &mut Dialogue,
     ) -> Result<ControlFlow<()>, Fault> {
-        let event = self.event(session, *goal, dialogue).await?;
+        let looks_soon = self.ask(session, dialogue).await?;
+        let event = self.event(session, *goal, dialogue, looks_soon).await?;
         let now_ns = now_ns();
         let said = match event {
             Next::Goal(next) => {
@@ -155,8 +158,8 @@ impl Link {
                 match dialogue.hear(message, now_ns)? {
                     None => vec![],
                     Some(Deed::Say(message)) => vec![message],
-                    Some(Deed::Keep(part)) => {
-                        self.inlet.put(self.number, part);
+                    Some(Deed::Keep(chunk)) => {
+                        self.inlet.put(self.number, chunk);
                         vec![]
                     }
                     Some(Deed::End) => return Ok(ControlFlow::Break(())),
@@ -194,18 +197,36 @@ impl Link {
         Err(fault)
     }
 
+    /// Asks for parts of the raw samples, as many as the disk has room for. Returns whether to look
+    /// again soon.
+    async fn ask(
+        &self,
+        session: &mut Session,
+        dialogue: &mut Dialogue,
+    ) -> Result<bool, SessionError> {
+        while let Some(bytes) = dialogue.next_bytes() {
+            match self.inlet.room(self.number, bytes) {
+                Room::Taken => session.send(&dialogue.ask(now_ns())).await?,
+                Room::Never => {
+                    dialogue.forgo_samples(now_ns());
+                    return Ok(true);
+                }
+                Room::Later => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
     /// Waits for the next event.
     async fn event(
         &self,
         session: &mut Session,
         goal: Goal,
         dialogue: &mut Dialogue,
+        looks_soon: bool,
     ) -> Result<Next, SessionError> {
-        // While the disk is behind, nothing more is read from the agent.
-        let is_full = self.inlet.is_full();
         let mut wait = Duration::from_nanos(dialogue.due_ns().saturating_sub(now_ns()));
-        if is_full {
-            dialogue.excuse(now_ns());
+        if looks_soon {
             wait = wait.min(DISK_PAUSE);
         }
         let mut timer = pin!(Timer::new(wait));
@@ -217,9 +238,6 @@ impl Link {
             }
             if let Poll::Ready(goal) = self.goals.poll_other(goal, self.number, context) {
                 return Poll::Ready(Ok(Next::Goal(goal)));
-            }
-            if is_full {
-                return Poll::Pending;
             }
             receive.as_mut().poll(context).map_ok(Next::Said)
         })

@@ -1,13 +1,13 @@
 //! The raw samples that agents send: one file per agent, written on a thread of its own.
 //!
-//! A disk may be slow, and sessions must not wait for it. The backlog is counted, and nothing more
-//! is read from an agent than the disk can keep up with.
+//! A disk may be slow, and sessions must not wait for it. So a part is asked for only if there is
+//! room for it among those that were asked for and aren't written yet.
 
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::{fs, io};
@@ -16,10 +16,21 @@ use engine::record::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::report::Samples;
 use engine::sys::whole_file::{PublishError, WholeFile, WholeFileError};
 
-use crate::message;
+use crate::bytes::Bytes;
+use crate::message::PART_BYTES;
 
-/// The largest backlog before reading from agents pauses, bytes.
+/// The most that may have been asked of all agents and isn't written yet, bytes.
 pub(super) const BACKLOG_MAX: usize = 16 << 20;
+
+const _: () = assert!(PART_BYTES <= BACKLOG_MAX);
+
+/// The next bytes of a file of samples; none at all if the agent has no file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Chunk {
+    pub(super) bytes: Bytes,
+    /// True if the file ends with them.
+    pub(super) is_last: bool,
+}
 
 /// Where one agent's raw samples go: a file that appears under its name when it is whole.
 #[derive(Debug)]
@@ -73,16 +84,35 @@ pub(super) fn settled(there: Samples, kept: Kept) -> Samples {
 
 /// The files of all agents, and the thread that fills them.
 pub(super) struct SampleKeeper {
-    parts: Sender<(usize, message::Samples)>,
-    backlog: Arc<AtomicUsize>,
+    chunks: Sender<(usize, Chunk)>,
+    state: Arc<State>,
     thread: JoinHandle<Vec<Option<Kept>>>,
+}
+
+/// What the thread and the links know of each other.
+struct State {
+    /// Bytes that were asked for and aren't written yet.
+    backlog: AtomicUsize,
+    /// The agents whose file takes no more.
+    closed: Vec<AtomicBool>,
 }
 
 /// Where one link puts its samples.
 #[derive(Clone)]
 pub(super) struct SampleInlet {
-    parts: Sender<(usize, message::Samples)>,
-    backlog: Arc<AtomicUsize>,
+    chunks: Sender<(usize, Chunk)>,
+    state: Arc<State>,
+}
+
+/// Whether there is room for a part of an agent's samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// There is, and it is taken.
+    Taken,
+    /// There will be once the disk has caught up.
+    Later,
+    /// There won't be any: the agent's file has failed.
+    Never,
 }
 
 impl SampleKeeper {
@@ -91,46 +121,60 @@ impl SampleKeeper {
     /// # Errors
     /// The kernel refuses a thread.
     pub(super) fn start(sinks: Vec<Option<SampleSink>>) -> io::Result<SampleKeeper> {
-        let (parts, incoming) = mpsc::channel();
-        let backlog = Arc::new(AtomicUsize::new(0));
-        let unwritten = Arc::clone(&backlog);
+        let (chunks, incoming) = mpsc::channel();
+        let closed = sinks.iter().map(|sink| AtomicBool::new(sink.is_none())).collect();
+        let state = Arc::new(State { backlog: AtomicUsize::new(0), closed });
+        let known = Arc::clone(&state);
         let thread = thread::Builder::new()
             .name("truetail-samples".to_owned())
-            .spawn(move || fill(sinks, &incoming, &unwritten))?;
-        Ok(SampleKeeper { parts, backlog, thread })
+            .spawn(move || fill(sinks, &incoming, &known))?;
+        Ok(SampleKeeper { chunks, state, thread })
     }
 
-    /// An inlet for parts.
+    /// An inlet for chunks.
     pub(super) fn inlet(&self) -> SampleInlet {
-        SampleInlet { parts: self.parts.clone(), backlog: Arc::clone(&self.backlog) }
+        SampleInlet { chunks: self.chunks.clone(), state: Arc::clone(&self.state) }
     }
 
     /// Waits until all is written; no inlet may be left. Returns each agent's file or error; `None`
     /// for agents without one.
     pub(super) fn finish(self) -> Vec<Option<Kept>> {
-        drop(self.parts);
+        drop(self.chunks);
         self.thread.join().expect("writing samples doesn't panic")
     }
 }
 
 impl SampleInlet {
-    /// True if the disk is so far behind that agents must wait.
-    pub(super) fn is_full(&self) -> bool {
-        BACKLOG_MAX <= self.backlog.load(Ordering::Relaxed)
+    /// Takes room for this many bytes of an agent's samples, if there is any. Only one thread takes
+    /// room, that of the links.
+    pub(super) fn room(&self, agent: usize, bytes: usize) -> Room {
+        let backlog = &self.state.backlog;
+        if self.state.closed[agent].load(Ordering::Relaxed) {
+            return Room::Never;
+        }
+        if BACKLOG_MAX < backlog.load(Ordering::Relaxed) + bytes {
+            return Room::Later;
+        }
+        backlog.fetch_add(bytes, Ordering::Relaxed);
+        Room::Taken
     }
 
-    /// Takes a part of an agent's samples.
-    pub(super) fn put(&self, agent: usize, part: message::Samples) {
-        self.backlog.fetch_add(part.bytes.as_slice().len(), Ordering::Relaxed);
-        self.parts.send((agent, part)).expect("the thread ends after the last inlet");
+    /// Gives back room for bytes that won't come.
+    pub(super) fn give_back(&self, bytes: usize) {
+        self.state.backlog.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes the next bytes of an agent's samples, for which there is room.
+    pub(super) fn put(&self, agent: usize, chunk: Chunk) {
+        self.chunks.send((agent, chunk)).expect("the thread ends after the last inlet");
     }
 }
 
 /// Fills the files until no inlet is left.
 fn fill(
     mut sinks: Vec<Option<SampleSink>>,
-    incoming: &Receiver<(usize, message::Samples)>,
-    backlog: &AtomicUsize,
+    incoming: &Receiver<(usize, Chunk)>,
+    state: &State,
 ) -> Vec<Option<Kept>> {
     let incomplete = |sink: &SampleSink| {
         let text = format!("{}: the agent was lost before it had sent it", sink.path.display());
@@ -138,24 +182,24 @@ fn fill(
     };
     let mut kept: Vec<Option<Kept>> =
         sinks.iter().map(|sink| sink.as_ref().map(incomplete)).collect();
-    for (agent, message::Samples { offset, bytes, is_last }) in incoming {
+    for (agent, Chunk { bytes, is_last }) in incoming {
         if let Some(sink) = &sinks[agent] {
             let mut file = sink.file.file();
-            // A file of samples has a header.
-            let is_none = offset == 0 && is_last && bytes.as_slice().is_empty();
             let ended = match file.write_all(bytes.as_slice()) {
-                Ok(()) if is_none => Some(Err(nothing(&sink.path))),
+                // A file of samples has a header.
+                Ok(()) if bytes.as_slice().is_empty() => Some(Err(nothing(&sink.path))),
                 Ok(()) if is_last => sinks[agent].take().map(Ok),
                 Ok(()) => None,
                 Err(error) => Some(Err(file_error(&sink.path, error.kind(), &error))),
             };
             if let Some(ended) = ended {
-                // There is no place for later parts.
+                // There is no place for more.
                 sinks[agent] = None;
+                state.closed[agent].store(true, Ordering::Relaxed);
                 kept[agent] = Some(ended);
             }
         }
-        backlog.fetch_sub(bytes.as_slice().len(), Ordering::Relaxed);
+        state.backlog.fetch_sub(bytes.as_slice().len(), Ordering::Relaxed);
     }
     kept
 }
@@ -189,8 +233,12 @@ fn file_error(path: &Path, kind: ErrorKind, error: &dyn fmt::Display) -> FileErr
 mod tests {
     use super::*;
 
-    fn part(offset: u64, bytes: &[u8], is_last: bool) -> message::Samples {
-        message::Samples { offset, bytes: bytes.to_vec().into(), is_last }
+    impl SampleInlet {
+        /// Puts these bytes, for which there must be room.
+        fn take(&self, agent: usize, bytes: &[u8], is_last: bool) {
+            assert_eq!(self.room(agent, bytes.len()), Room::Taken);
+            self.put(agent, Chunk { bytes: bytes.to_vec().into(), is_last });
+        }
     }
 
     /// An agent's report of its samples.
@@ -237,18 +285,17 @@ mod tests {
         let keeper = SampleKeeper::start(vec![sink("a.bin"), None, sink("c.bin"), sink("d.bin")]);
         let keeper = keeper.expect("a thread");
         let inlet = keeper.inlet();
-        inlet.put(0, part(0, b"one ", false));
-        inlet.put(2, part(0, b"half", false));
-        inlet.put(0, part(4, b"two", true));
-        inlet.put(3, part(0, b"", true));
-        assert!(!inlet.is_full());
-        let backlog = Arc::clone(&inlet.backlog);
+        inlet.take(0, b"one ", false);
+        inlet.take(2, b"half", false);
+        inlet.take(0, b"two", true);
+        inlet.take(3, b"", true);
+        let state = Arc::clone(&inlet.state);
         drop(inlet);
         let kept = <[_; 4]>::try_from(keeper.finish()).expect("four");
         let [Some(whole), None, Some(half), Some(nothing)] = kept else {
             panic!("all but the second have a file");
         };
-        assert_eq!(backlog.load(Ordering::Relaxed), 0);
+        assert_eq!(state.backlog.load(Ordering::Relaxed), 0);
         let problem = half.as_ref().expect_err("a problem").text.clone();
         assert!(problem.ends_with("c.bin: the agent was lost before it had sent it"), "{problem}");
         let problem = nothing.as_ref().expect_err("a problem").text.clone();
@@ -262,16 +309,47 @@ mod tests {
     }
 
     #[test]
-    fn the_backlog_is_bounded() {
-        let keeper = SampleKeeper::start(vec![None]).expect("a thread");
-        let inlet = keeper.inlet();
-        inlet.backlog.store(BACKLOG_MAX - 1, Ordering::Relaxed);
-        assert!(!inlet.is_full());
-        inlet.backlog.store(BACKLOG_MAX, Ordering::Relaxed);
-        assert!(inlet.is_full());
-        // Samples of an agent without a file are dropped.
-        inlet.put(0, part(0, &[0; 10], true));
+    fn of_a_disk_that_is_behind_no_more_is_asked_than_fits_and_of_a_failed_file_nothing() {
+        let root = tempfile::tempdir().expect("a folder");
+        let sink = SampleSink::create(root.path(), "a.bin").expect("a sink");
+        // The thread is the disk: it takes nothing before it runs.
+        let (chunks, incoming) = mpsc::channel();
+        let closed = [false, true].map(AtomicBool::new).into();
+        let state = Arc::new(State { backlog: AtomicUsize::new(0), closed });
+        let inlet = SampleInlet { chunks, state: Arc::clone(&state) };
+        let fits = BACKLOG_MAX / PART_BYTES;
+        for number in 0..fits {
+            let byte = u8::try_from(number).expect("a few parts");
+            inlet.take(0, &vec![byte; PART_BYTES], number + 1 == fits);
+        }
+        assert_eq!(inlet.room(0, PART_BYTES), Room::Later);
+        assert_eq!(inlet.room(1, PART_BYTES), Room::Never, "there is no file");
+        // What a lost agent won't send makes room.
+        let rest = BACKLOG_MAX - fits * PART_BYTES;
+        assert_eq!(inlet.room(0, rest), Room::Taken);
+        inlet.give_back(rest);
+        let again = inlet.clone();
         drop(inlet);
-        assert!(matches!(keeper.finish()[..], [None]));
+        let (done, is_done) = mpsc::channel();
+        let disk = thread::spawn(move || {
+            let kept = fill(vec![Some(sink), None], &incoming, &state);
+            done.send(()).expect("the test waits");
+            kept
+        });
+        while again.room(0, PART_BYTES) == Room::Later {
+            thread::yield_now();
+        }
+        // The file is whole, and takes no more.
+        while again.room(0, 0) != Room::Never {
+            thread::yield_now();
+        }
+        drop(again);
+        is_done.recv().expect("it ends");
+        let kept = <[_; 2]>::try_from(disk.join().expect("it ends")).expect("two");
+        let [Some(Ok(sink)), None] = kept else { panic!("the first is whole") };
+        let written = fs::read(sink.temporary()).expect("written");
+        assert_eq!(written.len(), fits * PART_BYTES);
+        let in_order = written.chunks(PART_BYTES).zip(0_u8..);
+        assert!(in_order.into_iter().all(|(part, byte)| part.iter().all(|found| *found == byte)));
     }
 }

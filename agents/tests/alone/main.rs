@@ -52,7 +52,7 @@ const ANY_MAX: usize = 1 << 20;
 /// A frame with this payload, which claims to have `length` bytes.
 fn frame(kind: Kind, length: usize, payload: &[u8]) -> Vec<u8> {
     let number = Kind::ALL.iter().position(|of| *of == kind).expect("a type");
-    let mut bytes = b"TTAG\x04\x00".to_vec();
+    let mut bytes = b"TTAG\x05\x00".to_vec();
     bytes.push(u8::try_from(number).expect("few types"));
     bytes.extend(u32::try_from(length).expect("32 bits").to_le_bytes());
     bytes.extend(payload);
@@ -97,12 +97,12 @@ fn no_stream_takes_more_memory_than_its_length_allows() {
     for (name, stream, is_message) in [
         ("16 MiB claimed", frame(Kind::Report, 16 << 20, &[16]), false),
         ("4 GiB claimed", frame(Kind::Report, u32::MAX as usize, &[16; 5_000]), false),
-        ("bytes without end", whole(Kind::Samples, &[&[17, 0][..], &huge].concat()), false),
+        ("bytes without end", whole(Kind::Part, &[&[10, 0, 0][..], &huge].concat()), false),
         ("files without end", whole(Kind::Prepare, &[&[8, 2, 5, 7, 0][..], &huge].concat()), false),
         ("a text without end", whole(Kind::Hello, &[&[4][..], &huge].concat()), false),
         (
             "samples",
-            whole(Kind::Samples, &[&[17, 0][..], &counted(&[7; 200_000]), &[1]].concat()),
+            whole(Kind::Part, &[&[10, 0, 0][..], &counted(&[7; 200_000])].concat()),
             true,
         ),
         ("cores", prepare(&format!(r#"{{"cores": "{cores}"}}"#)), true),

@@ -15,7 +15,9 @@ use agents::controller::sample_file::SampleSink;
 use agents::controller::weights::shares;
 use agents::lease::SILENCE_MAX_NS;
 use agents::listener::Listener;
-use agents::message::{Hello, Message, Ping, Pong, Ready, Results, Samples, ShardState, Start};
+use agents::message::{
+    Hello, Message, PART_BYTES, Part, Ping, Pong, Ready, Results, ShardState, Start, Wanted,
+};
 use agents::refusal::Refusal;
 use agents::session::Session;
 use agents::versions::Versions;
@@ -81,7 +83,8 @@ impl Agent {
                 let accepting = glommio::spawn_local(listener.run(move |session| {
                     let heard = Arc::clone(&hearing);
                     async move {
-                        let mut script = Script { trouble, heard, share: None, began_ns: None };
+                        let mut script =
+                            Script { trouble, heard, has_samples: false, began_ns: None };
                         if let Ok(session) = session {
                             script.follow(session).await;
                         }
@@ -130,7 +133,7 @@ impl Drop for Agent {
 struct Script {
     trouble: Trouble,
     heard: Heard,
-    share: Option<Share>,
+    has_samples: bool,
     /// When the run begins; later, when it ended.
     began_ns: Option<u64>,
 }
@@ -186,7 +189,7 @@ impl Script {
                 vec![Message::Pong(Pong { sent_ns, received_ns, answered_ns: now_ns() })]
             }
             Message::Prepare(prepare) => {
-                self.share = Some(prepare.share);
+                self.has_samples = prepare.samples;
                 let ready = Ready { settled: Some(true) };
                 match self.trouble {
                     Trouble::RefusesPlan => {
@@ -205,24 +208,31 @@ impl Script {
                 self.began_ns = self.began_ns.map(|_| 1);
                 vec![]
             }
-            Message::Collect(collect) => {
-                let part = |offset, bytes: &[u8], is_last| {
-                    Message::Samples(Samples { offset, bytes: bytes.to_vec().into(), is_last })
-                };
-                let samples = match collect.samples {
-                    true => vec![part(0, b"raw ", false), part(4, b"samples", true)],
-                    false => vec![],
-                };
+            Message::Collect => {
                 let shards = if self.trouble == Trouble::LosesAShard { 1 } else { 2 };
                 let states = (0..shards).map(|n| Message::Shard(ShardState::of_bytes(vec![n; 9])));
-                let head = CollectedHead { samples: raw_samples(collect.samples), ..head() };
-                let results = Results { head: Box::new(head), shards: 2 };
-                samples.into_iter().chain(states).chain([Message::Report(results)]).collect()
+                let head = CollectedHead { samples: raw_samples(self.has_samples), ..head() };
+                let samples_bytes = if self.has_samples { SAMPLES_BYTES as u64 } else { 0 };
+                let results = Results { head: Box::new(head), shards: 2, samples_bytes };
+                states.chain([Message::Report(results)]).collect()
+            }
+            Message::Wanted(Wanted { number, offset }) => {
+                let at = usize::try_from(offset).expect("a few parts");
+                let bytes = samples()[at..(at + PART_BYTES).min(SAMPLES_BYTES)].to_vec().into();
+                vec![Message::Part(Part { number, offset, bytes })]
             }
             Message::Bye => vec![Message::Bye],
             _ => vec![],
         }
     }
+}
+
+/// The length of an agent's raw samples: ten parts and a bit.
+const SAMPLES_BYTES: usize = 10 * PART_BYTES + 7;
+
+/// An agent's raw samples.
+fn samples() -> Vec<u8> {
+    (0..SAMPLES_BYTES).map(|at| (at / 100).to_le_bytes()[0]).collect()
 }
 
 /// An agent's report of its raw samples, if they are wanted.
@@ -358,7 +368,7 @@ fn agents_are_set_up_begin_together_and_report() {
         assert!(agent.heard_at(is_stop).is_none());
         assert_eq!(agent.count(|it| *it == Message::Bye), 1);
         let sink = collected.samples.as_ref().expect("wanted").as_ref().expect("whole");
-        assert_eq!(std::fs::read(sink.temporary()).expect("written"), b"raw samples");
+        assert!(std::fs::read(sink.temporary()).expect("written") == samples());
     }
     // These agents' reports are made up, and of another plan than the one they were given.
     let mut agents = ended.agents.into_iter();

@@ -6,8 +6,8 @@ use agents::channel::{Channel, ChannelError};
 use agents::frame::{Frame, FrameReader};
 use agents::key::Key;
 use agents::message::{
-    Attachment, Collect, Finding, Hello, HostFacts, Message, Part, Ping, Pong, Prepare, Ready,
-    Results, Samples, ShardState, Side, Start, Wanted,
+    Attachment, Finding, Hello, HostFacts, Message, Part, Ping, Pong, Prepare, Ready, Results,
+    ShardState, Side, Start, Wanted,
 };
 use agents::refusal::Refusal;
 use agents::versions::Versions;
@@ -116,10 +116,11 @@ fn made() -> Vec<(Side, Message)> {
             }),
         ),
         (Controller, Message::Stop),
-        (Controller, Message::Collect(Collect { samples: true })),
-        (Agent, Message::Samples(Samples { offset: 300, bytes: vec![9; 4].into(), is_last: true })),
+        (Controller, Message::Collect),
         (Agent, Message::Shard(ShardState::of_bytes(vec![8; 3]))),
-        (Agent, Message::Report(Results { head: Box::new(head()), shards: 1 })),
+        (Agent, Message::Report(Results { head: Box::new(head()), shards: 1, samples_bytes: 4 })),
+        (Controller, Message::Wanted(Wanted { number: 0, offset: 0 })),
+        (Agent, Message::Part(Part { number: 0, offset: 0, bytes: vec![9; 4].into() })),
         (Agent, Message::Refused(Refusal::LeaseLost(Nanos(3_000_000_000)))),
         (Controller, Message::Bye),
         (Agent, Message::Bye),

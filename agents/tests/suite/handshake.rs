@@ -2,7 +2,7 @@
 
 use agents::channel::{Channel, ChannelError};
 use agents::frame::{FrameError, Kind, OPENING_MAX};
-use agents::message::{Message, Ping, Samples, Side};
+use agents::message::{Message, Part, Ping, Ready, Side};
 use agents::refusal::Refusal;
 
 use crate::examples::{Pair, conversation, frames, key, named_key, received};
@@ -256,19 +256,18 @@ fn a_stranger_of_another_protocol_gets_no_answer() {
 #[should_panic(expected = "isn't for this side to send")]
 fn a_controller_never_sends_an_agents_message() {
     let mut pair = Pair::open(key());
-    let samples = Samples { offset: 0, bytes: vec![].into(), is_last: true };
-    let _ = pair.controller.send(&Message::Samples(samples));
+    let _ = pair.controller.send(&Message::Ready(Ready { settled: None }));
 }
 
 #[test]
 fn a_message_that_fits_into_no_frame_is_not_sent_and_the_session_goes_on() {
     let mut pair = Pair::open(key());
-    let samples = |len: usize| {
-        Message::Samples(Samples { offset: 0, bytes: vec![1; len].into(), is_last: false })
+    let part = |len: usize| {
+        Message::Part(Part { number: 0, offset: 0, bytes: vec![1; len].into() })
     };
-    let error = pair.agent.send(&samples(256 << 10)).expect_err("too long");
-    assert_eq!(error.to_string(), "samples of 262152 bytes: a frame holds 262144");
-    let frame = pair.sent(Side::Agent, &samples((256 << 10) - 8));
+    let error = pair.agent.send(&part(256 << 10)).expect_err("too long");
+    assert_eq!(error.to_string(), "part of 262152 bytes: a frame holds 262144");
+    let frame = pair.sent(Side::Agent, &part((256 << 10) - 8));
     assert!(received(&mut pair.controller, &frame).is_ok());
 }
 

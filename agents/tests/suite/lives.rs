@@ -7,7 +7,7 @@ use agents::admission::Admission;
 use agents::agent::{AgentConfig, End, Over, serve};
 use agents::channel::ChannelError;
 use agents::lease::SILENCE_MAX_NS;
-use agents::message::{Collect, Message};
+use agents::message::Message;
 use engine::plan::{Plan, Wait};
 use engine::report::environment::ControlCore;
 use engine::run::Phase;
@@ -145,7 +145,7 @@ fn a_run_is_called_off_before_its_start_by_a_stop_and_the_next_one_is_served() {
 }
 
 #[test]
-fn samples_of_a_run_without_them_end_at_once() {
+fn a_run_without_samples_has_no_file_of_them() {
     let (agent, target) = (Agent::start(), target());
     let mut controller = Controller::connect(&agent, "ann@desk");
     controller.begin(&plan(&target, Nanos(200_000_000)), false);
@@ -185,7 +185,7 @@ fn an_agent_that_is_started_again_has_its_port_and_a_second_one_has_not() {
     // This side closes last, so the agent's connection lingers on its port.
     let mut controller = Controller::connect(&agent, "ann@desk");
     controller.say(&Message::Stop);
-    controller.say(&Message::Collect(Collect { samples: false }));
+    controller.say(&Message::Collect);
     controller.hear_refusal();
     assert!(matches!(controller.listen(), Err(ChannelError::Cut)));
     drop(controller);
@@ -276,6 +276,6 @@ fn pings_are_answered_at_any_time_and_a_collect_needs_a_run() {
     controller.follow(u64::MAX);
     controller.collect(false);
     controller.ping();
-    controller.say(&Message::Collect(Collect { samples: false }));
+    controller.say(&Message::Collect);
     assert_eq!(controller.hear_refusal().to_string(), "collect is out of turn");
 }

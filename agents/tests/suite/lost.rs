@@ -1,11 +1,14 @@
 //! Controllers that go away: the load ends, the results are kept, the next controller is served.
 
+use std::fs;
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use agents::message::{Collect, Message};
+use agents::message::Message;
+use agents::session::STALL_MAX;
 use engine::plan::{Http, Plan};
 use engine::run::Phase;
 use engine::sys::clock;
@@ -147,14 +150,58 @@ fn a_report_that_was_sent_but_not_acknowledged_is_kept() {
 }
 
 #[test]
+fn a_slow_disk_at_the_controller_delays_only_the_samples() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.begin(&plan(&target, SECOND), true);
+    controller.follow(u64::MAX);
+    let (results, shards) = controller.collect_report();
+    assert_eq!(shards[0].recorder.counts.answered, 200);
+    // Longer than a peer may leave data unread: none is sent.
+    thread::sleep(STALL_MAX + Duration::from_secs(1));
+    controller.ping();
+    let mut samples = Vec::new();
+    while (samples.len() as u64) < results.samples_bytes {
+        samples.extend(controller.part_at(samples.len() as u64));
+    }
+    assert!(200 * 48 < samples.len(), "{} bytes", samples.len());
+    // There is no more.
+    controller.ping();
+    controller.leave();
+    agent.said("run ended for ann@desk: 200 answered, report collected");
+    wait_until("nothing is kept", || agent.files().is_empty());
+}
+
+#[test]
+fn samples_for_which_the_controller_has_no_room_are_kept() {
+    let (agent, target) = (Agent::start(), target());
+    for next in [false, true] {
+        let mut controller = Controller::connect(&agent, "ann@desk");
+        controller.begin(&plan(&target, SECOND), true);
+        controller.follow(u64::MAX);
+        let (results, _) = controller.collect_report();
+        if next {
+            controller.prepare(&plan(&target, SECOND), false);
+            controller.hear_ready();
+            controller.say(&Message::Stop);
+        } else {
+            controller.leave();
+        }
+        let line = agent.said("its controller had no room for the raw samples; report kept in");
+        let file = Path::new(line.rsplit(' ').next().expect("a file")).with_extension("samples");
+        let kept = fs::metadata(file).expect("its samples").len();
+        assert!(0 < kept && kept == results.samples_bytes);
+    }
+}
+
+#[test]
 fn the_load_ends_though_its_controller_stops_reading() {
     let (agent, target) = (Agent::start(), target());
     let mut controller = Controller::connect(&agent, "ann@desk");
     controller.begin(&plan(&target, MINUTE), true);
     controller.follow(10);
-    // A minute's samples would follow, which no one reads.
     controller.say(&Message::Stop);
-    controller.say(&Message::Collect(Collect { samples: true }));
+    controller.say(&Message::Collect);
     let silent_ns = controller.fall_silent();
     agent.said("report kept in");
     let last_ns = last_arrival_ns(&target).expect("requests");

@@ -55,7 +55,7 @@ fn open(key: Option<Key>, side: Side) -> (Pair, fn(&mut Pair) -> &mut Channel) {
 fn likely() -> impl Strategy<Value = Vec<u8>> {
     let header =
         (0_u8..20, prop_oneof![0_u32..80, any::<u32>()]).prop_map(|(kind, length): (u8, u32)| {
-            let mut bytes = b"TTAG\x04\x00".to_vec();
+            let mut bytes = b"TTAG\x05\x00".to_vec();
             bytes.push(kind);
             bytes.extend(length.to_le_bytes());
             bytes.push(kind);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use agents::admission::Admission;
 use agents::channel::ChannelError;
-use agents::message::{Collect, Message, Part, Prepare, Start};
+use agents::message::{Message, Part, Prepare, Start};
 use agents::refusal::Refusal;
 use agents::versions::Versions;
 use engine::load::share::Share;
@@ -201,7 +201,7 @@ fn a_second_controller_learns_the_holder_and_changes_nothing() {
             plan: Box::new(plan.clone()),
         }),
         Message::Start(Start { at_ns: clock::now_ns() + SECOND_NS }),
-        Message::Collect(Collect { samples: false }),
+        Message::Collect,
     ] {
         let mut second = Controller::connect(&agent, "ben@lap");
         second.say(&Message::Heartbeat);
@@ -268,7 +268,7 @@ fn a_message_out_of_turn_ends_the_session_and_its_run() {
         })
     };
     let start = || Message::Start(Start { at_ns: clock::now_ns() + SECOND_NS });
-    let collect = || Message::Collect(Collect { samples: false });
+    let collect = || Message::Collect;
     let hello = || Message::Hello(hello("ann@desk"));
     let part = || Message::Part(Part { number: 0, offset: 0, bytes: vec![1].into() });
     for (at, message) in [

@@ -14,7 +14,7 @@ use agents::agent::{AgentConfig, End, Event, serve};
 use agents::channel::{Channel, ChannelError};
 use agents::key::Key;
 use agents::message::{
-    Attachment, Collect, Hello, HostFacts, Message, Ping, Prepare, Ready, Results, Start,
+    Attachment, Hello, HostFacts, Message, Ping, Prepare, Ready, Results, Start, Wanted,
 };
 use agents::refusal::Refusal;
 use agents::versions::Versions;
@@ -403,26 +403,40 @@ impl Controller {
 
     /// The results of a run that has ended, and its raw samples.
     pub fn collect(&mut self, samples: bool) -> (Results, Vec<ShardReport>, Vec<u8>) {
-        self.say(&Message::Collect(Collect { samples }));
-        let (mut shards, mut file) = (Vec::new(), Vec::new());
-        let mut is_whole = !samples;
+        let (results, shards) = self.collect_report();
+        let mut file = Vec::new();
+        while samples && (file.len() as u64) < results.samples_bytes {
+            file.extend(self.part_at(file.len() as u64));
+        }
+        (results, shards, file)
+    }
+
+    /// The results of a run that has ended, without its raw samples.
+    pub fn collect_report(&mut self) -> (Results, Vec<ShardReport>) {
+        self.say(&Message::Collect);
+        let mut shards = Vec::new();
         loop {
             match self.hear() {
-                Message::Progress(_) => assert!(shards.is_empty() && file.is_empty()),
-                Message::Samples(part) => {
-                    assert!(!is_whole, "the last part was the last");
-                    assert_eq!(part.offset, file.len() as u64);
-                    file.extend_from_slice(part.bytes.as_slice());
-                    is_whole = part.is_last;
-                }
+                Message::Progress(_) => assert!(shards.is_empty()),
                 Message::Shard(shard) => shards.push(shard.report().expect("a shard's")),
                 Message::Report(results) => {
-                    assert!(is_whole);
                     assert_eq!(results.shards as usize, shards.len());
-                    return (results, shards, file);
+                    return (results, shards);
                 }
                 other => panic!("{other:?}"),
             }
+        }
+    }
+
+    /// The part of the raw samples at this offset.
+    pub fn part_at(&mut self, offset: u64) -> Vec<u8> {
+        self.say(&Message::Wanted(Wanted { number: 0, offset }));
+        match self.hear() {
+            Message::Part(part) => {
+                assert_eq!((part.number, part.offset), (0, offset));
+                part.bytes.into_vec()
+            }
+            other => panic!("{other:?}"),
         }
     }
 

@@ -169,7 +169,7 @@ impl Agent {
                     self.run.as_mut().expect("prepared").epoch_ns = Some(at_ns);
                 }
                 Message::Stop => self.stop(),
-                Message::Collect(_) => {
+                Message::Collect => {
                     let run = self.run.take().expect("a run");
                     self.results = Some(run.results(self.address));
                 }
@@ -192,7 +192,7 @@ impl Agent {
         };
         self.results = None;
         self.session.send(&Message::Shard(shard)).await?;
-        let results = Results { head: Box::new(head), shards: 1 };
+        let results = Results { head: Box::new(head), shards: 1, samples_bytes: 0 };
         self.session.send(&Message::Report(results)).await
     }
 
