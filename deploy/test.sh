@@ -83,11 +83,23 @@ play() {
     "$work/$2.yaml" >"$work/$2.play" 2>&1 || { cat "$work/$2.play"; return 1; }
 }
 
+# Waits until an agent listens. podman writes the secret anew for each pod, into the same file, so
+# whoever reads the key while the next pod is made may find it empty.
+listens() {
+  for _ in {1..300}; do
+    if [[ $(podman logs "$1" 2>&1) == *'listening on'* ]]; then return; fi
+    sleep 0.1
+  done
+  echo "$1 doesn't listen: $(podman logs "$1" 2>&1)"
+  return 1
+}
+
 # Three agents and a controller, for a load of this long.
 pods() {
   local round=$1
   for agent in 1 2 3; do
     play truetail-agent "$prefix-$round$agent" truetail-agent "$2"
+    listens "$prefix-$round$agent-agent"
   done
   play truetail-controller "$prefix-$round" "$prefix-controller" "$2"
 }
@@ -98,8 +110,11 @@ ends() {
   code=$(timeout 60 podman wait "$prefix-$1") || true
   if [[ $code != "$2" ]]; then
     echo "$1: ${code:-no} exit code, not $2"
-    podman ps --all --filter "name=^$prefix-" --format '{{.Names}}: {{.Status}}'
-    podman logs "$prefix-$1"
+    podman ps --all --filter "name=^$prefix-" --format '{{.Names}} {{.Status}}' |
+      while read -r name status; do
+        echo "$name: $status"
+        podman logs --tail 5 "$name"
+      done
     return 1
   fi
 }
@@ -191,6 +206,7 @@ part_kustomize() {
   # The overlay of the documentation replaces what it says.
   mkdir "$work/load"
   cp -r "$here" "$work/deploy"
+  # shellcheck disable=SC2016
   sed -n '/^```yaml$/,/^```$/{/^```/!p}' "$here/../docs/deploying.md" >"$work/load/kustomization.yaml"
   kubectl kustomize "$work/load" >"$work/objects"
   test "$(grep -c '^kind: ' "$work/objects")" = 3
