@@ -4,6 +4,8 @@
 //! it for half a minute, so it has a thread of its own, which a run that is called off abandons:
 //! see `Job::unless_called_off`.
 
+use std::sync::Arc;
+
 use engine::host;
 use engine::load::share::Share;
 use engine::plan::body::SharedBody;
@@ -33,7 +35,8 @@ pub(super) fn prepare(
         source_addresses: config.source_addresses.clone(),
         ..plan
     };
-    let (completed, log) = run::completed(plan.clone(), files).map_err(refused)?;
+    let (completed, replay) = run::completed(plan.clone(), files).map_err(refused)?;
+    let log = replay.map(|replay| Arc::clone(&replay.due_ns));
     config.admission.check_plan(&completed, log, &share).map_err(refused)?;
     let endpoints = Endpoints::of(&completed).map_err(refused)?;
     let mut allowed = Vec::new();

@@ -115,14 +115,14 @@ pub fn common(plan: Plan, files: &SharedBody) -> Result<Common, PlanError> {
     Ok(Common { plan, replay: replay.map(|replay| replay.log.clone()) })
 }
 
-/// A plan as this machine would complete it, and when the requests of the log are due that it sends
-/// again, if there is one. Nothing else is checked.
+/// A plan as this machine would complete it, and the log that it sends again, if there is one.
+/// Nothing else is checked.
 ///
 /// # Errors
 /// The first value that can't be run, with its flag and the cure.
-pub fn completed(plan: Plan, files: &SharedBody) -> Result<(Plan, Option<Arc<[u64]>>), PlanError> {
+pub fn completed(plan: Plan, files: &SharedBody) -> Result<(Plan, Option<Arc<Replay>>), PlanError> {
     let Completed { plan, replay, .. } = complete(plan, files, &placement::allowed_cores())?;
-    Ok((plan, replay.map(|replay| Arc::clone(&replay.due_ns))))
+    Ok((plan, replay))
 }
 
 /// A plan completed as far as it determines that by itself.
