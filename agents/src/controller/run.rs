@@ -197,16 +197,26 @@ fn check(plan: &Plan, order: &Order, attachments: &[Attachment]) -> Result<(), P
     Ok(())
 }
 
+/// Writes what a plan has in ways of its own as documents write it, as which it travels: stages
+/// that are rates or users by the plan's model, and a table `expect` of a step.
+fn as_documents_have_it(plan: &mut Plan, completed: &Plan) {
+    plan.stage.clone_from(&completed.stage);
+    for step in plan.scenario.iter_mut().flat_map(|scenario| &mut scenario.step) {
+        step.complete_expect().expect("the plan was completed");
+    }
+}
+
 impl Controlled {
     /// Starts a run, which proceeds by itself.
     ///
     /// # Errors
     /// The plan is wrong.
-    pub fn start(plane: &ControlPlane, order: Order) -> Result<Controlled, PlanError> {
+    pub fn start(plane: &ControlPlane, mut order: Order) -> Result<Controlled, PlanError> {
         // The agents have cores of their own, and add them to the plan.
         let attachments = Attachments::of_plan(&order.plan, &order.files)?;
         let common = common(order.plan.clone(), &order.files)?;
         let plan = common.plan.clone();
+        as_documents_have_it(&mut order.plan, plan.plan());
         check(plan.plan(), &order, &attachments.announced())?;
         let limits = Limits::new(plan.plan());
         let names = order.agents.iter().map(|agent| agent.address.to_string());

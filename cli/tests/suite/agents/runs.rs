@@ -144,6 +144,30 @@ fn unequal_agents_together_offer_the_load_of_one() {
 }
 
 #[test]
+fn a_plan_means_the_same_to_agents_in_whatever_form_it_was_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (plan, report) = (folder.path().join("plan.toml"), folder.path().join("report.json"));
+    let step = "[[scenario.step]]\nurl = '/'\nexpect.body = 'contains nothing of it'\n";
+    fs::write(&plan, format!("rate = 100\n[[scenario]]\nname = 'a'\n{step}")).expect("written");
+    let target = Target::start(Place::Here);
+    let agents: Vec<Agent> = (0..2).map(|_| Agent::start(Place::Here, &[])).collect();
+    let (url, all) = (target.url(), addresses(&agents));
+    let [plan, out] = [&plan, &report].map(|file| file.to_str().expect("text"));
+    for (load, figure) in [
+        (&["--plan", plan, "--duration", "1s"][..], "failed_checks"),
+        // Users, since the model is closed; as a table of a plan, they would be rates.
+        (&["--model", "closed", "--stages", "2:300ms,4:300ms"], "answered"),
+    ] {
+        let more = ["--agents", &all, "--warmup", "0s", "--allow-invalid", "--out", out];
+        let ended = controller(Place::Here, &[&[&*url], load, &more].concat()).ends_within(LONGEST);
+        assert_eq!(ended.code, Some(0), "{load:?}: {ended:?}");
+        let counts = &document(&report)["counts"];
+        assert!(counts["answered"] != 0 && counts[figure] == counts["answered"], "{counts}");
+        fs::remove_file(&report).expect("it is ours");
+    }
+}
+
+#[test]
 fn a_number_of_requests_is_for_all_agents_together() {
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("report.json");
