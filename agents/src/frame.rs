@@ -144,8 +144,8 @@ pub enum FrameError {
     Foreign,
     /// They are of another version of the protocol.
     #[error(
-        "the peer speaks version {found} of the protocol, this side {PROTOCOL}; install the same \
-         version of truetail on both"
+        "the peer speaks version {found} of the protocol, this side {PROTOCOL}; update the older \
+         side"
     )]
     Version {
         /// The peer's.
@@ -167,8 +167,11 @@ pub enum FrameError {
         /// The most that is allowed here.
         max: usize,
     },
-    /// The payload isn't a message of its type.
-    #[error("malformed {kind}: {problem}")]
+    /// The payload isn't a message of its type, as this build has it.
+    #[error(
+        "malformed {kind}: {problem}; the sides are different builds of truetail, update the older \
+         one"
+    )]
     Malformed {
         /// The type.
         kind: Kind,

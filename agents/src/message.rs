@@ -94,7 +94,7 @@ pub enum Message {
 /// The identity of a side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The versions that must be the same on both sides.
+    /// Its versions.
     pub versions: Versions,
     /// The build of the program.
     pub build: String,

@@ -47,14 +47,22 @@ pub(crate) struct Handshake(Box<HandshakeState>);
 
 impl Handshake {
     pub(crate) fn new(side: Side, key: &Key) -> Handshake {
+        Handshake::build(side, key, &format!("truetail {PROTOCOL}"), |builder| builder)
+    }
+
+    fn build<'a>(
+        side: Side,
+        key: &'a Key,
+        prologue: &'a str,
+        more: impl FnOnce(Builder<'a>) -> Builder<'a>,
+    ) -> Handshake {
         let pattern = PATTERN.parse().expect("a pattern that snow knows");
-        let prologue = format!("truetail {PROTOCOL}");
         let state = Builder::new(pattern)
             .psk(0, key.as_bytes())
             .and_then(|builder| builder.prologue(prologue.as_bytes()))
             .and_then(|builder| match side {
-                Side::Controller => builder.build_initiator(),
-                Side::Agent => builder.build_responder(),
+                Side::Controller => more(builder).build_initiator(),
+                Side::Agent => more(builder).build_responder(),
             });
         Handshake(Box::new(state.expect("all that the pattern needs is there")))
     }
@@ -153,4 +161,47 @@ impl Records {
         stream.truncate(length.map_err(|_| NotAuthentic)?);
         Ok(stream)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_of_known_randomness_has_the_same_bytes_in_every_build() {
+        let key = Key::find(None, Some("0123456789abcdef0123456789abcdef".as_ref()));
+        let key = key.expect("a key").expect("it is given");
+        let side = |side, ephemeral: u8| {
+            let secret = [ephemeral; 32];
+            Handshake::build(side, &key, "truetail 1", |builder| {
+                builder.fixed_ephemeral_key_for_testing_only(&secret)
+            })
+        };
+        let (mut controller, mut agent) = (side(Side::Controller, 1), side(Side::Agent, 2));
+        let opening = controller.write();
+        agent.read(&opening).expect("the same key");
+        let accepted = agent.write();
+        controller.read(&accepted).expect("the same key");
+        let (mut controller, mut agent) = (controller.finish(), agent.finish());
+        let confirmation = controller.confirmation();
+        agent.confirm(&confirmation).expect("of this session");
+        let (mut asked, mut answered) = (Vec::new(), Vec::new());
+        controller.write(b"ping", &mut asked);
+        agent.write(b"pong", &mut answered);
+        assert_eq!(agent.read(&mut asked.as_slice()), Ok(Some(b"ping".to_vec())));
+        let shown = [opening, accepted, confirmation, asked, answered]
+            .map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        assert_eq!(shown.each_ref().map(|hex| hex.len() / 2), [48, 48, 16, 22, 22]);
+        assert_eq!(shown.join(" "), GOLDEN);
+    }
+
+    /// What [`a_session_of_known_randomness_has_the_same_bytes_in_every_build`] sends.
+    const GOLDEN: &str = "\
+        a4e09292b651c278b9772c569f5fa9bb13d906b46ab68c9df9dc2b4409f8a209\
+        c906141da0fc075a309b4e5d592b3b8d \
+        ce8d3ad1ccb633ec7b70c17814a5c76ecd029685050d344745ba05870e587d59\
+        211784cddbc89b7584294ee3a95e06de \
+        cd8e4723a4fbeacab0051666c2dbeae5 \
+        001472970d4f4f7417b74f44d8fe263d7363b471d04b \
+        00142476641e97707dfc0a24cdec10859f969fed3da7";
 }

@@ -13,7 +13,7 @@ pub enum Refusal {
     /// The bytes aren't a frame that is allowed.
     #[error("protocol: {0}")]
     Frame(String),
-    /// The sides aren't of the same version.
+    /// The sides don't understand each other.
     #[error(transparent)]
     Versions(#[from] VersionsDiffer),
     /// The refused side has no key.

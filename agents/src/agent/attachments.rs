@@ -159,7 +159,7 @@ impl Incoming {
         if (part.number, part.offset) != (*number, offset) {
             return refused(format!(
                 "of file {}, bytes from {} came, and those of {name:?} from {offset} were asked \
-                 for; install the same version of truetail on both",
+                 for; the sides are different builds of truetail, update the older one",
                 part.number, part.offset
             ));
         }

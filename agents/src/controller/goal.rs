@@ -9,7 +9,7 @@ use crate::clock::START_AHEAD_MIN_NS;
 /// The goal of all agents, in the order of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// Have a session, and the same versions.
+    /// Have a session, and versions that this side understands.
     Greet,
     /// Be set up.
     Prepare,
@@ -33,7 +33,7 @@ pub enum Goal {
 pub enum Step {
     /// It has no session yet.
     Connecting,
-    /// It has one, and the same versions.
+    /// It has one, and versions that this side understands.
     Greeted,
     /// It is set up.
     Ready,

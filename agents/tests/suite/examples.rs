@@ -12,16 +12,24 @@ use agents::message::{
 use agents::refusal::Refusal;
 use agents::versions::Versions;
 use engine::host::check::Severity;
-use engine::host::environment::environment;
+use engine::load::schedule::Digest;
 use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::plan::address::Address;
 use engine::plan::body::Body;
 use engine::plan::redact::Redacted;
+use engine::plan::scenario::{Scenario, Step};
+use engine::record::config::RecorderConfig;
+use engine::record::outcome::Outcome;
+use engine::record::recorder::Recorder;
+use engine::record::samples::Sampled;
+use engine::record::shard_report::ShardReport;
+use engine::record::stamps::{Ending, Stamps};
 use engine::report::collected::CollectedHead;
+use engine::report::environment::Environment;
 use engine::report::machine::Machine;
 use engine::run::{Phase, RunProgress};
-use engine::shard::CoarseHistogram;
+use engine::shard::{CoarseHistogram, ShardMeter};
 use engine::sys::units::Nanos;
 
 /// A key of the shortest length.
@@ -70,13 +78,62 @@ pub fn head() -> CollectedHead {
     CollectedHead {
         plan: Redacted::new(&plan, &Body::of_bytes(Vec::new())),
         addresses: vec![Address::Ip(address)],
-        environment: environment(&[0], Vec::new(), Some(address)),
+        environment: Environment::default(),
         machine: Machine::default(),
         interrupted: false,
         until_ns: 1_000_000_000,
         epoch_ns: 5_000_000_000,
         samples: None,
     }
+}
+
+/// The results of a shard with all that a plan can add to them: steps, stages, sessions, hosts and
+/// checks.
+pub fn shard() -> ShardReport {
+    let step = |url: &str| Step {
+        url: Some(url.to_owned()),
+        expect_body: Some(vec!["contains ok".to_owned()]),
+        ..Step::default()
+    };
+    let scenario =
+        |name: &str, step| Scenario { name: name.to_owned(), step, ..Scenario::default() };
+    let stages = ["100:1s", "100..300:1s"].map(|stage| stage.parse().expect("a stage"));
+    let plan = Plan {
+        rate: None,
+        duration: Plan::default().duration,
+        stage: stages.to_vec(),
+        scenario: vec![
+            scenario("buy", vec![step("/"), step("/buy")]),
+            scenario("look", vec![step("http://127.0.0.2:8080/")]),
+        ],
+        ..plan()
+    };
+    let plan = plan.complete(&[0]).expect("a plan");
+    let (mut recorder, mut digest) =
+        (Recorder::new(RecorderConfig::of_plan(&plan)), Digest::default());
+    for number in 0..8_u64 {
+        let due_ns = 200_000_000 * (1 + number);
+        digest.add(due_ns);
+        let stamps = Stamps {
+            intended_ns: due_ns,
+            noticed_ns: due_ns + 11,
+            sent_ns: due_ns + 23,
+            waited: false,
+            step: 2,
+            session: None,
+        };
+        let outcome = match number {
+            5 => Outcome::CheckFailed { status: 200, check: 0 },
+            _ => Outcome::Answered(200),
+        };
+        recorder.intended(due_ns, false);
+        recorder.sent(due_ns, &stamps, true);
+        recorder.ended((number, due_ns), &stamps, Ending::at(due_ns + 1_000_000), true, outcome);
+    }
+    let meter = ShardMeter::new(0, 0..plan.end_ns());
+    let stats = meter.report(&recorder.counts, 0, 0);
+    let sampled = Some(Sampled::default());
+    ShardReport { recorder, digest, stats, sampled }
 }
 
 fn made() -> Vec<(Side, Message)> {

@@ -1,56 +1,74 @@
-//! The bytes of every message: an agent of today must understand a controller of next year.
+//! The bytes of every message: builds of one version of the protocol must understand each other.
 
 use agents::frame::HEADER_BYTES;
-use agents::message::{Message, Side};
+use agents::message::{Message, ShardState, Side};
+use agents::versions::Versions;
+use sha2::{Digest as _, Sha256};
 
-use crate::examples::{Pair, conversation, frames, key, received, records};
+use crate::examples::{Pair, conversation, frames, key, received, records, shard};
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The frames of a session without a key, in hexadecimal: header and payload.
+/// The versions that must be equal on both sides, then the frames of a session without a key, header
+/// and payload, then what a shard's results are made of.
 fn session() -> Vec<String> {
     let mut pair = Pair::open(None);
     let opening = [pair.to_agent.clone(), pair.to_controller.clone()].concat();
     let mut shown: Vec<String> =
         frames(&opening).iter().map(|frame| parts(frame.as_bytes())).collect();
-    for (side, message) in conversation() {
-        let frame = pair.sent(*side, message);
-        // The engine's documents change with the engine; its own tests hold them.
-        let fields = match message {
-            Message::Prepare(_) => Some(41),
-            Message::Report(_) => Some(1),
-            _ => None,
-        };
-        shown.push(match fields {
-            None => parts(&frame),
-            Some(len) => format!("{} …", hexadecimal(&frame[HEADER_BYTES..HEADER_BYTES + len])),
-        });
+    shown.extend(conversation().iter().map(|(side, message)| parts(&pair.sent(*side, message))));
+    let shard = shard();
+    for bytes in [
+        // Only names show that two fields of one type have changed places.
+        serde_json::to_vec(&shard).expect("text"),
+        serde_json::to_vec(&ShardState::new(&shard)).expect("text"),
+    ] {
+        let digest: String =
+            Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        shown.push(format!("shard {digest}"));
     }
     shown
 }
 
 fn parts(frame: &[u8]) -> String {
     let (header, payload) = frame.split_at(HEADER_BYTES);
-    format!("{} {}", hexadecimal(header), hexadecimal(payload))
+    // Its version is in the first line.
+    let header: String = header[6..].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{header} {}", payload.escape_ascii())
 }
 
-/// [`session`] when the protocol got its version: one frame a line. `UPDATE_GOLDEN=1` writes it anew.
+/// What must be equal on both sides, as the first line has it.
+fn versions() -> String {
+    Versions::here().binding().map(|(what, version)| format!("{what} {version}")).join(", ")
+}
+
+/// [`session`] of the version in its first line: one frame a line. `UPDATE_GOLDEN=1` writes it anew
+/// for another version.
 const GOLDEN: &str = include_str!("golden.txt");
 
 #[test]
 fn the_bytes_of_every_message_are_those_of_this_version_of_the_protocol() {
-    let session = session();
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/golden.txt");
-        return std::fs::write(file, session.join("\n") + "\n").expect("a file to write");
-    }
+    let (session, versions) = (session(), versions());
     let golden: Vec<&str> = GOLDEN.lines().collect();
-    for (frame, golden) in session.iter().zip(&golden) {
-        assert_eq!(frame, golden);
+    let is_same = golden.first() == Some(&versions.as_str()) && golden[1..] == session;
+    if is_same {
+        return;
     }
-    assert_eq!(session.len(), golden.len());
+    for (at, frame) in session.iter().enumerate() {
+        assert!(
+            golden.first() != Some(&versions.as_str()) || golden.get(at + 1) == Some(&&frame[..]),
+            "the wire has changed, so older builds would misread it: raise PROTOCOL in \
+             agents/src/versions.rs (or SCHEMA or VERSION, if the change is theirs), then write \
+             golden.txt by UPDATE_GOLDEN=1.\n was {:?}\n  is {frame:?}",
+            golden.get(at + 1)
+        );
+    }
+    assert!(
+        std::env::var_os("UPDATE_GOLDEN").is_some(),
+        "golden.txt is of {:?}, this is {versions}: write it by UPDATE_GOLDEN=1",
+        golden.first()
+    );
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/golden.txt");
+    let lines = [&[versions], &session[..]].concat();
+    std::fs::write(file, lines.join("\n") + "\n").expect("a file to write");
 }
 
 #[test]

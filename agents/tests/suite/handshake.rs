@@ -81,8 +81,7 @@ fn versions_of_the_protocol_that_differ_are_named_on_both_sides() {
     assert_eq!(error, FrameError::Version { found: 5 }.into());
     assert_eq!(
         error.to_string(),
-        "the peer speaks version 5 of the protocol, this side 4; install the same version of \
-         truetail on both"
+        "the peer speaks version 5 of the protocol, this side 4; update the older side"
     );
     // The agent answers in its own version, from which the controller knows.
     let answer = pair.agent.take_outgoing();

@@ -51,6 +51,12 @@ pub(crate) fn table(report: &Report) -> String {
         let what = format!(" lost after {:.1} s{what}", lost.at_s);
         line(&mut text, &columns[..2], &lost.name, &[percent(lost.load), what]);
     }
+    let own = report.environment.tool_version.as_str();
+    let versions = agents.iter().map(|agent| (&*agent.environment.tool_version, &*agent.name));
+    for (version, names) in shared(versions.filter(|(version, _)| *version != own)) {
+        let whose = whose(&names, agents.len());
+        text.item(0, format!("truetail {version} on {whose}, {own} on the controller"));
+    }
     text.done()
 }
 
@@ -143,13 +149,18 @@ fn apart_ns(mut errors_ns: Vec<u64>) -> u64 {
 
 /// The problems that `doctor` finds, with their agents.
 fn findings(agents: &[AgentPart]) -> Vec<(&str, Vec<&str>)> {
+    shared(agents.iter().flat_map(|agent| {
+        agent.findings.iter().map(|finding| (finding.as_str(), agent.name.as_str()))
+    }))
+}
+
+/// What agents have, each with the names of those that have it.
+fn shared<'a>(had: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(&'a str, Vec<&'a str>)> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
-    for agent in agents {
-        for finding in &agent.findings {
-            match all.iter_mut().find(|(known, _)| known == finding) {
-                Some((_, names)) => names.push(&agent.name),
-                None => all.push((finding, vec![&agent.name])),
-            }
+    for (what, name) in had {
+        match all.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, names)) => names.push(name),
+            None => all.push((what, vec![name])),
         }
     }
     all
@@ -282,6 +293,28 @@ mod tests {
           pages may be missing; swapoff -a.
         Found on 10.0.0.3:7070: control core: core 1 carries a shard too.
         ");
+    }
+
+    #[test]
+    fn agents_of_another_version_are_named() {
+        let mut runs: Vec<AgentRun> =
+            (0..3).map(|n| agent(&format!("10.0.0.{n}:7070"), n..n + 1, 1_000_000)).collect();
+        let controller = Some(runs[0].head.environment.clone());
+        runs[1].head.environment.tool_version = "9.9.9".to_owned();
+        let facts = RunFacts { controller, ..RunFacts::default() };
+        let (mut report, _) = merge::report(runs, &facts);
+        report.environment.tool_version = "0.3.0".to_owned();
+        let text = table(&report);
+        let own = &report.per_agent[0].environment.tool_version;
+        let lines = [
+            format!("truetail {own} on 10.0.0.0:7070, 10.0.0.2:7070, 0.3.0 on the controller\n"),
+            "truetail 9.9.9 on 10.0.0.1:7070, 0.3.0 on the controller\n".to_owned(),
+        ];
+        assert!(text.ends_with(&lines.concat()), "{text}");
+        report.per_agent.iter_mut().for_each(|agent| {
+            agent.environment.tool_version = "0.3.0".to_owned();
+        });
+        assert!(!table(&report).contains("truetail "), "{text}");
     }
 
     #[test]
