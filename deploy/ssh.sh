@@ -43,10 +43,10 @@ agents=()
 for host in "${hosts[@]}"; do
   log=$work/$host.log
   for _ in {1..300}; do
-    if grep -qE '^(listening on|truetail:) ' "$log" 2>/dev/null; then break; fi
+    if grep -qE '^([^ ]+ listening on|truetail:) ' "$log" 2>/dev/null; then break; fi
     sleep 0.1
   done
-  port=$(sed -n 's/^listening on .*:\([0-9]*\) .*/\1/p' "$log")
+  port=$(sed -n 's/^[^ ]* listening on .*:\([0-9]*\) .*/\1/p' "$log")
   if [[ -z $port ]]; then
     echo "$host: no agent listens: $(cat "$log")" >&2
     exit 1

@@ -128,7 +128,7 @@ impl AllowedTarget {
 }
 
 /// The most that a plan demands of one agent.
-struct Demand {
+pub(crate) struct Demand {
     /// Requests in any second, in millionths; `None` if nothing bounds them.
     rate_micro: Option<u64>,
     /// Connections: of a closed model's users, one to each endpoint.
@@ -143,7 +143,7 @@ impl Demand {
     /// The demand of this share of a completed plan, which sends a log's requests at these times
     /// again. Rates are those of the arrivals that this agent itself will make out of plan and
     /// share, so neither can claim less than is sent.
-    fn new(plan: &Plan, log: Option<Arc<[u64]>>, share: &Share) -> Demand {
+    pub(crate) fn new(plan: &Plan, log: Option<Arc<[u64]>>, share: &Share) -> Demand {
         let users = share::connections(plan, share);
         // A plan whose URLs are wrong is refused when they are resolved.
         let conns = Endpoints::of(plan).map_or(users, |endpoints| endpoints.sockets(plan, users));
@@ -165,6 +165,18 @@ impl Demand {
         let rate_micro = started_micro.map(|micro| micro.saturating_mul(plan.requests_max()));
         let run_ns = plan.warmup.0.saturating_add(plan.duration.0);
         Demand { rate_micro, conns, users, length_ns: plan.setup_ns().1.saturating_add(run_ns) }
+    }
+}
+
+impl fmt::Display for Demand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Demand { rate_micro, conns, users, length_ns } = self;
+        match rate_micro {
+            Some(micro) => write!(f, "at most {} per second", *micro as f64 / 1e6)?,
+            None => write!(f, "as fast as {users} users get answers")?,
+        }
+        let noun = if *conns == 1 { "connection" } else { "connections" };
+        write!(f, " on {conns} {noun} for at most {}", Nanos(*length_ns))
     }
 }
 

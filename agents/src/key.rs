@@ -3,11 +3,11 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
@@ -21,7 +21,11 @@ pub const KEY_BYTES_MAX: usize = 1_024;
 /// A key that controller and agents share: the SHA-256 of its text. A slower hash would only help
 /// for texts that can be guessed.
 #[derive(Clone)]
-pub struct Key([u8; 32]);
+pub struct Key {
+    hash: [u8; 32],
+    /// The file that it came from, if it did.
+    file: Option<PathBuf>,
+}
 
 /// Why there is no usable key.
 #[derive(Debug, thiserror::Error)]
@@ -60,17 +64,35 @@ impl Key {
     /// # Errors
     /// The file can't be read, or the key is too short or too long.
     pub fn find(file: Option<&Path>, variable: Option<&OsStr>) -> Result<Option<Key>, KeyError> {
-        let Some(file) = file else {
-            let key = variable.map(|value| Key::new(value.as_bytes(), KEY_VARIABLE));
-            return key.transpose();
-        };
+        match file {
+            Some(file) => Key::read(file).map(Some),
+            None => variable.map(|value| Key::new(value.as_bytes(), KEY_VARIABLE)).transpose(),
+        }
+    }
+
+    /// The key that its file has now, if that is another one. A pipe has given its key away and is
+    /// never read again.
+    ///
+    /// # Errors
+    /// Those of [`Key::find`].
+    pub fn replaced(&self) -> Result<Option<Key>, KeyError> {
+        let Some(file) = &self.file else { return Ok(None) };
+        if fs::metadata(file).is_ok_and(|file| !file.is_file()) {
+            return Ok(None);
+        }
+        let key = Key::read(file)?;
+        Ok((key.hash != self.hash).then_some(key))
+    }
+
+    fn read(file: &Path) -> Result<Key, KeyError> {
         let shown = file.display().to_string();
         let mut text = Vec::new();
         // Room for white space; anything longer may be a device that never ends.
         File::open(file)
             .and_then(|file| file.take(KEY_BYTES_MAX as u64 + 2).read_to_end(&mut text))
             .map_err(|error| KeyError::Unreadable { file: shown.clone(), error })?;
-        Key::new(&text, &format!("--key-file {shown}")).map(Some)
+        let key = Key::new(&text, &format!("--key-file {shown}"))?;
+        Ok(Key { file: Some(file.to_owned()), ..key })
     }
 
     /// A key of this text, which was found at `place`.
@@ -80,14 +102,14 @@ impl Key {
     fn new(text: &[u8], place: &str) -> Result<Key, KeyError> {
         let key = text.trim_ascii_end();
         if (KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key.len()) {
-            return Ok(Key(Sha256::digest(key).into()));
+            return Ok(Key { hash: Sha256::digest(key).into(), file: None });
         }
         Err(KeyError::Length { place: place.to_owned(), length: key.len() })
     }
 
     /// Its bytes.
     pub(crate) fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
+        &self.hash
     }
 }
 
@@ -110,7 +132,7 @@ pub fn require_key(address: SocketAddr, key: Option<&Key>) -> Result<(), KeyErro
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -123,12 +145,41 @@ mod tests {
         fs::write(&file, format!("{KEY}\r\n")).expect("written");
         let other = "another key that is as long as it must be";
         let variable = Some(OsStr::new(other));
-        let found = |file, variable| Key::find(file, variable).expect("no error").map(|key| key.0);
+        let found =
+            |file, variable| Key::find(file, variable).expect("no error").map(|key| key.hash);
         let of = |text: &str| Some(Sha256::digest(text).into());
         assert_eq!(found(Some(&file), variable), of(KEY));
         assert_eq!(found(None, variable), of(other));
         assert_eq!(found(None, None), None);
         assert_eq!(format!("{:?}", Key::find(Some(&file), None)), "Ok(Some(Key(…)))");
+    }
+
+    #[test]
+    fn a_key_is_replaced_by_what_its_file_holds() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        // As Kubernetes replaces a secret: the link to a folder is renamed.
+        for (name, text) in [("one", KEY.to_owned()), ("two", format!("{KEY}2"))] {
+            fs::create_dir(at(name)).expect("a folder");
+            fs::write(at(name).join("key"), text).expect("written");
+            symlink(name, at(&format!("to-{name}"))).expect("a link");
+        }
+        let to = |name: &str| fs::rename(at(name), at("secret")).expect("renamed");
+        to("to-one");
+        let file = at("secret").join("key");
+        let key = Key::find(Some(&file), None).expect("no error").expect("a key");
+        assert!(key.replaced().expect("no error").is_none());
+        to("to-two");
+        let new = key.replaced().expect("no error").expect("another");
+        assert!(new.hash != key.hash && new.replaced().expect("no error").is_none());
+        fs::write(&file, "short").expect("written");
+        assert!(matches!(new.replaced(), Err(KeyError::Length { length: 5, .. })));
+        fs::remove_file(&file).expect("it is ours");
+        assert!(matches!(new.replaced(), Err(KeyError::Unreadable { .. })));
+        let other = Key { file: Some("/dev/zero".into()), ..new };
+        assert!(other.replaced().expect("not read").is_none());
+        let of_variable = Key::find(None, Some(OsStr::new(KEY))).expect("no error");
+        assert!(of_variable.expect("a key").replaced().expect("no file").is_none());
     }
 
     #[test]

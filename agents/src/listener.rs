@@ -61,7 +61,6 @@ pub enum ListenError {
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
-    key: Option<Key>,
 }
 
 impl Listener {
@@ -69,8 +68,8 @@ impl Listener {
     ///
     /// # Errors
     /// Others could reach it without a key, or the kernel refuses the address.
-    pub fn bind(address: SocketAddr, key: Option<Key>) -> Result<Listener, ListenError> {
-        require_key(address, key.as_ref())?;
+    pub fn bind(address: SocketAddr, key: Option<&Key>) -> Result<Listener, ListenError> {
+        require_key(address, key)?;
         let refused = |error| ListenError::Address { address, error };
         // glommio's listeners share their address with others, so a second agent would get half of
         // the first one's connections. This one shares nothing.
@@ -84,7 +83,7 @@ impl Listener {
             Err(error) => return Err(refused(error)),
         };
         let listener = TcpListener::bind(address).map_err(|error| refused(error.into()))?;
-        Ok(Listener { listener, key })
+        Ok(Listener { listener })
     }
 
     /// The address listened on, with the real port.
@@ -95,10 +94,14 @@ impl Listener {
         self.listener.local_addr().map_err(io::Error::from)
     }
 
-    /// Accepts connections until it is cancelled. `serve` is called for each, in a task of its own:
-    /// with its session once the peer is authenticated, or with the reason why it has none.
-    pub async fn run<F>(self, serve: impl Fn(Result<Session, Stranger>) -> F + 'static)
-    where
+    /// Accepts connections until it is cancelled. Each needs the key that there is when it comes.
+    /// `serve` is called for each, in a task of its own: with its session once the peer is
+    /// authenticated, or with the reason why it has none.
+    pub async fn run<F>(
+        self,
+        key: impl Fn() -> Option<Key>,
+        serve: impl Fn(Result<Session, Stranger>) -> F + 'static,
+    ) where
         F: Future<Output = ()> + 'static,
     {
         let serve = Rc::new(serve);
@@ -110,7 +113,7 @@ impl Listener {
                 Timer::new(ACCEPT_RETRY).await;
                 continue;
             };
-            let (serve, key) = (Rc::clone(&serve), self.key.clone());
+            let (serve, key) = (Rc::clone(&serve), key());
             // A peer that is gone already has no address any more.
             let peer = stream.peer_addr().ok();
             let stay = strangers.come(peer.map(|peer| machine(peer.ip())));

@@ -8,6 +8,7 @@ use agents::admission::Admission;
 use agents::agent::{self, AgentConfig, AgentError, End, Over};
 use agents::key::{KEY_VARIABLE, Key};
 use agents::listener::ListenError;
+use humantime::format_rfc3339_millis;
 
 use crate::args::AgentArgs;
 use crate::failure::{EXIT_COULD_NOT_RUN, EXIT_INTERRUPTED, Failure, complain};
@@ -23,9 +24,11 @@ pub(crate) fn agent(args: AgentArgs) -> Result<ExitCode, Failure> {
     let served = agent::serve(
         config,
         move || stop.asked(),
-        |event| {
+        |at, event| {
+            // What controllers send must not make a line of its own.
+            let line: String = event.to_string().chars().filter(|it| !it.is_control()).collect();
             // The reader is gone, or the disk is full: the agent goes on.
-            if let Err(failure) = say(&format!("{event}\n")) {
+            if let Err(failure) = say(&format!("{} {line}\n", format_rfc3339_millis(at))) {
                 unsaid.get_or_insert(failure);
             }
         },

@@ -3,16 +3,19 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, SyncSender};
+use std::sync::mpsc::{Sender, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use engine::sys::clock;
 use engine::sys::units::SECOND_NS;
+use glommio::timer::Timer;
 
 use super::config::AgentConfig;
 use super::event::Event;
 use super::job::{Job, Over, Stage, Why};
 use super::kept::Files;
+use crate::key::Key;
 use crate::lease::{Lease, SessionId};
 use crate::listener::Stranger;
 use crate::message::{Finding, Hello, HostFacts, Prepare};
@@ -20,6 +23,8 @@ use crate::refusal::Refusal;
 
 /// Shortest time between two reports of strangers, ns: a thousand of them make one line.
 const STRANGERS_NS: u64 = SECOND_NS;
+/// How often a session checks whether the operator takes its event.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// State shared by an agent's threads.
 pub(super) struct Agent {
@@ -35,9 +40,20 @@ pub(super) struct Agent {
     sessions_ended: AtomicU64,
     strangers: Mutex<Strangers>,
     jobs: Sender<Assignment>,
-    events: SyncSender<Event>,
+    events: SyncSender<Told>,
+    keys: Mutex<Keys>,
     /// One clone for each plan that is being prepared.
     pub(super) preparing: Arc<()>,
+}
+
+/// An event, and when it happened.
+pub(super) type Told = (SystemTime, Event);
+
+/// The key that new sessions need.
+struct Keys {
+    key: Option<Key>,
+    /// Why its file can't be used, as the operator was told; `None` if it can.
+    problem: Option<String>,
 }
 
 /// A run to work on.
@@ -68,8 +84,9 @@ impl Agent {
         core: usize,
         findings: Vec<Finding>,
         jobs: Sender<Assignment>,
-        events: SyncSender<Event>,
+        events: SyncSender<Told>,
     ) -> Agent {
+        let keys = Keys { key: config.key.clone(), problem: None };
         Agent {
             config,
             core,
@@ -82,6 +99,7 @@ impl Agent {
             strangers: Mutex::default(),
             jobs,
             events,
+            keys: Mutex::new(keys),
             preparing: Arc::default(),
         }
     }
@@ -103,9 +121,48 @@ impl Agent {
         Files::new(&self.config.state_dir, address.port())
     }
 
-    /// Reports an event to the operator; it is dropped if the operator is too slow to take it.
-    pub(super) fn tell(&self, event: Event) {
-        let _ = self.events.try_send(event);
+    /// The key that a new session needs. Its file is read again, since it may have been replaced;
+    /// as long as it has no key, the last one stays.
+    pub(super) fn key(&self) -> Option<Key> {
+        let mut keys = self.keys.lock().expect("nothing here panics");
+        match keys.key.as_ref().map(Key::replaced) {
+            None => {}
+            Some(Ok(found)) => {
+                keys.problem = None;
+                if found.is_some() {
+                    keys.key = found;
+                    self.tell(Event::KeyReplaced);
+                }
+            }
+            Some(Err(error)) => {
+                let problem = error.to_string();
+                if keys.problem.as_ref() != Some(&problem) {
+                    keys.problem = Some(problem.clone());
+                    self.tell(Event::KeyStays { problem });
+                }
+            }
+        }
+        keys.key.clone()
+    }
+
+    /// Reports an event to the operator if the operator takes it now; returns whether.
+    pub(super) fn tell(&self, event: Event) -> bool {
+        self.events.try_send((SystemTime::now(), event)).is_ok()
+    }
+
+    /// Reports an event to the operator, who may take their time: only for the run's thread.
+    pub(super) fn report(&self, event: Event) {
+        // Only an agent that is over has no operator.
+        let _ = self.events.send((SystemTime::now(), event));
+    }
+
+    /// The same for a session, which alone waits.
+    pub(super) async fn report_of_session(&self, event: Event) {
+        let mut told = (SystemTime::now(), event);
+        while let Err(TrySendError::Full(untold)) = self.events.try_send(told) {
+            told = untold;
+            Timer::new(LOOK).await;
+        }
     }
 
     /// Reports a connection that got no session; many are summed up once in a while.
@@ -123,10 +180,11 @@ impl Agent {
         if strangers.printed_ns != 0 && now_ns < strangers.printed_ns + STRANGERS_NS {
             return;
         }
-        let Some(Stranger { peer, error }) = strangers.last.take() else { return };
-        let others = std::mem::take(&mut strangers.unprinted) - 1;
-        strangers.printed_ns = now_ns;
-        self.tell(Event::Strangers { peer, why: error.to_string(), others });
+        let Some(Stranger { peer, error }) = &strangers.last else { return };
+        let (others, why) = (strangers.unprinted - 1, error.to_string());
+        if self.tell(Event::Strangers { peer: *peer, why, others }) {
+            *strangers = Strangers { printed_ns: now_ns, ..Strangers::default() };
+        }
     }
 
     /// Identifies this agent.
@@ -184,6 +242,7 @@ impl Agent {
         &self,
         session: SessionId,
         holder: &str,
+        address: &str,
         prepare: Prepare,
     ) -> Result<Arc<Job>, Refusal> {
         let job = {
@@ -193,7 +252,7 @@ impl Agent {
                 return Err(Refusal::Ending);
             }
             let until_ns = held.lease.take(session, holder, clock::now_ns())?;
-            let job = Arc::new(Job::new(holder.to_owned(), until_ns));
+            let job = Arc::new(Job::new(holder.to_owned(), address.to_owned(), until_ns));
             held.job = Some(job.clone());
             job
         };
@@ -208,8 +267,6 @@ impl Agent {
         let mut held = self.held();
         held.lease.release();
         held.job = None;
-        // Under the lock: an agent that ends after this run has reported it.
-        event.into_iter().for_each(|event| self.tell(event));
         if matches!(over, Over::Collected | Over::Kept) {
             held.last = Some(over);
             if self.config.once {
@@ -222,6 +279,9 @@ impl Agent {
                 state.stage = Stage::Over(over);
             }
         });
+        drop(held);
+        // Not under the lock, since the operator may be slow.
+        event.into_iter().for_each(|event| self.report(event));
     }
 
     /// Checks whether the controller is still there, and reports strangers that weren't reported

@@ -64,25 +64,29 @@ impl From<SessionError> for Broken {
 /// Serves a controller until its session ends.
 pub(super) async fn converse(agent: Arc<Agent>, mut session: Session) {
     let id = agent.begin_session();
-    let peer = session.peer().map_or_else(|_| "a peer".to_owned(), |peer| peer.to_string());
+    let address = session.peer().map_or_else(|_| "a peer".to_owned(), |peer| peer.to_string());
     let mut conversation = Conversation {
         heard_ns: clock::now_ns(),
         stage: Talk::Greeting,
-        peer,
+        address,
+        name: None,
         id,
         agent: agent.clone(),
     };
     let broken = conversation.hold(&mut session).await.err();
     // First, since sending the peer a refusal may take a second.
     agent.end_session(id);
-    let peer = conversation.peer;
+    let peer = match conversation.name {
+        Some(name) => format!("{name} at {}", conversation.address),
+        None => conversation.address,
+    };
     match broken {
         Some(Broken::Refused(refusal)) => {
-            agent.tell(Event::Refused { peer, why: refusal.to_string() });
+            agent.report_of_session(Event::Refused { peer, why: refusal.to_string() }).await;
             session.refuse(refusal).await;
         }
         Some(Broken::Session(error @ SessionError::Channel(_))) if !is_cut(&error) => {
-            agent.tell(Event::Refused { peer, why: error.to_string() });
+            agent.report_of_session(Event::Refused { peer, why: error.to_string() }).await;
         }
         // A peer that is gone is sent nothing, and its run reports itself.
         Some(Broken::Session(_)) => {}
@@ -100,8 +104,10 @@ fn is_cut(error: &SessionError) -> bool {
 struct Conversation {
     agent: Arc<Agent>,
     id: SessionId,
-    /// The controller's name once its hello has come, its address before.
-    peer: String,
+    /// The controller's address.
+    address: String,
+    /// Its name, once its hello has come.
+    name: Option<String>,
     /// When its last message came, ns.
     heard_ns: u64,
     stage: Talk,
@@ -231,13 +237,22 @@ impl Conversation {
         }
     }
 
+    /// Takes the agent for a run.
+    fn take(&self, prepare: Prepare) -> Result<Arc<Job>, Refusal> {
+        self.agent.take(self.id, self.name(), &self.address, prepare)
+    }
+
+    fn name(&self) -> &str {
+        self.name.as_deref().expect("only a controller that has greeted has a run")
+    }
+
     /// Acts on a message.
     async fn heed(&mut self, session: &mut Session, message: Message) -> Result<(), Broken> {
         let received_ns = self.heard_ns;
         let stage = std::mem::replace(&mut self.stage, Talk::Idle);
         self.stage = match (message, stage) {
             (Message::Hello(hello), Talk::Greeting) => {
-                self.peer = shown(&hello);
+                self.name = Some(shown(&hello));
                 Versions::here().check(&hello.versions).map_err(Refusal::from)?;
                 session.send(&Message::Hello(self.agent.hello())).await?;
                 Talk::Idle
@@ -252,9 +267,7 @@ impl Conversation {
                 self.agent.heartbeat(self.id);
                 stage
             }
-            (Message::Prepare(prepare), Talk::Idle) => {
-                Talk::Preparing(self.agent.take(self.id, &self.peer, prepare)?)
-            }
+            (Message::Prepare(prepare), Talk::Idle) => Talk::Preparing(self.take(prepare)?),
             (Message::Prepare(prepare), Talk::Leaving { job, next: None }) => {
                 Talk::Leaving { job, next: Some(prepare) }
             }
@@ -286,8 +299,8 @@ impl Conversation {
                 Talk::Running(running)
             }
             (Message::Stop, Talk::Leaving { job, next: Some(_) }) => {
-                self.agent
-                    .tell(Event::CalledOff { holder: self.peer.clone(), why: STOPPED.to_owned() });
+                let (holder, why) = (self.name().to_owned(), STOPPED.to_owned());
+                self.agent.report_of_session(Event::CalledOff { holder, sent: 0, why }).await;
                 Talk::Leaving { job, next: None }
             }
             // There is nothing to stop any more, or not yet.
@@ -339,7 +352,7 @@ impl Conversation {
             Talk::Leaving { job, next } => match (job.stage(), next) {
                 (Stage::Over(_) | Stage::Refused(_), None) => Talk::Idle,
                 (Stage::Over(_) | Stage::Refused(_), Some(prepare)) => {
-                    Talk::Preparing(self.agent.take(self.id, &self.peer, prepare)?)
+                    Talk::Preparing(self.take(prepare)?)
                 }
                 (_, next) => Talk::Leaving { job, next },
             },

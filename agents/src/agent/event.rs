@@ -1,4 +1,7 @@
 //! Events that an agent reports to its operator, a line each.
+//!
+//! Those of runs, and refusals of controllers, are the record of what ran here: none is dropped,
+//! however slow their reader is. An agent whose record can't be taken begins no further run.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -18,28 +21,48 @@ pub enum Event {
         /// The core of its control plane.
         core: usize,
     },
+    /// The key was replaced.
+    KeyReplaced,
+    /// The key's file has none.
+    KeyStays {
+        /// Why.
+        problem: String,
+    },
+    /// A plan is permitted. Nothing of it was sent yet, except for a connection to its target.
+    Accepted {
+        /// The controller's name.
+        holder: String,
+        /// Its address.
+        address: String,
+        /// How much of the load this agent offers, in percent.
+        percent: String,
+        /// The most that this demands of the agent.
+        demand: String,
+        /// Host and port of its target, or of each.
+        target: String,
+        /// The cores of its shards.
+        cores: CoreList,
+    },
     /// A run's load begins.
     Begun {
         /// The controller's name.
         holder: String,
-        /// Host and port of its target, or of each.
-        target: String,
-        /// How much of the load this agent offers, in percent.
-        percent: String,
-        /// The cores of its shards.
-        cores: CoreList,
     },
     /// A run is over, and its controller has the report.
     Collected {
         /// The controller's name.
         holder: String,
-        /// Requests that were answered.
+        /// Requests that were sent, those of setup and warm-up included.
+        sent: u64,
+        /// Of these, those that were answered.
         answered: u64,
     },
     /// A run is over, and its report is in a file.
     Kept {
         /// The controller's name.
         holder: String,
+        /// Requests that were sent, those of setup and warm-up included.
+        sent: u64,
         /// Why the controller doesn't have it.
         why: String,
         /// The report.
@@ -49,6 +72,8 @@ pub enum Event {
     NotKept {
         /// The controller's name.
         holder: String,
+        /// Requests that were sent, those of setup and warm-up included.
+        sent: u64,
         /// Why the controller doesn't have it.
         why: String,
         /// Why it couldn't be kept either.
@@ -58,12 +83,14 @@ pub enum Event {
     CalledOff {
         /// The controller's name.
         holder: String,
+        /// The requests of its setup that are known to have been sent.
+        sent: u64,
         /// Why.
         why: String,
     },
     /// A controller was refused.
     Refused {
-        /// Its name, or its address.
+        /// Its name, if it gave one, and its address.
         peer: String,
         /// The reason it was sent.
         why: String,
@@ -86,22 +113,36 @@ impl fmt::Display for Event {
                 let key = if *has_key { "controllers need the key" } else { "no key" };
                 write!(f, "listening on {address} ({key}), control plane on core {core}")
             }
-            Event::Begun { holder, target, percent, cores } => {
-                write!(f, "run begun for {holder}: {percent} % of the load, to {target}, from ")?;
+            Event::KeyReplaced => {
+                f.write_str("--key-file: the key was replaced, and new sessions need the new one")
+            }
+            Event::KeyStays { problem } => write!(f, "{problem}; the last key stays in use"),
+            Event::Accepted { holder, address, percent, demand, target, cores } => {
+                write!(f, "run accepted for {holder} at {address}: {percent} % of the load, ")?;
                 let noun = if cores.len() == 1 { "core" } else { "cores" };
-                write!(f, "{noun} {cores}")
+                write!(f, "{demand}, to {target}, from {noun} {cores}")
             }
-            Event::Collected { holder, answered } => {
-                write!(f, "run ended for {holder}: {answered} answered, report collected")
+            Event::Begun { holder } => write!(f, "run begun for {holder}"),
+            Event::Collected { holder, sent, answered } => {
+                write!(
+                    f,
+                    "run ended for {holder}: {sent} sent, {answered} answered, report collected"
+                )
             }
-            Event::Kept { holder, why, file } => {
+            Event::Kept { holder, sent, why, file } => {
                 let file = file.display();
-                write!(f, "run ended for {holder}: {why}; report kept in {file}")
+                write!(f, "run ended for {holder}: {why}; {sent} sent, report kept in {file}")
             }
-            Event::NotKept { holder, why, problem } => {
-                write!(f, "run ended for {holder}: {why}; report lost ({problem})")
+            Event::NotKept { holder, sent, why, problem } => {
+                write!(f, "run ended for {holder}: {why}; {sent} sent, report lost ({problem})")
             }
-            Event::CalledOff { holder, why } => write!(f, "run called off for {holder}: {why}"),
+            Event::CalledOff { holder, sent, why } => {
+                write!(f, "run called off for {holder}: {why}")?;
+                match sent {
+                    0 => Ok(()),
+                    sent => write!(f, "; at least {sent} sent in setup"),
+                }
+            }
             Event::Refused { peer, why } => write!(f, "refused {peer}: {why}"),
             Event::Strangers { peer, why, others } => {
                 match others {

@@ -24,6 +24,8 @@ pub(super) const STOPPED: &str = "its controller stopped it";
 pub(super) struct Job {
     /// The controller's name.
     pub(super) holder: String,
+    /// The controller's address.
+    pub(super) address: String,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -152,9 +154,9 @@ impl State {
 }
 
 impl Job {
-    pub(super) fn new(holder: String, held_until_ns: u64) -> Job {
+    pub(super) fn new(holder: String, address: String, held_until_ns: u64) -> Job {
         let state = Mutex::new(State { held_until_ns, ..State::default() });
-        Job { holder, state, changed: Condvar::new() }
+        Job { holder, address, state, changed: Condvar::new() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -276,7 +278,7 @@ mod tests {
     fn a_silent_name_server_delays_no_run_from_ending() {
         type Ends = fn(&Job);
         for end in [Job::stop as Ends, |job| job.lose(Why::Ending)] {
-            let job = Job::new("ann@desk".to_owned(), u64::MAX);
+            let job = Job::new("ann@desk".to_owned(), "10.0.0.9:1".to_owned(), u64::MAX);
             let (answer, answered) = mpsc::channel::<()>();
             let (asked, is_asked) = mpsc::channel();
             let brought = thread::scope(|scope| {
@@ -298,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_value_in_time_is_returned() {
-        let job = Job::new("ann@desk".to_owned(), u64::MAX);
+        let job = Job::new("ann@desk".to_owned(), "10.0.0.9:1".to_owned(), u64::MAX);
         assert_eq!(job.unless_called_off("adds", || 2 + 2).expect("a thread"), Some(4));
         job.stop();
         assert_eq!(job.unless_called_off("adds", || 2 + 2).expect("a thread"), None);

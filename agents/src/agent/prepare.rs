@@ -14,11 +14,19 @@ use engine::plan::{Plan, PlanError};
 use engine::run::{self, PrepareError, Prepared, Targets};
 
 use super::config::AgentConfig;
-use crate::admission::{AllowedTarget, check_placement};
+use crate::admission::{AllowedTarget, Demand, check_placement};
 use crate::refusal::Refusal;
 
-/// Prepares an agent's share of a plan, whose files came with it. Returns the targets' names as
-/// well.
+/// A permitted share of a plan, ready to run.
+pub(super) struct Admitted {
+    pub(super) prepared: Prepared,
+    /// The names of its targets.
+    pub(super) targets: Vec<AllowedTarget>,
+    /// The most that it demands.
+    pub(super) demand: Demand,
+}
+
+/// Prepares an agent's share of a plan, whose files came with it.
 ///
 /// # Errors
 /// The plan is wrong, isn't permitted, or needs what this machine lacks.
@@ -27,7 +35,7 @@ pub(super) fn prepare(
     plan: Plan,
     files: &SharedBody,
     share: Share,
-) -> Result<(Prepared, Vec<AllowedTarget>), Refusal> {
+) -> Result<Admitted, Refusal> {
     let refused = |error: PlanError| Refusal::Plan(error.to_string());
     check_placement(&plan).map_err(refused)?;
     let plan = Plan {
@@ -37,7 +45,8 @@ pub(super) fn prepare(
     };
     let (completed, replay) = run::completed(plan.clone(), files).map_err(refused)?;
     let log = replay.map(|replay| Arc::clone(&replay.due_ns));
-    config.admission.check_plan(&completed, log, &share).map_err(refused)?;
+    config.admission.check_plan(&completed, log.clone(), &share).map_err(refused)?;
+    let demand = Demand::new(&completed, log, &share);
     let endpoints = Endpoints::of(&completed).map_err(refused)?;
     let mut allowed = Vec::new();
     for endpoint in endpoints.each() {
@@ -53,7 +62,8 @@ pub(super) fn prepare(
         host: endpoint.endpoint.host.clone(),
         port: endpoint.endpoint.port,
     };
-    Ok((prepared, endpoints.each().iter().map(target).collect()))
+    let targets = endpoints.each().iter().map(target).collect();
+    Ok(Admitted { prepared, targets, demand })
 }
 
 /// Why a plan can't be run here.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use engine::host;
 use engine::host::check::Severity;
@@ -34,7 +34,8 @@ const WATCH: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(20);
 /// How long sessions may take to end when the agent does.
 const GOODBYE_LOOKS: usize = 75;
-/// Lines that may wait for the operator; further ones are dropped.
+/// Lines that may wait for the operator. Beyond that, runs and refused sessions wait for the
+/// operator too, and strangers are summed up.
 const EVENTS_MAX: usize = 1_024;
 
 /// How an agent ended.
@@ -50,14 +51,14 @@ pub enum End {
 }
 
 /// Serves controllers until `is_asked` returns true, or until the first run is over if there is to
-/// be only one. `tell` receives the events, on the caller's thread; nothing else waits for it.
+/// be only one. `tell` receives the events and their times, on the caller's thread.
 ///
 /// # Errors
 /// The configuration or the machine doesn't permit it; then nothing was served.
 pub fn serve(
     config: AgentConfig,
     is_asked: impl Fn() -> bool + Send + 'static,
-    mut tell: impl FnMut(&Event),
+    mut tell: impl FnMut(SystemTime, &Event),
 ) -> Result<End, AgentError> {
     config.check()?;
     host::require_executor().map_err(AgentError::Host)?;
@@ -103,7 +104,7 @@ pub fn serve(
     }
     loop {
         match happened.recv_timeout(WATCH) {
-            Ok(event) => tell(&event),
+            Ok((at, event)) => tell(at, &event),
             Err(RecvTimeoutError::Timeout) if !is_over.load(Ordering::Relaxed) => {}
             Err(_) => break,
         }
@@ -114,6 +115,8 @@ pub fn serve(
         let ended = thread.map_err(AgentError::Thread)?.join().expect("a thread of the agent ends");
         end = end.or(ended);
     }
+    // The last run is reported once the agent is free.
+    happened.try_iter().for_each(|(at, event)| tell(at, &event));
     Ok(end.expect("the watcher returns how it ended"))
 }
 
@@ -163,15 +166,19 @@ async fn control(agent: Arc<Agent>, bound: Sender<Result<(), AgentError>>) {
     };
     bound.send(Ok(())).expect("its caller waits");
     let serving = agent.clone();
-    let accepting = glommio::spawn_local(listener.run(move |session| {
-        let agent = serving.clone();
-        async move {
-            match session {
-                Ok(session) => converse(agent, session).await,
-                Err(stranger) => agent.tell_of_stranger(stranger),
+    let keys = agent.clone();
+    let accepting = glommio::spawn_local(listener.run(
+        move || keys.key(),
+        move |session| {
+            let agent = serving.clone();
+            async move {
+                match session {
+                    Ok(session) => converse(agent, session).await,
+                    Err(stranger) => agent.tell_of_stranger(stranger),
+                }
             }
-        }
-    }));
+        },
+    ));
     while !(agent.is_ending() && agent.is_idle()) {
         agent.reads();
         Timer::new(LOOK).await;
@@ -187,7 +194,7 @@ async fn control(agent: Arc<Agent>, bound: Sender<Result<(), AgentError>>) {
 
 /// Listens, and locks the files of the port.
 fn listen(agent: &Agent) -> Result<(Listener, File), AgentError> {
-    let listener = Listener::bind(agent.config.listen, agent.config.key.clone())?;
+    let listener = Listener::bind(agent.config.listen, agent.config.key.as_ref())?;
     let address = listener
         .local_addr()
         .map_err(|error| ListenError::Address { address: agent.config.listen, error })?;

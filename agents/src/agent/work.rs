@@ -13,11 +13,12 @@ use std::sync::Arc;
 use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::plan::body::SharedBody;
+use engine::record::counts::Counts;
 use engine::record::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::report::collected::{AgentRun, Collected, RunFacts};
 use engine::report::environment::ControlCore;
 use engine::report::{Samples, merge};
-use engine::run::{Prepared, Run, RunError};
+use engine::run::{Run, RunError, RunProgress};
 use engine::samples::SampleFile;
 use engine::sys::clock;
 use engine::sys::units::CoreList;
@@ -27,7 +28,7 @@ use super::attachments::{self, KeptFiles};
 use super::event::Event;
 use super::job::{Brought, Job, Over, STOPPED, Stage, Why};
 use super::kept::{Files, NotKept};
-use super::prepare::prepare;
+use super::prepare::{Admitted, prepare};
 use crate::admission::{AllowedTarget, FILES_MAX_DEFAULT};
 use crate::message::{Attachment, HostFacts, Prepare, Ready, Results, ShardState};
 use crate::refusal::Refusal;
@@ -77,11 +78,21 @@ impl Work<'_> {
         let Some(files) = self.files(&prepare.attachments, kept)? else {
             return Ok(self.called_off());
         };
-        let Some((prepared, targets)) = self.prepare(*prepare.plan, files)? else {
+        let Some(admitted) = self.prepare(*prepare.plan, files)? else {
             return Ok(self.called_off());
         };
+        let Admitted { prepared, targets, demand } = admitted;
         let cores = CoreList::new(prepared.plan().cores().to_vec());
-        let file = wants_samples.then(|| SampleFile::create(&self.files.samples(), cores.len()));
+        let shards = cores.len();
+        self.agent.report(Event::Accepted {
+            holder: job.holder.clone(),
+            address: job.address.clone(),
+            percent: percent(&self.share),
+            demand: demand.to_string(),
+            target: names(&targets),
+            cores,
+        });
+        let file = wants_samples.then(|| SampleFile::create(&self.files.samples(), shards));
         let file = file.transpose().map_err(|error| Refusal::Run(error.to_string()))?;
         let lease_ns = job.lock().held_until_ns;
         let run = Run::start_held(prepared, file, lease_ns).map_err(|error| not_started(&error))?;
@@ -111,12 +122,7 @@ impl Work<'_> {
             () => state.is_called_off().then_some(false),
         });
         if has_begun {
-            self.agent.tell(Event::Begun {
-                holder: job.holder.clone(),
-                target: names(&targets),
-                percent: percent(&self.share),
-                cores,
-            });
+            self.agent.report(Event::Begun { holder: job.holder.clone() });
         }
         let run = job.take_ended();
         Ok(self.bring(run.collect()))
@@ -146,12 +152,8 @@ impl Work<'_> {
         Ok(Some(kept.of_plan(attachments)))
     }
 
-    /// The share of the plan to run, and the targets' names; `None` if it is called off meanwhile.
-    fn prepare(
-        &self,
-        plan: Plan,
-        files: SharedBody,
-    ) -> Result<Option<(Prepared, Vec<AllowedTarget>)>, Refusal> {
+    /// The share of the plan to run; `None` if it is called off meanwhile.
+    fn prepare(&self, plan: Plan, files: SharedBody) -> Result<Option<Admitted>, Refusal> {
         // The agent itself holds one.
         if PREPARING_MAX < Arc::strong_count(&self.agent.preparing) {
             return Err(Refusal::Run(format!(
@@ -198,20 +200,22 @@ impl Work<'_> {
 
     /// Ends a run that has not begun.
     fn called_off(&self) -> (Over, Event) {
-        self.cancel();
+        let sent = self.cancel();
         let lost = self.job.lost();
         let why = lost.map_or_else(|| STOPPED.to_owned(), Why::words);
-        (Over::CalledOff, Event::CalledOff { holder: self.job.holder.clone(), why })
+        (Over::CalledOff, Event::CalledOff { holder: self.job.holder.clone(), sent, why })
     }
 
-    fn cancel(&self) {
+    /// Returns how many requests of its setup are known to have been sent.
+    fn cancel(&self) -> u64 {
         let mut run = None;
         self.job.change(|state| run = state.run.take());
-        if let Some(run) = run {
-            // It ends setup early, which cancelling awaits.
-            run.stop();
-            run.cancel();
-        }
+        let Some(run) = run else { return 0 };
+        // It ends setup early, which cancelling awaits.
+        run.stop();
+        let RunProgress { answered, errors, in_flight, .. } = run.progress();
+        run.cancel();
+        answered + errors + in_flight
     }
 
     /// Offers the results to the controller until it has them, or else keeps them.
@@ -241,10 +245,12 @@ impl Work<'_> {
             None => state.is_collected.then_some(None),
         });
         let holder = job.holder.clone();
+        let counts = || collected.shards.iter().map(|shard| &shard.recorder.counts);
+        let sent = counts().map(Counts::sent_ever).sum();
         let Some(why) = lost else {
             self.files.forget();
-            let answered = job.progress().map_or(0, |last| last.answered);
-            return (Over::Collected, Event::Collected { holder, answered });
+            let answered = counts().map(Counts::answered_ever).sum();
+            return (Over::Collected, Event::Collected { holder, sent, answered });
         };
         if collected.head.until_ns == 0 {
             // It was stopped before its epoch: there is nothing to keep.
@@ -253,8 +259,8 @@ impl Work<'_> {
         }
         let why = why.words();
         let event = match self.keep(collected, &why) {
-            Ok(file) => Event::Kept { holder, why, file },
-            Err(error) => Event::NotKept { holder, why, problem: error.to_string() },
+            Ok(file) => Event::Kept { holder, sent, why, file },
+            Err(error) => Event::NotKept { holder, sent, why, problem: error.to_string() },
         };
         (Over::Kept, event)
     }

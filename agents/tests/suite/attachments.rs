@@ -115,7 +115,7 @@ fn a_file_that_comes_otherwise_than_announced_is_refused() {
         let refusal = controller.hear_refusal();
         assert!(matches!(refusal, Refusal::Attachment(_)), "{refusal:?}");
         assert!(refusal.to_string().starts_with(words), "{refusal}");
-        assert_eq!(agent.said("refused"), format!("refused ann@desk: {refusal}"));
+        agent.said_refused("ann@desk", &refusal.to_string());
     }
     // None of it was kept, and the agent serves on.
     let (controller, answer) = asking(&agent, &plan, &announced("f", &bytes));

@@ -78,9 +78,9 @@ impl Agent {
         let executor = LocalExecutorBuilder::new(Placement::Unbound)
             .spawn(move || async move {
                 let any = "127.0.0.1:0".parse().expect("an address");
-                let listener = Listener::bind(any, key()).expect("a free port");
+                let listener = Listener::bind(any, key().as_ref()).expect("a free port");
                 ready.send(listener.local_addr().expect("an address")).expect("a test");
-                let accepting = glommio::spawn_local(listener.run(move |session| {
+                let accepting = glommio::spawn_local(listener.run(key, move |session| {
                     let heard = Arc::clone(&hearing);
                     async move {
                         let mut script =
@@ -179,8 +179,10 @@ impl Script {
         match message {
             Message::Hello(_) => {
                 let mut hello = Hello::here("script".to_owned(), Vec::new());
+                // Of another build, which a controller takes.
+                hello.versions.truetail = "9.9.9".to_owned();
                 if self.trouble == Trouble::OldVersion {
-                    hello.versions = Versions { truetail: "0.0.1".to_owned(), ..hello.versions };
+                    hello.versions = Versions { schedule: 0, ..hello.versions };
                 }
                 vec![Message::Hello(hello)]
             }
@@ -383,7 +385,7 @@ fn agents_are_set_up_begin_together_and_report() {
 #[test]
 fn one_that_cannot_be_used_is_named_and_no_load_begins() {
     for (trouble, words) in [
-        (Trouble::OldVersion, "refused: versions differ: truetail"),
+        (Trouble::OldVersion, "refused: versions differ: schedule"),
         (Trouble::RefusesPlan, "refused: --rate 9: too high"),
     ] {
         let agents = agents(&[Trouble::None, trouble]);

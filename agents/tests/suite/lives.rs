@@ -50,8 +50,12 @@ fn a_run_begins_at_its_moment_and_all_of_it_is_collected() {
     assert_eq!(read.count(), 200);
     controller.ping();
     controller.leave();
-    agent.said("run begun for ann@desk: 100 % of the load, to 127.0.0.1:");
-    agent.said("run ended for ann@desk: 200 answered, report collected");
+    let accepted = agent.said("run accepted for ann@desk at 127.0.0.1:");
+    let demand =
+        ": 100 % of the load, at most 200 per second on 16 connections for at most 1s, to 127.";
+    assert!(accepted.contains(demand), "{accepted}");
+    agent.said("run begun for ann@desk");
+    agent.said("run ended for ann@desk: 200 sent, 200 answered, report collected");
     wait_until("the samples are forgotten", || agent.files().is_empty());
     assert_eq!(target.stop().expect("a ledger").received, 200);
     assert_eq!(agent.stop(), End::Asked { cut_short: false });
@@ -199,7 +203,7 @@ fn an_agent_that_is_started_again_has_its_port_and_a_second_one_has_not() {
         state_dir: folder.path().to_owned(),
         once: false,
     };
-    let refused = |config| serve(config, || false, |_| {}).expect_err("refused").to_string();
+    let refused = |config| serve(config, || false, |_, _| {}).expect_err("refused").to_string();
     let error = refused(second.clone());
     assert!(error.starts_with(&format!("--listen {listen}: Address already in use")), "{error}");
     // On another machine its port would be free, and its folder may be the same.
@@ -253,7 +257,7 @@ fn an_agent_that_is_asked_to_end_stops_its_run_and_keeps_it() {
     agent.ask();
     let refusal = controller.hear_refusal().to_string();
     assert_eq!(refusal, "the agent is ending; start it again");
-    let line = agent.said("run ended for ann@desk: the agent was asked to end; report kept in ");
+    let line = agent.said("run ended for ann@desk: the agent was asked to end; ");
     let (file, report) = agent.kept();
     assert!(line.ends_with(&file.display().to_string()), "{line}");
     assert_eq!(report["interrupted"], true);

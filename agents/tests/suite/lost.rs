@@ -49,7 +49,7 @@ fn a_controller_that_falls_silent_has_lost_its_run_and_the_report_is_kept() {
     }
     let refusal = controller.hear_refusal().to_string();
     assert_eq!(refusal, "the run was stopped: no heartbeat came for 3s");
-    agent.said("run ended for ann@desk: no heartbeat came for 3s; report kept in");
+    agent.said("run ended for ann@desk: no heartbeat came for 3s; ");
     let last_ns = last_arrival_ns(&target).expect("requests");
     assert!(silent_ns < last_ns && last_ns <= silent_ns + SILENT_MAX_NS);
     let (_, report) = agent.kept();
@@ -73,7 +73,7 @@ fn a_controller_whose_session_ends_has_lost_its_run_at_once() {
         controller.follow(10);
         drop(controller);
         let gone_ns = clock::now_ns();
-        agent.said("run ended for ann@desk: the controller's session ended; report kept in");
+        agent.said("run ended for ann@desk: the controller's session ended; ");
         let last_ns = last_arrival_ns(&target).expect("requests");
         assert!(last_ns < gone_ns + SECOND_NS, "{} ns later", last_ns - gone_ns);
         let (_, report) = agent.kept();
@@ -91,7 +91,7 @@ fn a_controller_that_says_goodbye_during_its_run_has_lost_it() {
     controller.begin(&plan(&target, MINUTE), false);
     controller.follow(10);
     controller.leave();
-    agent.said("run ended for ann@desk: the controller's session ended; report kept in");
+    agent.said("run ended for ann@desk: the controller's session ended; ");
     agent.kept();
     serves_another(&agent, &target);
 }
@@ -142,7 +142,7 @@ fn a_report_that_was_sent_but_not_acknowledged_is_kept() {
     controller.follow(u64::MAX);
     controller.collect(true);
     drop(controller);
-    agent.said("run ended for ann@desk: the controller's session ended; report kept in");
+    agent.said("run ended for ann@desk: the controller's session ended; ");
     let (_, report) = agent.kept();
     assert_eq!(report["interrupted"], false);
     assert_eq!(report["uncollected"], "the controller's session ended");

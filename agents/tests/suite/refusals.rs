@@ -1,11 +1,13 @@
 //! An agent's refusals and their texts; it serves the next controller afterwards.
 
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use agents::admission::Admission;
 use agents::channel::ChannelError;
-use agents::message::{Message, Part, Prepare, Start};
+use agents::message::{Message, Part, Prepare, Results, Side, Start};
 use agents::refusal::Refusal;
 use agents::versions::Versions;
 use engine::load::share::Share;
@@ -14,7 +16,8 @@ use engine::plan::scenario::{Scenario, Step};
 use engine::sys::clock;
 use engine::sys::units::{Nanos, SECOND_NS};
 
-use crate::support::{Agent, Controller, PATIENCE, hello, key, plan, target};
+use crate::examples::{Pair, head, received};
+use crate::support::{Agent, Controller, PATIENCE, hello, key, plan, target, wait_until};
 
 const MINUTE: Nanos = Nanos::from_secs(60);
 
@@ -29,7 +32,7 @@ fn refused_share(agent: &Agent, plan: &Plan, share: Share) -> String {
     let attachments = Vec::new();
     controller.say(&Message::Prepare(Prepare { share, samples: false, attachments, plan }));
     let refusal = controller.hear_refusal().to_string();
-    assert_eq!(agent.said("refused"), format!("refused ann@desk: {refusal}"));
+    agent.said_refused("ann@desk", &refusal);
     refusal
 }
 
@@ -311,22 +314,78 @@ fn a_message_out_of_turn_ends_the_session_and_its_run() {
 }
 
 #[test]
-fn versions_that_differ_are_named_on_both_sides() {
+fn a_controller_of_another_version_is_served_unless_the_two_would_misread_each_other() {
     let (agent, target) = (Agent::start(), target());
-    let mut controller = Controller::authenticate(&agent, None).expect("a session");
-    let mut hello = hello("ann@desk");
-    hello.versions.truetail = "9.9.9".to_owned();
-    hello.versions.report += 1;
-    controller.say(&Message::Hello(hello));
+    let other = |change: fn(&mut Versions)| {
+        let controller = Controller::authenticate(&agent, None).expect("a session");
+        let mut hello = hello("ann@desk");
+        hello.versions.truetail = "9.9.9".to_owned();
+        change(&mut hello.versions);
+        controller.say(&Message::Hello(hello));
+        controller
+    };
+    let Versions { truetail, protocol, schedule, report } = Versions::here();
+    let changes: [(fn(&mut Versions), String); 3] = [
+        (|there| there.protocol += 1, format!("protocol {protocol} here, {} there", protocol + 1)),
+        (|there| there.schedule += 1, format!("schedule {schedule} here, {} there", schedule + 1)),
+        (|there| there.report -= 1, format!("report {report} here, {} there", report - 1)),
+    ];
+    for (change, differs) in changes {
+        let refusal = other(change).hear_refusal().to_string();
+        let more = format!("(truetail {truetail} here, 9.9.9 there); update the older side");
+        assert_eq!(refusal, format!("versions differ: {differs} {more}"));
+        agent.said_refused("ann@desk", &refusal);
+    }
+    let mut controller = other(|_| {});
+    assert!(matches!(controller.hear(), Message::Hello(_)));
+    controller.begin(&plan(&target, Nanos(200_000_000)), false);
+    assert_eq!(controller.follow(u64::MAX).answered, 40);
+    controller.collect(false);
+    controller.leave();
+}
+
+#[test]
+fn a_plan_with_a_field_that_this_build_does_not_know_is_refused_and_the_agent_serves_on() {
+    let (agent, target) = (Agent::start(), target());
+    let plan = plan(&target, MINUTE);
+    let (share, attachments) = (Share::whole(), Vec::new());
+    let prepare = Prepare { share, samples: false, attachments, plan: Box::new(plan.clone()) };
+    let mut pair = Pair::open(None);
+    let frame = pair.sent(Side::Controller, &Message::Prepare(prepare));
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.send(&with_field(&frame));
     let refusal = controller.hear_refusal().to_string();
-    let Versions { truetail, report, .. } = Versions::here();
-    let words = format!(
-        "versions differ: truetail {truetail} here, 9.9.9 there; report {report} here, {} there;",
-        report + 1
+    assert_eq!(
+        refusal,
+        "protocol: malformed prepare: unknown field `of_next_year`; the sides are different builds \
+         of truetail, update the older one"
     );
-    assert!(refusal.starts_with(&words), "{refusal}");
-    assert_eq!(agent.said("refused"), format!("refused ann@desk: {refusal}"));
-    serves(&agent, &plan(&target, MINUTE));
+    let line = agent.said("refused ann@desk at 127.0.0.1:");
+    assert!(refusal.ends_with(line.split_once(": ").expect("a reason").1), "{line}");
+    serves(&agent, &plan);
+    // A controller does the same with a report.
+    let report = Message::Report(Results { head: Box::new(head()), shards: 1 });
+    let report = with_field(&pair.sent(Side::Agent, &report));
+    let error = received(&mut pair.controller, &report).expect_err("another build's");
+    let words = "malformed report: unknown field `of_next_year`; the sides are different builds";
+    assert!(error.to_string().starts_with(words), "{error}");
+}
+
+/// A frame whose document has one more field.
+fn with_field(frame: &[u8]) -> Vec<u8> {
+    const FIELD: &[u8] = br#""of_next_year":1,"#;
+    let more = u16::try_from(FIELD.len()).expect("short");
+    let begins = |bytes: &[u8]| bytes == b"{\"target\"" || bytes == b"{\"plan\":{";
+    let at = frame.windows(9).position(begins).expect("a document");
+    let mut frame = frame.to_vec();
+    // The document's length, after the number that announces 16 bits; and the payload's.
+    assert_eq!(frame[at - 3], 251);
+    let length = u16::from_le_bytes([frame[at - 2], frame[at - 1]]) + more;
+    frame[at - 2..at].copy_from_slice(&length.to_le_bytes());
+    let length = u32::from_le_bytes(frame[7..11].try_into().expect("4 bytes")) + u32::from(more);
+    frame[7..11].copy_from_slice(&length.to_le_bytes());
+    frame.splice(at + 1..at + 1, FIELD.iter().copied());
+    frame
 }
 
 #[test]
@@ -347,11 +406,38 @@ fn keys_that_differ_are_refused_and_reported_to_the_operator() {
 }
 
 #[test]
+fn the_operator_learns_of_each_refusal_though_they_read_nothing_for_a_while() {
+    /// More than an agent keeps for its operator.
+    const REFUSALS: usize = 1_100;
+    const KEPT: usize = 1_024;
+    let agent = Agent::start();
+    let (refused, held) = (AtomicUsize::new(0), Barrier::new(2));
+    let operator = agent.operator.clone();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _reads_nothing = operator.lock().expect("no test panics with it");
+            held.wait();
+            wait_until("its places are taken", || KEPT <= refused.load(Ordering::Relaxed));
+            thread::sleep(Duration::from_millis(200));
+            assert!(refused.load(Ordering::Relaxed) < REFUSALS, "a session waits for the operator");
+        });
+        held.wait();
+        for _ in 0..REFUSALS {
+            let mut controller = Controller::authenticate(&agent, None).expect("a session");
+            controller.say(&Message::Heartbeat);
+            controller.hear_refusal();
+            refused.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    (0..REFUSALS).for_each(|_| drop(agent.said("heartbeat is out of turn")));
+}
+
+#[test]
 fn a_silent_session_loses_its_place() {
     let agent = Agent::start();
     let mut controller = Controller::connect(&agent, "ann\u{1b}[2J@desk");
     let refusal = controller.hear_refusal().to_string();
     assert_eq!(refusal, "nothing was heard for 10s; connect again");
-    let line = agent.said("refused");
-    assert_eq!(line, format!("refused ann[2J@desk: {refusal}"), "no controls for the terminal");
+    // No controls for the terminal.
+    agent.said_refused("ann[2J@desk", &refusal);
 }

@@ -40,20 +40,23 @@ impl Agent {
         let executor = LocalExecutorBuilder::new(Placement::Unbound)
             .spawn(move || async move {
                 let any = "127.0.0.1:0".parse().expect("an address");
-                let listener = Listener::bind(any, key).expect("a free port");
+                let listener = Listener::bind(any, key.as_ref()).expect("a free port");
                 ready.send(listener.local_addr().expect("an address")).expect("a test");
-                let accepting = glommio::spawn_local(listener.run(move |session| {
-                    let refusals = Arc::clone(&refusals);
-                    async move {
-                        match session {
-                            Ok(session) => answer_pings(session).await,
-                            Err(Stranger { peer, error }) => {
-                                assert!(peer.is_none_or(|peer| peer.ip().is_loopback()));
-                                refusals.lock().expect("a list").push(error.to_string());
+                let accepting = glommio::spawn_local(listener.run(
+                    move || key.clone(),
+                    move |session| {
+                        let refusals = Arc::clone(&refusals);
+                        async move {
+                            match session {
+                                Ok(session) => answer_pings(session).await,
+                                Err(Stranger { peer, error }) => {
+                                    assert!(peer.is_none_or(|peer| peer.ip().is_loopback()));
+                                    refusals.lock().expect("a list").push(error.to_string());
+                                }
                             }
                         }
-                    }
-                }));
+                    },
+                ));
                 while !stop.load(Ordering::Relaxed) {
                     Timer::new(Duration::from_millis(5)).await;
                 }
@@ -280,7 +283,7 @@ fn an_address_that_is_taken_or_open_to_others_without_a_key_is_refused() {
             let open = "0.0.0.0:0".parse().expect("an address");
             let error = Listener::bind(open, None);
             assert!(matches!(error, Err(ListenError::Key(_))), "{error:?}");
-            assert!(Listener::bind(open, key()).is_ok());
+            assert!(Listener::bind(open, key().as_ref()).is_ok());
         })
         .expect("an executor");
     executor.join().expect("it ends");

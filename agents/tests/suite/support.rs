@@ -76,6 +76,8 @@ pub fn first_arrival_ns(target: &Target) -> Option<u64> {
 /// An agent in this process.
 pub struct Agent {
     pub address: SocketAddr,
+    /// Held by a test while the operator reads nothing.
+    pub operator: Arc<Mutex<()>>,
     asked: Arc<AtomicBool>,
     events: Receiver<Event>,
     serving: Option<JoinHandle<End>>,
@@ -103,17 +105,23 @@ impl Agent {
         };
         change(&mut config);
         let asked = Arc::new(AtomicBool::new(false));
+        let operator = Arc::new(Mutex::new(()));
+        let reads = operator.clone();
         let (is_asked, (sender, events)) = (asked.clone(), mpsc::channel());
         let serving = thread::spawn(move || {
             let is_asked = move || is_asked.load(Ordering::Relaxed);
             // The test may have ended.
-            serve(config, is_asked, |event| drop(sender.send(event.clone()))).expect("it serves")
+            let tell = |_, event: &Event| {
+                drop(reads.lock());
+                drop(sender.send(event.clone()));
+            };
+            serve(config, is_asked, tell).expect("it serves")
         });
         let address = match events.recv_timeout(PATIENCE).expect("it listens") {
             Event::Listening { address, .. } => address,
             other => panic!("{other}"),
         };
-        Agent { address, asked, events, serving: Some(serving), folder }
+        Agent { address, operator, asked, events, serving: Some(serving), folder }
     }
 
     /// Its folder.
@@ -134,6 +142,14 @@ impl Agent {
             }
             lines.push(line);
         }
+    }
+
+    /// Waits for the line that refuses this controller, and checks its reason.
+    pub fn said_refused(&self, name: &str, refusal: &str) {
+        let line = self.said("refused");
+        let peer = line.strip_prefix(&format!("refused {name} at 127.0.0.1:"));
+        let why = peer.and_then(|peer| peer.split_once(": ")).map(|(_, why)| why);
+        assert_eq!(why, Some(refusal), "{line}");
     }
 
     /// The files in its folder, except its lock.
@@ -281,6 +297,11 @@ impl Controller {
     /// Sends a message.
     pub fn say(&self, message: &Message) {
         self.wire().say(message);
+    }
+
+    /// Sends these bytes, of a session without a key.
+    pub fn send(&self, bytes: &[u8]) {
+        self.wire().stream.write_all(bytes).expect("it reads");
     }
 
     fn read(&mut self) -> Result<(), ChannelError> {

@@ -4,9 +4,11 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+use crate::agents::processes::wait_until;
 use crate::support::{Target, binary, bounded, document, first_line, said, signal};
 
 /// The agent, on a free port and with this folder for its reports, unless they are given.
@@ -96,7 +98,7 @@ fn an_agent_shows_where_it_listens_and_a_signal_ends_it_in_good_order() {
     let state = folder.path().join("new/folder");
     for name in ["INT", "TERM"] {
         let (child, line) = listening(&mut agent(&state, &[]));
-        assert!(line.starts_with("listening on 127.0.0.1:"), "{line}");
+        assert!(line.contains("Z listening on 127.0.0.1:"), "{line}");
         assert!(line.contains(" (no key), control plane on core "), "{line}");
         signal(&child, name);
         let output = bounded(child);
@@ -109,7 +111,7 @@ fn an_agent_shows_where_it_listens_and_a_signal_ends_it_in_good_order() {
     let key = key.to_str().expect("text");
     let args = ["--key-file", key, "--listen", "0.0.0.0:0", "--once"];
     let (child, line) = listening(&mut agent(&state, &args));
-    assert!(line.starts_with("listening on 0.0.0.0:"), "{line}");
+    assert!(line.contains("Z listening on 0.0.0.0:"), "{line}");
     assert!(line.contains(" (controllers need the key), "), "{line}");
     signal(&child, "TERM");
     assert_eq!(bounded(child).status.code(), Some(0));
@@ -117,7 +119,7 @@ fn an_agent_shows_where_it_listens_and_a_signal_ends_it_in_good_order() {
 
 /// A controller that has this agent load this target for a minute.
 fn controller(agent: &str, target: &Target, samples: Option<&Path>) -> Child {
-    let address = agent.split_whitespace().nth(2).expect("where it listens");
+    let address = agent.split_whitespace().nth(3).expect("where it listens");
     let mut command = binary();
     command.args(["controller", &target.url, "--agents", address, "--rate", "200", "--quiet"]);
     command.args(["--duration", "60s", "--warmup", "0s", "--wait", "sleep", "--allow-invalid"]);
@@ -165,14 +167,75 @@ fn a_signal_during_a_run_ends_the_load_and_keeps_the_report() {
     let output = bounded(child);
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     let message = said(&output);
-    assert!(message.contains("run begun for ") && message.contains(" to 127.0.0.1:"), "{message}");
-    assert!(message.contains(": the agent was asked to end; report kept in "), "{message}");
+    let words = |sent: u64| format!(": the agent was asked to end; {sent} sent, report kept in ");
+    assert!(message.contains(&words(target.received())), "{message}");
     let (report, has_samples) = kept(&state);
     assert_eq!(report["uncollected"], "the agent was asked to end");
     assert_eq!(report["counts"]["sent"], target.received());
     assert!(has_samples);
     let output = bounded(controlling);
     assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+}
+
+#[test]
+fn an_agents_output_is_a_record_of_what_ran() {
+    let target = Target::start(&[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let began = SystemTime::now();
+    let (child, line) = listening(&mut agent(folder.path(), &["--max-conns", "1000"]));
+    let address = line.split_whitespace().nth(3).expect("where it listens");
+    let run = |more: &[&str]| {
+        let mut command = binary();
+        command.args(["controller", &target.url, "--agents", address, "--rate", "200", "--quiet"]);
+        command.args(["--duration", "1s", "--warmup", "0s", "--wait", "sleep", "--allow-invalid"]);
+        bounded(
+            command
+                .env("USER", "ann\nrun begun")
+                .args(more)
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("it runs"),
+        )
+    };
+    assert_eq!(run(&["--conns", "50"]).status.code(), Some(0));
+    let received = target.received();
+    assert_eq!(run(&["--conns", "1001"]).status.code(), Some(5));
+    let mut lost = controller(&line, &target, None);
+    target.wait_for_requests(&mut lost, received + 20);
+    lost.kill().expect("it is ours");
+    lost.wait().expect("it ends");
+    wait_until("its report is kept", || !kept_files(folder.path()).is_empty());
+    signal(&child, "TERM");
+    let printed = said(&bounded(child));
+    let mut lines = printed.lines().map(|line| {
+        let (at, what) = line.split_once(' ').expect("a time");
+        let at = humantime::parse_rfc3339(at).expect("a time");
+        assert!(began <= at + Duration::from_millis(1) && at <= SystemTime::now(), "{line}");
+        what
+    });
+    let (demand, sent) = (
+        ": 100 % of the load, at most 200 per second on 50 connections for at most 1s, to 127.0.0.1:",
+        format!(": {received} sent, {received} answered, report collected"),
+    );
+    for (begins, contains) in [
+        ("run accepted for annrun begun@", demand),
+        ("run begun for annrun begun@", ", process "),
+        ("run ended for annrun begun@", &sent),
+        ("refused annrun begun@", ": --conns 1001: this agent's part of them is 1001, above its"),
+        ("run accepted for ", " for at most 1m, to 127.0.0.1:"),
+        ("run begun for ", ", process "),
+        ("run ended for ", ": the controller's session ended; "),
+    ] {
+        let line = lines.next().expect("a line");
+        assert!(line.starts_with(begins) && line.contains(contains), "{line}");
+        let has_address = line.contains(" at 127.0.0.1:");
+        assert_eq!(
+            has_address,
+            !begins.contains("begun for") && !begins.contains("ended"),
+            "{line}"
+        );
+    }
+    assert_eq!(lines.next(), None);
 }
 
 #[test]

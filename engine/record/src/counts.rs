@@ -423,6 +423,12 @@ impl Counts {
         self.answered.saturating_add(before)
     }
 
+    /// Requests sent, those of setup and warm-up included.
+    pub fn sent_ever(&self) -> u64 {
+        let before = self.warmup.sent.saturating_add(self.setup.sent);
+        self.sent.saturating_add(before)
+    }
+
     /// Requests sent before the window and their outcomes, which must be equal: in setup, and in
     /// the warm-up.
     pub fn before_the_window(&self) -> [(u64, u64); 2] {

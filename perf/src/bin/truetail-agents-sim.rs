@@ -78,21 +78,25 @@ async fn serve(arguments: Arguments, key: Option<Key>) -> Result<()> {
     let mut addresses = Vec::new();
     let mut listening = Vec::new();
     for _ in 0..arguments.agents {
-        let listener = Listener::bind(SocketAddr::new(arguments.listen, 0), key.clone())?;
+        let listener = Listener::bind(SocketAddr::new(arguments.listen, 0), key.as_ref())?;
         let address = listener.local_addr().context("no address")?;
         addresses.push(address.to_string());
-        listening.push(glommio::spawn_local(listener.run(move |session| async move {
-            let ended = match session {
-                Ok(session) => {
-                    Agent { session, address, run: None, results: None }.converse().await
+        let key = key.clone();
+        listening.push(glommio::spawn_local(listener.run(
+            move || key.clone(),
+            move |session| async move {
+                let ended = match session {
+                    Ok(session) => {
+                        Agent { session, address, run: None, results: None }.converse().await
+                    }
+                    Err(stranger) => Err(stranger.error),
+                };
+                match ended {
+                    Ok(()) | Err(SessionError::Closed) => {}
+                    Err(error) => eprintln!("{address}: {error}"),
                 }
-                Err(stranger) => Err(stranger.error),
-            };
-            match ended {
-                Ok(()) | Err(SessionError::Closed) => {}
-                Err(error) => eprintln!("{address}: {error}"),
-            }
-        })));
+            },
+        )));
     }
     writeln!(io::stdout(), "listening on {}", addresses.join(","))?;
     for accepting in listening {

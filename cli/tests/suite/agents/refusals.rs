@@ -3,13 +3,16 @@
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::processes::{Agent, Ended, KEY, LONGEST, Place, Process, Target, controller, key_file};
-use crate::support::document;
+use crate::support::{binary, document, said};
 
 const OTHER_KEY: &str = "0123456789abcdef0123456789abcdeX";
 /// A short run.
@@ -294,74 +297,137 @@ fn an_agent_that_others_can_reach_needs_a_key() {
     assert!(ended.stderr.contains("an agent that others can reach needs a key"), "{ended:?}");
 }
 
-#[test]
-fn a_thousand_connections_of_garbage_do_not_change_a_run() {
-    const STRANGERS: usize = 1_000;
-    let folder = tempfile::tempdir().expect("a folder");
-    let target = Target::start(Place::Here);
-    let (agent, key) = agent(folder.path(), &[]);
-    let report = |name: &str| folder.path().join(name);
-    let start = |name: &str| {
-        let (url, address) = (target.url(), agent.address.to_string());
-        let file = report(name);
-        let args = [
-            url.as_str(),
-            "--agents",
-            &address,
-            "--key-file",
-            &key,
-            "--rate",
-            "300",
-            "--duration",
-            "3s",
-            "--warmup",
-            "0s",
-            "--wait",
-            "sleep",
-            "--allow-invalid",
-            "--out",
-            file.to_str().expect("text"),
-        ];
-        controller(Place::Here, &args)
-    };
-    let mut alone = start("alone.json");
-    alone.wait_until("it runs", |_| true);
-    assert_eq!(alone.ends_within(LONGEST).code, Some(0));
+/// The first bytes of a TLS client.
+const CLIENT_HELLO: &[u8] = b"\x16\x03\x01\x00\xc4\x01\x00\x00\xc0\x03\x03";
+/// How many strangers of each kind come during a run.
+const STRANGERS: usize = 300;
 
-    let mut disturbed = start("disturbed.json");
-    let before = target.received();
-    disturbed.wait_until("requests come", |_| before + 30 < target.received());
-    let (connected, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+/// Disturbs an agent until all strangers have come, or until it is to stop.
+fn disturb(address: SocketAddr, stop: &AtomicBool) {
+    let connect = || TcpStream::connect_timeout(&address, LONGEST).ok();
+    let say = |bytes: &'static [u8]| {
+        move || {
+            let mut stream = connect()?;
+            // It may have been turned away already.
+            let _ = stream.write_all(bytes);
+            let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
+            let _ = stream.read(&mut [0; 64]);
+            Some(())
+        }
+    };
+    let port_scan = || connect().map(drop);
+    let (tls, http) = (say(CLIENT_HELLO), say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+    let garbage = say(&[0x5a; 600]);
+    let kinds: [&(dyn Fn() -> Option<()> + Sync); 4] = [&port_scan, &tls, &http, &garbage];
     thread::scope(|scope| {
-        for seed in 0..8_u8 {
-            let (connected, stop, address) = (&connected, &stop, agent.address);
+        for kind in kinds {
             scope.spawn(move || {
-                let garbage = [seed.wrapping_mul(37); 600];
-                while connected.fetch_add(1, Ordering::Relaxed) < STRANGERS
-                    && !stop.load(Ordering::Relaxed)
-                {
-                    let Ok(mut stream) = TcpStream::connect_timeout(&address, LONGEST) else {
-                        continue;
-                    };
-                    let _ = stream.write_all(&garbage);
-                    // Some stay until they are thrown out, some go.
-                    if connected.load(Ordering::Relaxed) % 2 == 0 {
-                        let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
-                        let _ = stream.read(&mut [0; 64]);
-                    }
+                for _ in (0..STRANGERS).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                    kind().expect("it listens");
+                    thread::sleep(Duration::from_millis(2));
                 }
             });
         }
-        assert!(disturbed.is_running(), "they come while it runs");
+        // More than it has places for, each a byte of a proper opening at a time.
+        scope.spawn(|| {
+            let frame = opening(4, u32::try_from(OPEN_PAYLOAD).expect("short"));
+            let mut slow: Vec<TcpStream> = (0..100).filter_map(|_| connect()).collect();
+            for byte in frame.iter().take_while(|_| !stop.load(Ordering::Relaxed)) {
+                for stream in &mut slow {
+                    let _ = stream.write_all(&[*byte]);
+                }
+                thread::sleep(Duration::from_millis(40));
+            }
+        });
     });
-    let connected = connected.load(Ordering::Relaxed);
-    assert!(STRANGERS <= connected, "{connected}");
-    let ended = disturbed.ends_within(LONGEST);
+}
+
+#[test]
+fn strangers_of_every_kind_do_not_change_a_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(Place::Here);
+    let (agent, key) = agent(folder.path(), &[]);
+    let (url, address) = (target.url(), agent.address.to_string());
+    let report = folder.path().join("report.json");
+    let run = |disturbs: bool| {
+        let args = [&url, "--agents", &address, "--key-file", &key, "--rate", "300", "--duration"];
+        let more = ["4s", "--warmup", "0s", "--wait", "sleep", "--allow-invalid", "--out"];
+        let before = target.received();
+        let args = [&args[..], &more, &[report.to_str().expect("text")]].concat();
+        let mut process = controller(Place::Here, &args);
+        process.wait_until("requests come", |_| before + 30 < target.received());
+        if disturbs {
+            let stop = AtomicBool::new(false);
+            disturb(agent.address, &stop);
+            assert!(process.is_running(), "they come while it runs");
+        }
+        let ended = process.ends_within(LONGEST);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let verified = binary().args(["verify", "-q"]).arg(&report).output().expect("it runs");
+        assert_eq!((verified.status.code(), said(&verified)), (Some(0), String::new()));
+        document(&report)
+    };
+    // Other programs disturb a run too, so one of three pairs has to be alike.
+    let is_alike = |_| {
+        let [alone, disturbed] = [run(false), run(true)];
+        for figure in ["intended", "sent", "answered"] {
+            assert_eq!(alone["counts"][figure], disturbed["counts"][figure], "{figure}");
+        }
+        let figure = |at: &str| {
+            [&alone, &disturbed].map(|report| report.pointer(at).and_then(Value::as_f64))
+        };
+        let [busy, lateness] = ["/generator/shards/0/busy", "/pacer_lateness/p99"].map(figure);
+        println!("busy {busy:?}, lateness {lateness:?} µs, {}", disturbed["verdict"]["level"]);
+        let is_near = |[alone, disturbed]: [Option<f64>; 2], more: f64| {
+            disturbed.expect("a figure") < 1.5 * alone.expect("a figure") + more
+        };
+        let is_valid = |report: &Value| report["verdict"]["level"] != "invalid";
+        is_near(busy, 0.05) && is_near(lateness, 1_000.0) && is_valid(&disturbed)
+    };
+    assert!((0..3).any(is_alike), "strangers change it");
+}
+
+#[test]
+fn a_key_is_replaced_while_an_agent_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(Place::Here);
+    let [one, two] =
+        [("one", KEY), ("two", OTHER_KEY)].map(|(name, key)| key_file(folder.path(), name, key));
+    let secret = folder.path().join("secret");
+    let replace = |by: &str| {
+        let link = folder.path().join("link");
+        symlink(by, &link).expect("a link");
+        fs::rename(link, &secret).expect("renamed");
+    };
+    replace("one");
+    let mut agent = Agent::start(Place::Here, &["--key-file", secret.to_str().expect("text")]);
+    let (url, address) = (target.url(), agent.address.to_string());
+    let args = [&url, "--agents", &address, "--key-file", &one, "--rate", "200", "--wait", "sleep"];
+    let more = ["--duration", "3s", "--warmup", "0s", "--allow-invalid"];
+    let mut running = controller(Place::Here, &[&args[..], &more].concat());
+    running.wait_until("requests come", |_| 10 < target.received());
+    replace("two");
+    let ended = run(&target, agent.address, &["--key-file", &one]);
+    assert_refused(&ended, agent.address, "the keys differ");
+    assert!(running.is_running(), "a run that has begun goes on");
+    let ended = running.ends_within(LONGEST);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let [alone, disturbed] = ["alone.json", "disturbed.json"].map(|name| document(&report(name)));
-    for figure in ["intended", "sent", "answered"] {
-        assert_eq!(alone["counts"][figure], disturbed["counts"][figure], "{figure}");
+    let with_the_new_one = || {
+        let ended = run(&target, agent.address, &["--key-file", &two]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    };
+    with_the_new_one();
+    // Without a key in its file, the last one stays.
+    fs::remove_file(&secret).expect("it is ours");
+    with_the_new_one();
+    with_the_new_one();
+    let words = ["the key was replaced, and new sessions need", "No such file or directory"];
+    agent.process.wait_until("it says so", |agent| agent.stdout().contains(words[1]));
+    let printed = agent.process.stdout();
+    for words in words {
+        assert_eq!(printed.matches(words).count(), 1, "{printed}");
     }
+    assert!(printed.contains("; the last key stays in use"), "{printed}");
 }
 
 #[test]
