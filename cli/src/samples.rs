@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -165,8 +165,8 @@ enum Broken {
 pub(crate) fn samples(args: &SamplesArgs) -> Result<ExitCode, Failure> {
     let path = args.file.display();
     let damaged = |error: ReadError| Failure::CouldNotRun(format!("FILE {path}: {error}"));
-    let file = open("FILE", &args.file)?;
-    let mut reader = SampleReader::new(BufReader::new(file)).map_err(damaged)?;
+    open("FILE", &args.file)?;
+    let mut reader = SampleReader::open(&args.file).map_err(damaged)?;
     let names = args.report.as_deref().map(|report| names(report, &reader, args)).transpose()?;
     let mut writer = BufWriter::new(io::stdout().lock());
     let streamed = stream(&mut reader, &mut writer, args.csv || !args.json, names.as_ref());

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use engine::report::{AgentPart, Report};
+use engine::samples::{last_segment, segment_path};
 use engine::verify::{
     Finding, UNCHECKED, UNCHECKED_ALONE, merge_proof, missing_log, report_alone, with_samples,
 };
@@ -200,6 +201,13 @@ fn files_of(report: &Report, raw: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let folder = match raw {
         [folder] if folder.is_dir() => folder,
         files => {
+            // A shell lists later segments too, which belong to the first one's file.
+            let mut later = Vec::new();
+            for first in files {
+                later.extend((2..=last_segment(first)).map(|segment| segment_path(first, segment)));
+            }
+            let files: Vec<PathBuf> =
+                files.iter().filter(|file| !later.contains(file)).cloned().collect();
             // A shell lists the files of a folder in an order of its own.
             let named = |agent: &AgentPart| {
                 let name = name_of(agent)?;
@@ -207,7 +215,7 @@ fn files_of(report: &Report, raw: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             };
             let in_order: Option<Vec<PathBuf>> = report.per_agent.iter().map(named).collect();
             let in_order = in_order.filter(|in_order| in_order.len() == files.len());
-            return Ok(in_order.unwrap_or_else(|| files.to_vec()));
+            return Ok(in_order.unwrap_or(files));
         }
     };
     let of_agent = |agent: &AgentPart| {

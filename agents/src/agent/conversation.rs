@@ -4,6 +4,7 @@
 //! session ends its run.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,9 +149,9 @@ struct Running {
     is_wanted: bool,
 }
 
-/// The file of raw samples, which the controller reads part by part.
+/// The segments of raw samples, which the controller reads part by part, as if they were one file.
 struct RawFile {
-    file: File,
+    segments: Vec<File>,
     length: u64,
     /// The parts up to here were sent.
     sent: u64,
@@ -334,7 +335,7 @@ impl Conversation {
                 if running.is_wanted && running.is_done && running.job.stage() == Stage::Ended {
                     let Brought { samples, shards, results } = running.job.take_brought();
                     let samples = samples
-                        .map(|file| RawFile { file, length: results.samples_bytes, sent: 0 });
+                        .map(|segments| RawFile { segments, length: results.samples_bytes, sent: 0 });
                     let shards = shards.into_iter().map(Message::Shard);
                     let rest: Vec<Message> = shards.chain([Message::Report(results)]).collect();
                     Talk::Reporting { job: running.job, rest: rest.into_iter(), samples }
@@ -427,12 +428,27 @@ impl RawFile {
         }
         let length = usize::try_from(rest).map_or(PART_BYTES, |rest| rest.min(PART_BYTES));
         let mut bytes = vec![0; length];
-        self.file
-            .read_exact_at(&mut bytes, offset)
+        read_at(&self.segments, &mut bytes, offset)
             .map_err(|error| Refusal::Run(format!("its raw samples can't be read ({error})")))?;
         self.sent += length as u64;
         Ok(Part { number, offset, bytes: bytes.into() })
     }
+}
+
+/// Fills `bytes` from `offset` in the segments behind one another.
+fn read_at(segments: &[File], bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    let (mut filled, mut begins) = (0, 0);
+    for segment in segments {
+        let ends = begins + segment.metadata()?.len();
+        while filled < bytes.len() && offset + (filled as u64) < ends {
+            match segment.read_at(&mut bytes[filled..], offset + filled as u64 - begins)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => filled += read,
+            }
+        }
+        begins = ends;
+    }
+    if filled < bytes.len() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
 
 fn out_of_turn(message: &Message) -> Refusal {

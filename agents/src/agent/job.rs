@@ -140,8 +140,8 @@ fn rounded(ns: u64) -> Nanos {
 
 /// The results for the controller, ready to be sent.
 pub(super) struct Brought {
-    /// The file with the raw samples, if the controller asked for them.
-    pub(super) samples: Option<std::fs::File>,
+    /// The segments of the raw samples, if the controller asked for them.
+    pub(super) samples: Option<Vec<std::fs::File>>,
     pub(super) shards: Vec<ShardState>,
     pub(super) results: Results,
 }

@@ -7,10 +7,12 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::report::Report;
+use engine::samples::{segment_files, segment_path};
 use engine::sys::whole_file::{WholeFile, WholeFileError};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -63,8 +65,9 @@ impl Files {
 
     /// Removes the raw samples of a run that was collected.
     pub(super) fn forget(&self) {
-        // A run without samples has none.
-        let _ = fs::remove_file(self.samples());
+        for segment in segment_files(&self.samples()) {
+            let _ = fs::remove_file(segment);
+        }
     }
 
     /// Names for a kept report and its samples.
@@ -75,12 +78,17 @@ impl Files {
         (self.folder.join(format!("{stem}.json")), self.folder.join(format!("{stem}.samples")))
     }
 
-    /// Gives the raw samples of the current run a lasting name.
+    /// Gives the raw samples of the current run a lasting name. The first segment is the last to be
+    /// renamed: with its name, all are there.
     ///
     /// # Errors
     /// The disk's refusal.
     pub(super) fn keep_samples(&self, file: &Path) -> io::Result<()> {
-        fs::rename(self.samples(), file)
+        for (at, segment) in segment_files(&self.samples()).iter().enumerate().rev() {
+            let number = u32::try_from(at + 1).expect("segments are few");
+            fs::rename(segment, segment_path(file, number))?;
+        }
+        Ok(())
     }
 
     /// Writes a report.
@@ -97,11 +105,16 @@ impl Files {
         whole.publish().map(drop).map_err(|error| refused(io::Error::other(error)))
     }
 
-    /// Opens the raw samples of the current run.
+    /// Opens the segments of the current run's raw samples; with them their length together, bytes.
     ///
     /// # Errors
-    /// The disk's refusal.
-    pub(super) fn open_samples(&self) -> io::Result<File> {
-        File::open(self.samples())
+    /// The disk's refusal, or there are none.
+    pub(super) fn open_samples(&self) -> io::Result<(Vec<File>, u64)> {
+        let first = File::open(self.samples())?;
+        let later = segment_files(&self.samples()).into_iter().skip(1).map(File::open);
+        let segments: Vec<File> = iter::once(Ok(first)).chain(later).collect::<io::Result<_>>()?;
+        let lengths = segments.iter().map(|segment| Ok(segment.metadata()?.len()));
+        let length = lengths.sum::<io::Result<u64>>()?;
+        Ok((segments, length))
     }
 }

@@ -228,7 +228,7 @@ impl Work<'_> {
         let samples = collected.head.samples.as_mut().and_then(|part| self.samples(part));
         let samples_bytes = samples.as_ref().map_or(0, |(_, length)| *length);
         let brought = Brought {
-            samples: samples.map(|(file, _)| file),
+            samples: samples.map(|(segments, _)| segments),
             shards: collected.shards.iter().map(ShardState::new).collect(),
             results: Results {
                 head: Box::new(collected.head.clone()),
@@ -265,22 +265,20 @@ impl Work<'_> {
         (Over::Kept, event)
     }
 
-    /// The file of raw samples to send, and its length; `part` then describes its state in this
-    /// agent's folder.
-    fn samples(&self, part: &mut Samples) -> Option<(File, u64)> {
-        if part.file.is_some() {
-            let opened = self.files.open_samples();
-            match opened.and_then(|file| Ok((file.metadata()?.len(), file))) {
-                Ok((length, file)) => return Some((file, length)),
-                Err(error) => {
-                    lose(part, format!("opening {}: {error}", self.files.samples().display()));
-                }
-            }
-        }
+    /// The segments of raw samples to send, and their length together; `part` then describes their
+    /// state in this agent's folder.
+    fn samples(&self, part: &mut Samples) -> Option<(Vec<File>, u64)> {
         if let Some(error) = &mut part.error {
             error.folder = SampleFolder::StateDir;
         }
-        None
+        part.file.as_ref()?;
+        match self.files.open_samples() {
+            Ok(opened) => Some(opened),
+            Err(error) => {
+                lose(part, format!("opening {}: {error}", self.files.samples().display()));
+                None
+            }
+        }
     }
 
     /// Writes the results to disk, and returns the report's path.

@@ -62,18 +62,19 @@ pub type Kept = Result<SampleSink, FileError>;
 /// The fate of an agent's raw samples, from its own report and from what arrived here: one file
 /// with the samples of both, or none and all of them are lost.
 pub(super) fn settled(there: Samples, kept: Kept) -> Samples {
-    let published = match (there.error, there.file) {
-        (Some(error), _) => Err(error),
+    let published = match (&there.error, there.file) {
+        (Some(error), None) => Err(error.clone()),
         (None, None) => {
             let text = "the agent wrote no file".to_owned();
             Err(FileError { kind: FileErrorKind::Place, text, folder: SampleFolder::StateDir })
         }
-        (None, Some(_)) => kept.and_then(publish),
+        // After an error, the segments before it are there.
+        (_, Some(_)) => kept.and_then(publish),
     };
     match published {
         Ok(path) => {
             let file = Some(path.display().to_string());
-            Samples { file, written: there.written, lost: there.lost, error: None }
+            Samples { file, written: there.written, lost: there.lost, error: there.error }
         }
         Err(error) => {
             let lost = there.written.saturating_add(there.lost);

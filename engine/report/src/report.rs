@@ -334,13 +334,13 @@ impl LittlesLaw {
 /// The outcome of the raw samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Samples {
-    /// The file if it is complete; `None` if there is none of that name.
+    /// The file of the first segment, beside which the others are; `None` if there is none.
     pub file: Option<String>,
-    /// Samples in it.
+    /// Samples in all segments.
     pub written: u64,
     /// Samples missing from the window.
     pub lost: u64,
-    /// The first error while writing it.
+    /// The first error while writing them.
     pub error: Option<FileError>,
 }
 

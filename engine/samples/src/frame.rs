@@ -12,9 +12,14 @@ pub(super) const HEADER_BYTES: usize = size_of::<HeaderFrame>();
 pub(super) const BLOCK_HEAD_BYTES: usize = size_of::<BlockHead>();
 pub(super) const BLOCK_MAGIC: [u8; 4] = *b"BLCK";
 pub(super) const END_MAGIC: [u8; 4] = *b"TEND";
+/// The magic of a segment's end: of one that another follows, and of a run's last one.
+pub(super) const SEGMENT_MAGIC: [u8; 4] = *b"TSEG";
+pub(super) const LAST_MAGIC: [u8; 4] = *b"TLST";
 const CHECKSUM_BYTES: usize = size_of::<U32>();
 const MAGIC: [u8; 8] = *b"TTSAMPLE";
-const VERSION: u16 = 4;
+const VERSION: u16 = 5;
+/// The version without segments: a file is a header, blocks and the end block.
+const UNDIVIDED: u16 = 4;
 const RECORD_BYTES: u16 = 48;
 const _: () = assert!(RECORD_BYTES as usize == SAMPLE_BYTES);
 
@@ -30,7 +35,8 @@ struct HeaderFrame {
     seed: U64,
     window_start_ns: U64,
     window_end_ns: U64,
-    zero: [u8; 12],
+    run: U64,
+    segment: U32,
     checksum: U32,
 }
 
@@ -67,6 +73,15 @@ struct ShardFrame {
     counts: [U64; 7],
 }
 
+/// Which segment of which run a header begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// A random number, the same in all segments of a run.
+    pub(super) run: u64,
+    /// The number of the segment, from 1; 0 in a file of the version without segments.
+    pub(super) segment: u32,
+}
+
 /// What the samples belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -83,7 +98,7 @@ pub struct Header {
 }
 
 impl Header {
-    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
+    pub(super) fn encode(&self, place: Place) -> [u8; HEADER_BYTES] {
         let mut frame = HeaderFrame {
             magic: MAGIC,
             version: VERSION.into(),
@@ -93,7 +108,8 @@ impl Header {
             seed: self.seed.into(),
             window_start_ns: self.window_start_ns.into(),
             window_end_ns: self.window_end_ns.into(),
-            zero: [0; 12],
+            run: place.run.into(),
+            segment: place.segment.into(),
             checksum: U32::ZERO,
         };
         let bytes = frame.as_bytes();
@@ -101,12 +117,13 @@ impl Header {
         zerocopy::transmute!(frame)
     }
 
-    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, String> {
+    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<(Header, Place), String> {
         let frame: HeaderFrame = zerocopy::transmute!(*bytes);
         if frame.magic != MAGIC {
             return Err("not a file of raw samples: it doesn't begin with TTSAMPLE".to_owned());
         }
-        if frame.version != VERSION {
+        let is_undivided = frame.version == UNDIVIDED;
+        if frame.version != VERSION && !is_undivided {
             let found = frame.version;
             return Err(format!("unknown version {found}: this program reads version {VERSION}"));
         }
@@ -119,13 +136,19 @@ impl Header {
         if u32::from(u16::MAX) + 1 < shards {
             return Err(format!("{shards} shards: at most 65536 can be numbered"));
         }
-        Ok(Header {
+        let place = Place { run: frame.run.get(), segment: frame.segment.get() };
+        if is_undivided != (place.segment == 0) {
+            let (version, segment) = (frame.version, place.segment);
+            return Err(format!("segment {segment} in a file of version {version}"));
+        }
+        let header = Header {
             shards,
             plan_digest: frame.plan_digest.get(),
             seed: frame.seed.get(),
             window_start_ns: frame.window_start_ns.get(),
             window_end_ns: frame.window_end_ns.get(),
-        })
+        };
+        Ok((header, place))
     }
 }
 
@@ -159,10 +182,47 @@ impl BlockHead {
     }
 }
 
+/// The end of a segment, which shows that it is whole: the records of each shard in it, and a
+/// checksum of its blocks' checksums in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SegmentEnd {
+    pub(super) is_last: bool,
+    pub(super) blocks_checksum: u32,
+    pub(super) records: Vec<u64>,
+}
+
+impl SegmentEnd {
+    /// Its length for this many shards, bytes.
+    pub(super) fn length(shards: usize) -> usize {
+        size_of::<[u32; 2]>() + shards * size_of::<u64>() + CHECKSUM_BYTES
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = if self.is_last { LAST_MAGIC } else { SEGMENT_MAGIC }.to_vec();
+        bytes.extend(self.blocks_checksum.to_le_bytes());
+        self.records.iter().for_each(|records| bytes.extend(records.to_le_bytes()));
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// Decodes bytes that begin with one of its magics and have the length for their shards.
+    pub(super) fn decode(bytes: &[u8]) -> Result<SegmentEnd, String> {
+        check_sum(bytes, "segment's end")?;
+        let (head, rest) = <[U32; 2]>::ref_from_prefix(bytes).expect("it has the length");
+        let body = &rest[..rest.len() - CHECKSUM_BYTES];
+        let records = <[U64]>::ref_from_bytes(body).expect("it has the length of its shards");
+        Ok(SegmentEnd {
+            is_last: bytes.starts_with(&LAST_MAGIC),
+            blocks_checksum: head[1].get(),
+            records: records.iter().map(|records| records.get()).collect(),
+        })
+    }
+}
+
 /// One shard's summary at the end of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShardEnd {
-    /// The number of its records in the file.
+    /// The number of its records in all segments.
     pub written: u64,
     /// The number of its samples that were lost.
     pub lost: u64,
@@ -187,7 +247,7 @@ impl ShardEnd {
     }
 }
 
-/// The end block, which makes a file complete.
+/// The end block, behind the last segment's end: with it, the samples are complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     /// Actual end of the window, ns since the epoch of the run: the plan's end, or that of an
@@ -296,7 +356,14 @@ mod tests {
 
     #[test]
     fn header_and_end_are_read_as_written() {
-        assert_eq!(Header::decode(&header().encode()), Ok(header()));
+        let place = Place { run: u64::MAX - 7, segment: 3 };
+        assert_eq!(Header::decode(&header().encode(place)), Ok((header(), place)));
+        for is_last in [false, true] {
+            let end = SegmentEnd { is_last, blocks_checksum: 5, records: vec![1 << 40, 2] };
+            let bytes = end.encode();
+            assert_eq!(bytes.len(), SegmentEnd::length(2));
+            assert_eq!(SegmentEnd::decode(&bytes), Ok(end));
+        }
         let shard = |seed: u64| ShardEnd {
             written: seed,
             lost: seed + 1,
@@ -312,7 +379,7 @@ mod tests {
 
     #[test]
     fn every_changed_byte_of_the_header_is_detected() {
-        let good = header().encode();
+        let good = header().encode(Place { run: 6, segment: 1 });
         for at in 0..HEADER_BYTES {
             let mut bytes = good;
             bytes[at] ^= 0x20;

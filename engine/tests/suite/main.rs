@@ -27,6 +27,7 @@ mod sample_file;
 mod sample_format;
 mod sample_loss;
 mod sample_run;
+mod sample_segments;
 mod secrets;
 mod send_stamps;
 mod sessions;

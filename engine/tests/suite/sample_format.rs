@@ -78,7 +78,7 @@ fn read_errors_name_the_offset_and_the_problem() {
     };
     let cases = [
         (changed(0, b'X'), "at byte 0: not a file of raw samples"),
-        (changed(8, 1), "at byte 0: unknown version 1: this program reads version 4"),
+        (changed(8, 1), "at byte 0: unknown version 1: this program reads version 5"),
         (changed(30, 1), "at byte 0: the checksum of the header"),
         (changed(64, b'X'), "at byte 64: neither a block nor the end block"),
         (changed(68, 1), "at byte 64: the checksum of the block"),

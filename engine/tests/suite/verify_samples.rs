@@ -9,7 +9,7 @@ use engine::samples::{SAMPLE_BYTES, Sample, SampleKind};
 use engine::sys::units::Nanos;
 use engine::verify::{report_alone, with_samples};
 
-use crate::sample_run::{BUSY, SampledRun, plan, refusal, wrong};
+use crate::sample_run::{BUSY, SHARDS, SampledRun, plan, refusal, wrong};
 
 #[test]
 fn a_true_report_passes_with_and_without_samples() {
@@ -41,13 +41,23 @@ fn a_true_report_passes_with_and_without_samples() {
     }
 }
 
-/// Recomputes the checksum of the first block, as a program that writes wrong samples would.
+/// Recomputes the checksums of the first block and of the segment's end, as a program that writes wrong samples would.
 fn seal_first_block(bytes: &mut [u8]) {
     let records = u32::from_le_bytes(bytes[76..80].try_into().expect("four bytes")) as usize;
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&bytes[64..80]);
     hasher.update(&bytes[84..84 + records * SAMPLE_BYTES]);
     bytes[80..84].copy_from_slice(&hasher.finalize().to_le_bytes());
+    let (mut end, mut checksums) = (64, crc32fast::Hasher::new());
+    while bytes[end..].starts_with(b"BLCK") {
+        let records = u32::from_le_bytes(bytes[end + 12..end + 16].try_into().expect("four bytes"));
+        checksums.update(&bytes[end + 16..end + 20]);
+        end += 20 + records as usize * SAMPLE_BYTES;
+    }
+    bytes[end + 4..end + 8].copy_from_slice(&checksums.finalize().to_le_bytes());
+    let last = end + 8 + 8 * SHARDS;
+    let checksum = crc32fast::hash(&bytes[end..last]);
+    bytes[last..last + 4].copy_from_slice(&checksum.to_le_bytes());
 }
 
 #[test]

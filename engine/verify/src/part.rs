@@ -404,7 +404,12 @@ pub(super) fn samples(report: &Report) -> Vec<Finding> {
                 samples.written + samples.lost,
                 intended,
             ),
-            Finding::equal("samples.file", samples.error.is_none(), samples.file.is_some()),
+            // Segments that were complete before an error stay.
+            Finding::equal(
+                "samples.file",
+                samples.error.is_none() || (!report.is_joint() && 0 < samples.written),
+                samples.file.is_some(),
+            ),
         ]);
         // With several agents, one may have a file and another none.
         if !report.is_joint() {

@@ -38,8 +38,9 @@ use super::walks::Walks;
 /// How far a reported percentile may be from the exact one: 1 %, or one bucket of its histogram.
 const QUANTILE_TOLERANCE: f64 = 0.01;
 
-/// Checks a report against the samples of its run, one file for each agent. A file that is damaged,
-/// incomplete or missing samples ends the checks: a part proves nothing.
+/// Checks a report against the samples of its run, the first file of each agent; later segments are
+/// beside it. One that is damaged, missing or lacks samples ends the checks, after each segment
+/// was checked alone: a part proves nothing.
 pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
     let (findings, decoded) = sound(report);
     let Some(decoded) = decoded else { return summed_up("a report to compare with", findings) };
@@ -59,6 +60,7 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
             }
             Err(error) => {
                 findings.push(Finding::new(file.display().to_string(), "whole", error, false));
+                findings.extend(segments(file));
                 return findings;
             }
         }
@@ -97,6 +99,21 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Each segment alone, if there are several: of damaged samples, these are the whole ones.
+fn segments(file: &Path) -> Vec<Finding> {
+    let Ok(first) = SampleReader::open(file) else { return Vec::new() };
+    let last = samples::last_segment(file);
+    let of_run = (1..=last).filter(|_| 1 < last).map(|segment| {
+        let path = samples::segment_path(file, segment);
+        let name = format!("{}: segment {segment}", path.display());
+        match first.check_segment(&path, segment) {
+            Ok(()) => Finding::new(name, "whole", "whole", true),
+            Err(error) => Finding::new(name, "whole", error, false),
+        }
+    });
+    of_run.collect()
 }
 
 /// An agent's part against its own samples, like a report of that agent alone.
