@@ -334,6 +334,35 @@ mod tests {
         assert_eq!(watch.drift().map(|drift| drift.error_ppm), Some(error_ppm), "it isn't later");
     }
 
+    #[test]
+    fn six_hours_of_uneven_pings_stay_within_their_bounds() {
+        const PPM: i64 = 50;
+        let ahead_ns =
+            |at_ns: u64| 5_000 + i64::try_from(at_ns).expect("a moment") / 1_000 * PPM / 1_000;
+        let start = ping(100 * SECOND_NS, 20_000, 300_000, 5_000, PPM);
+        let mut watch = ClockWatch::new(Offset::of(&start));
+        let memory = watch.last.capacity();
+        for second in 1..=6 * 3_600 {
+            // The way back is longer, and every third ping meets a queue of 3 ms on its way there.
+            let there_ns = if second % 3 == 0 { 3_000_000 } else { 25_000 };
+            watch.observe(ping((100 + second) * SECOND_NS, there_ns, 400_000, 5_000, PPM));
+            let end = watch.end().expect("a ping");
+            let off_ns = end.offset_ns.abs_diff(ahead_ns(end.at_ns));
+            assert!(off_ns <= end.error_ns, "{off_ns} ns, {end:?}");
+            // The queue of one ping isn't believed while a better one is young.
+            assert!(end.error_ns < 500_000 || second == 1, "{end:?}");
+            let drift = watch.drift().expect("a drift");
+            assert!((drift.ppm - PPM as f64).abs() <= drift.error_ppm, "{drift:?}");
+        }
+        assert_eq!((watch.last.len(), watch.last.capacity()), (PINGS_MIN, memory));
+        let error_ppm = watch.drift().expect("a drift").error_ppm;
+        assert!(error_ppm < 0.05, "{error_ppm}");
+        // By the clock of the start, the end is off by what was gained since: 1.08 s.
+        let gained_ns = PPM.unsigned_abs() * 1_000 * 6 * 3_600;
+        let most_ns = watch.end_error_ns().expect("a ping");
+        assert!(most_ns.abs_diff(gained_ns) < 1_000_000, "{most_ns} ns");
+    }
+
     proptest! {
         #[test]
         fn an_offset_is_never_more_wrong_than_its_bound(
