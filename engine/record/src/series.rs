@@ -360,6 +360,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::outcome::TimeoutKind;
 
     /// Requests due at these times, sent 70 ms later and answered after another 200 ms, all in
     /// order of time.
@@ -408,6 +409,51 @@ mod tests {
         assert_eq!(series.slots().iter().map(|slot| slot.counts.intended).sum::<u64>(), 3_600);
         assert_eq!(series.slots().iter().map(|slot| slot.latency.len()).sum::<u64>(), 3_600);
         assert_eq!(series.slots().iter().map(|slot| slot.counts.answers).sum::<u64>(), 3_600);
+    }
+
+    #[test]
+    fn six_hours_are_exact_in_the_memory_of_the_start() {
+        const WINDOW_S: u64 = 6 * 3_600;
+        const PER_SECOND: u64 = 20;
+        let window_ns = WINDOW_S * SECOND_NS;
+        let requests = WINDOW_S * PER_SECOND;
+        for mut series in [Series::for_window(window_ns), Series::new()] {
+            let memory = series.slots.capacity();
+            for number in 0..requests {
+                // Each is due in the middle of its share of a second.
+                let due_ns = (2 * number + 1) * (SECOND_NS / PER_SECOND / 2);
+                series.intended(due_ns);
+                series.sent(due_ns);
+                series.send(due_ns + 1);
+                series.answer(due_ns + 1_000_000);
+                let outcome = match number % 100 {
+                    0 => Outcome::TimedOut(TimeoutKind::Timeout),
+                    _ => Outcome::Answered(200),
+                };
+                series.ended(due_ns, 1_000_000 + number % 1_000, outcome, Some(1_000));
+            }
+            assert_eq!(series.slots.capacity(), memory, "it doesn't grow");
+            assert_eq!(series.interval_ns(), 64 * SECOND_NS);
+            let intervals = series.slots();
+            assert_eq!(intervals.len(), 338, "{} s in intervals of 64 s", WINDOW_S);
+            let (last, whole) = intervals.split_last().expect("intervals");
+            let each = 64 * PER_SECOND;
+            for (at, interval) in whole.iter().enumerate() {
+                let IntervalCounts { intended, sent, sends, answers, .. } = interval.counts;
+                assert_eq!([intended, sent, sends, answers], [each; 4], "interval {at}");
+            }
+            assert_eq!(last.counts.intended, requests - each * 337);
+            let sum = |of: fn(&SeriesInterval) -> u64| intervals.iter().map(of).sum::<u64>();
+            assert_eq!(sum(|it| it.counts.answered), requests / 100 * 99);
+            assert_eq!(sum(|it| it.counts.errors), requests / 100);
+            assert_eq!(sum(|it| it.latency.len()), requests);
+            assert_eq!(sum(|it| it.receive_lateness.len()), requests);
+            // Three agents' are three times as much.
+            let mut merged = series.clone();
+            (0..2).for_each(|_| merged.merge(&series));
+            assert_eq!(merged.slots()[337].counts.intended, 3 * last.counts.intended);
+            assert_eq!(merged.slots().len(), 338);
+        }
     }
 
     #[test]
