@@ -121,6 +121,39 @@ fn a_stalled_controller_leaves_no_load() {
 }
 
 #[test]
+fn a_controller_paused_for_less_than_the_lease_loses_nothing() {
+    /// With a heartbeat's interval before it, half a second below the lease.
+    const PAUSE: Duration = Duration::from_millis(1_500);
+    let Some(network) = Network::new(5) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let machines = Machines::start(&network, folder.path());
+    let out = folder.path().join("report.json");
+    let load = ["--rate", "300", "--duration", "6s", "--warmup", "0s", "--wait", "sleep"];
+    let out = ["--allow-invalid", "--out", out.to_str().expect("a path")];
+    let mut controller = machines.controller(&[&load[..], &out].concat());
+    machines.load(&mut controller);
+    let began = Instant::now();
+    controller.signal("STOP");
+    let before = machines.target.received();
+    thread::sleep(PAUSE);
+    let meanwhile = machines.target.received() - before;
+    controller.signal("CONT");
+    let paused = began.elapsed();
+    let ended = controller.ends_within(LONGEST);
+    println!("{meanwhile} requests came in a pause of {paused:?}.");
+    if PAUSE + Duration::from_millis(400) < paused {
+        // On a machine this busy, the agents may rightly have given it up.
+        return;
+    }
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(0 < meanwhile, "the load goes on");
+    let report = document(Path::new(out[2]));
+    assert_eq!(report["agent_lost"], json!([]));
+    assert_eq!(report["counts"]["sent"], machines.target.received());
+    assert_eq!(report["counts"]["answered"], machines.target.received());
+}
+
+#[test]
 fn a_cut_link_leaves_no_load() {
     agents_stop_without(false, |network, _| network.cut(3));
 }
