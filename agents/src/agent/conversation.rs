@@ -204,7 +204,11 @@ impl Conversation {
             | Talk::Reported { .. } => IDLE_LOOK,
             Talk::Preparing(_) | Talk::Leaving { .. } => LOOK,
             Talk::Running(Running { is_done: true, is_wanted, .. }) => {
-                if *is_wanted { LOOK } else { IDLE_LOOK }
+                if *is_wanted {
+                    LOOK
+                } else {
+                    IDLE_LOOK
+                }
             }
             Talk::Running(running) => {
                 Duration::from_nanos(running.next_ns.saturating_sub(clock::now_ns()))
@@ -334,8 +338,11 @@ impl Conversation {
                 running.tell(session).await?;
                 if running.is_wanted && running.is_done && running.job.stage() == Stage::Ended {
                     let Brought { samples, shards, results } = running.job.take_brought();
-                    let samples = samples
-                        .map(|segments| RawFile { segments, length: results.samples_bytes, sent: 0 });
+                    let samples = samples.map(|segments| RawFile {
+                        segments,
+                        length: results.samples_bytes,
+                        sent: 0,
+                    });
                     let shards = shards.into_iter().map(Message::Shard);
                     let rest: Vec<Message> = shards.chain([Message::Report(results)]).collect();
                     Talk::Reporting { job: running.job, rest: rest.into_iter(), samples }

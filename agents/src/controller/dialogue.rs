@@ -413,8 +413,8 @@ mod tests {
     use engine::report::machine::Machine;
     use engine::shard::CoarseHistogram;
 
-    use super::*;
     use super::super::collection::SHARDS_MAX;
+    use super::*;
     use crate::message::{PART_BYTES, Part, Results, Wanted};
 
     const NOW_NS: u64 = 100 * SECOND_NS;

@@ -4,6 +4,7 @@ use agents::channel::{Channel, ChannelError};
 use agents::frame::{FrameError, Kind, OPENING_MAX};
 use agents::message::{Message, Part, Ping, Ready, Side};
 use agents::refusal::Refusal;
+use agents::versions::PROTOCOL;
 
 use crate::examples::{Pair, conversation, frames, key, named_key, received};
 
@@ -76,12 +77,15 @@ fn a_fake_agent_without_the_key_is_found_out() {
 fn versions_of_the_protocol_that_differ_are_named_on_both_sides() {
     let mut pair = Pair::new(key(), key());
     let mut newer = pair.controller.take_outgoing();
-    newer[4] = 5;
+    newer[4] += 1;
     let error = received(&mut pair.agent, &newer).expect_err("another version");
-    assert_eq!(error, FrameError::Version { found: 5 }.into());
+    assert_eq!(error, FrameError::Version { found: PROTOCOL + 1 }.into());
     assert_eq!(
         error.to_string(),
-        "the peer speaks version 5 of the protocol, this side 4; update the older side"
+        format!(
+            "the peer speaks version {} of the protocol, this side {PROTOCOL}; update the older side",
+            PROTOCOL + 1
+        )
     );
     // The agent answers in its own version, from which the controller knows.
     let answer = pair.agent.take_outgoing();
@@ -201,7 +205,7 @@ fn a_truncated_tag_is_invalid() {
 #[test]
 fn an_authenticated_peers_message_is_bounded_by_its_type() {
     let heartbeat = Kind::ALL.iter().position(|kind| *kind == Kind::Heartbeat).expect("a type");
-    let mut header = b"TTAG\x04\x00".to_vec();
+    let mut header = [&b"TTAG"[..], &PROTOCOL.to_le_bytes()].concat();
     header.push(u8::try_from(heartbeat).expect("few"));
     header.extend(u32::MAX.to_le_bytes());
     let mut pair = Pair::open(None);
@@ -225,7 +229,7 @@ fn a_stranger_may_only_send_short_openings() {
     for kind in [Kind::Open, Kind::Accept, Kind::Confirm, Kind::Refused] {
         for (length, is_refused) in [(OPENING_MAX, false), (OPENING_MAX + 1, true), (1 << 30, true)]
         {
-            let mut header = b"TTAG\x04\x00".to_vec();
+            let mut header = [&b"TTAG"[..], &PROTOCOL.to_le_bytes()].concat();
             header.push(
                 u8::try_from(Kind::ALL.iter().position(|of| *of == kind).expect("a type"))
                     .expect("few"),
@@ -261,9 +265,8 @@ fn a_controller_never_sends_an_agents_message() {
 #[test]
 fn a_message_that_fits_into_no_frame_is_not_sent_and_the_session_goes_on() {
     let mut pair = Pair::open(key());
-    let part = |len: usize| {
-        Message::Part(Part { number: 0, offset: 0, bytes: vec![1; len].into() })
-    };
+    let part =
+        |len: usize| Message::Part(Part { number: 0, offset: 0, bytes: vec![1; len].into() });
     let error = pair.agent.send(&part(256 << 10)).expect_err("too long");
     assert_eq!(error.to_string(), "part of 262152 bytes: a frame holds 262144");
     let frame = pair.sent(Side::Agent, &part((256 << 10) - 8));

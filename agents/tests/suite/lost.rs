@@ -168,7 +168,7 @@ fn a_slow_disk_at_the_controller_delays_only_the_samples() {
     // There is no more.
     controller.ping();
     controller.leave();
-    agent.said("run ended for ann@desk: 200 answered, report collected");
+    agent.said("200 answered, report collected");
     wait_until("nothing is kept", || agent.files().is_empty());
 }
 
@@ -187,7 +187,8 @@ fn samples_for_which_the_controller_has_no_room_are_kept() {
         } else {
             controller.leave();
         }
-        let line = agent.said("its controller had no room for the raw samples; report kept in");
+        let line =
+            agent.said("its controller had no room for the raw samples; 200 sent, report kept in");
         let file = Path::new(line.rsplit(' ').next().expect("a file")).with_extension("samples");
         let kept = fs::metadata(file).expect("its samples").len();
         assert!(0 < kept && kept == results.samples_bytes);

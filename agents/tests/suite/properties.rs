@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use agents::channel::{Channel, ChannelError};
 use agents::key::Key;
 use agents::message::{Message, Side};
+use agents::versions::PROTOCOL;
 use proptest::prelude::*;
 
 use crate::examples::{Pair, conversation, frames, key, received, records};
@@ -55,7 +56,7 @@ fn open(key: Option<Key>, side: Side) -> (Pair, fn(&mut Pair) -> &mut Channel) {
 fn likely() -> impl Strategy<Value = Vec<u8>> {
     let header =
         (0_u8..20, prop_oneof![0_u32..80, any::<u32>()]).prop_map(|(kind, length): (u8, u32)| {
-            let mut bytes = b"TTAG\x05\x00".to_vec();
+            let mut bytes = [&b"TTAG"[..], &PROTOCOL.to_le_bytes()].concat();
             bytes.push(kind);
             bytes.extend(length.to_le_bytes());
             bytes.push(kind);

@@ -364,7 +364,7 @@ fn a_plan_with_a_field_that_this_build_does_not_know_is_refused_and_the_agent_se
     assert!(refusal.ends_with(line.split_once(": ").expect("a reason").1), "{line}");
     serves(&agent, &plan);
     // A controller does the same with a report.
-    let report = Message::Report(Results { head: Box::new(head()), shards: 1 });
+    let report = Message::Report(Results { head: Box::new(head()), shards: 1, samples_bytes: 0 });
     let report = with_field(&pair.sent(Side::Agent, &report));
     let error = received(&mut pair.controller, &report).expect_err("another build's");
     let words = "malformed report: unknown field `of_next_year`; the sides are different builds";

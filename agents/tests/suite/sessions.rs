@@ -13,6 +13,7 @@ use agents::listener::{ListenError, Listener, STRANGERS_MAX, Stranger};
 use agents::message::{Message, Ping, Pong};
 use agents::refusal::Refusal;
 use agents::session::{AUTHENTICATION_MAX, Session, SessionError};
+use agents::versions::PROTOCOL;
 use engine::sys::units::Nanos;
 use glommio::timer::Timer;
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
@@ -166,7 +167,7 @@ fn answer(stream: &mut TcpStream) -> Option<Refusal> {
 
 /// The start of a frame of this type and length.
 fn header(kind: u8, length: u32) -> Vec<u8> {
-    let mut bytes = b"TTAG\x04\x00".to_vec();
+    let mut bytes = [&b"TTAG"[..], &PROTOCOL.to_le_bytes()].concat();
     bytes.push(kind);
     bytes.extend(length.to_le_bytes());
     bytes

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use agents::versions::PROTOCOL;
 use serde_json::Value;
 
 use super::processes::{Agent, Ended, KEY, LONGEST, Place, Process, Target, controller, key_file};
@@ -241,10 +242,10 @@ fn strangers_are_refused_by_the_frame_or_not_answered() {
     let (agent, key) = agent(folder.path(), &[]);
     let payload = u32::try_from(OPEN_PAYLOAD).expect("short");
     for (said, message) in [
-        (opening(4, u32::MAX), "4294967295 bytes, at most"),
-        (opening(5, payload), "version 5 of the protocol"),
-        (opening(4, payload - 1), "malformed open"),
-        (opening(4, payload), "WrongKey"),
+        (opening(PROTOCOL, u32::MAX), "4294967295 bytes, at most"),
+        (opening(PROTOCOL + 1, payload), "update the older side"),
+        (opening(PROTOCOL, payload - 1), "malformed open"),
+        (opening(PROTOCOL, payload), "WrongKey"),
     ] {
         let answer = answer(&agent, &said);
         assert!(answer.contains(message), "`{message}` is missing: {answer}");
@@ -330,7 +331,7 @@ fn disturb(address: SocketAddr, stop: &AtomicBool) {
         }
         // More than it has places for, each a byte of a proper opening at a time.
         scope.spawn(|| {
-            let frame = opening(4, u32::try_from(OPEN_PAYLOAD).expect("short"));
+            let frame = opening(PROTOCOL, u32::try_from(OPEN_PAYLOAD).expect("short"));
             let mut slow: Vec<TcpStream> = (0..100).filter_map(|_| connect()).collect();
             for byte in frame.iter().take_while(|_| !stop.load(Ordering::Relaxed)) {
                 for stream in &mut slow {
