@@ -261,9 +261,15 @@ impl AddAssign for Distribution {
 /// How many requests a closed loop with these response times left out: during a response that takes
 /// k median times, a user at the median pace would have sent k − 1 more.
 pub fn omitted(responses: &Histogram<u64>) -> u64 {
+    omitted_beyond(responses, 0)
+}
+
+/// How many of these would have taken at least this long, each until that response came.
+pub fn omitted_beyond(responses: &Histogram<u64>, bound_ns: u64) -> u64 {
     let typical_ns = responses.value_at_quantile(0.5).max(1);
+    let least_ns = bound_ns.max(typical_ns);
     responses.iter_recorded().fold(0, |sum: u64, bucket| {
-        let more = (bucket.value_iterated_to() / typical_ns).saturating_sub(1);
+        let more = bucket.value_iterated_to().saturating_sub(least_ns) / typical_ns;
         sum.saturating_add(more.saturating_mul(bucket.count_since_last_iteration()))
     })
 }

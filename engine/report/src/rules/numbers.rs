@@ -49,9 +49,15 @@ pub(super) fn closed_loop(report: &Report) -> Option<Found> {
     let meaning = (0 < left_out).then(|| {
         format!(
             "these latencies leave out the requests that would have met {} (coordinated omission); \
-             the throughput holds for this number of {}",
+             the throughput holds for this number of {}{}",
             slow_ones(report),
-            if plan.stages_of_users().is_some() { "users" } else { "connections" }
+            if plan.stages_of_users().is_some() { "users" } else { "connections" },
+            if report.slo.is_some() {
+                "; no percentile's objective is met unless it holds with \
+             them"
+            } else {
+                ""
+            }
         )
     });
     let evidence = match plan.stages_of_users() {

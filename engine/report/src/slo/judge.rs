@@ -1,10 +1,10 @@
 //! Judges the objectives of a run by its figures and their confidence intervals.
 
 use hdrhistogram::Histogram;
-use plan::Plan;
 use plan::slo::{Clause, LatencyMetric, Objective};
+use plan::{Model, Plan};
 use record::counts::Counts;
-use stats::distribution::Distribution;
+use stats::distribution::{Distribution, omitted_beyond};
 use stats::encoded::HistogramError;
 use stats::interval::{Missing, ends, needed};
 use stats::pieces::Pieces;
@@ -47,7 +47,11 @@ pub fn judge(
                 pieces: of_whole(latencies, series),
             },
         };
-        Ok(JudgedObjective { of: of.clone(), ..judged(objective, &figures) })
+        let mut judged = judged(objective, &figures);
+        if plan.model() != Model::Open && plan.period.is_none() {
+            figures.add_left_out(objective, &mut judged);
+        }
+        Ok(JudgedObjective { of: of.clone(), ..judged })
     });
     Ok(Some(Slo::new(judged.collect::<Result<_, HistogramError>>()?)))
 }
@@ -221,6 +225,25 @@ impl Figures {
             share: beyond as f64 / all as f64,
             interval: beyond_interval((beyond, &pieces), samples, judged),
         })
+    }
+
+    /// Adds the requests that a closed loop left out, since users waited for slow responses, to the
+    /// upper end of what exceeds a percentile's bound. How many there would have been is an
+    /// estimate, so they can't make it missed.
+    fn add_left_out(&self, objective: &Objective, judged: &mut JudgedObjective) {
+        let Objective::Latency(LatencyMetric::Percentile(percentile), bound) = objective else {
+            return;
+        };
+        let all = self.corrected.count();
+        let left_out = omitted_beyond(&self.corrected.histogram(), bound.0);
+        let Some(share) = judged.beyond.filter(|_| 0 < left_out) else { return };
+        let most = (share * all as f64 + left_out as f64) / (all + left_out) as f64;
+        match &mut judged.beyond_interval {
+            Some([_, high]) => *high = high.max(most),
+            None if 1.0 - percentile.quantile() <= most => judged.interval[1] = None,
+            None => {}
+        }
+        judged.judgement = judged.judge();
     }
 
     /// Requests without a good answer, by pieces of the run: errors come in bursts if a target

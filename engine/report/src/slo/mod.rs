@@ -111,7 +111,8 @@ pub struct JudgedObjective {
     pub beyond: Option<f64>,
     /// The 95 % confidence interval of that share, by which a percentile is judged; without one, it
     /// is judged by its own. Its upper end is 1 if the percentile has none, unless all requests were
-    /// far below the bound.
+    /// far below the bound. In a closed loop it includes the requests left out by users who waited
+    /// for slow responses, as far as these would have exceeded the bound.
     pub beyond_interval: Option<[f64; 2]>,
     /// The judgement.
     pub judgement: Judgement,
