@@ -20,7 +20,7 @@ use crate::run::{check_files, note};
 use crate::saved::Reference;
 use crate::signals::StopRequest;
 use crate::text::extent::Extent;
-use crate::text::{ab as text, progress};
+use crate::text::{ab as text, compare as compared, progress};
 use crate::{json, planning};
 
 /// Loads both targets in turn and compares them.
@@ -61,6 +61,10 @@ pub(crate) fn ab(args: &AbArgs) -> Result<ExitCode, Failure> {
         None if document.interrupted => ExitCode::from(EXIT_INTERRUPTED),
         None if document.not_judged.is_some() => ExitCode::from(EXIT_INVALID),
         None if regressed => ExitCode::from(EXIT_MISSED),
+        None if args.change.fail_on.is_some() && document.comparison.tells_nothing() => {
+            complain(&compared::gate_lacks(&document.comparison));
+            ExitCode::from(EXIT_INVALID)
+        }
         None => ExitCode::SUCCESS,
     }))
 }

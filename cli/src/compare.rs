@@ -67,7 +67,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
         }
         () if comparison.change == Change::Worse => EXIT_MISSED,
         () if comparison.tells_nothing() => {
-            complain(&format!("--fail-on regression: {}", text::compare::lacking(&comparison)));
+            complain(&text::compare::gate_lacks(&comparison));
             EXIT_INVALID
         }
         () => 0,

@@ -317,17 +317,10 @@ impl Comparison {
         self.a.runs == 1 || self.b.runs == 1
     }
 
-    /// True if no percentile has an interval, and no change was found: any difference of latencies
-    /// is possible.
+    /// True if nothing is known of the latencies, since no percentile has an interval: any
+    /// difference is possible, whatever the errors show.
     pub fn tells_nothing(&self) -> bool {
-        let is_called = matches!(self.change, Change::Worse | Change::Better);
-        !is_called && self.percentiles.iter().all(|one| one.change == Change::Unknown)
-    }
-
-    /// The window that an interval of some percentile would need, s; `None` if longer ones don't
-    /// help.
-    pub fn needed_s(&self) -> Option<f64> {
-        self.percentiles.iter().filter_map(|one| one.needed_s).reduce(f64::min)
+        self.percentiles.iter().all(|one| one.change == Change::Unknown)
     }
 
     /// The same without calling a change.

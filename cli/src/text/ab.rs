@@ -215,8 +215,8 @@ mod tests {
         p99             5.12     5.62    1.098  [1.095, 1.100]    slower
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]    same
 
-        All intervals together hold 99 times in 100. Changes below 1.0 % don't count
-        (--margin).
+        All intervals together hold 99 times in 100, if pairs don't depend on each
+        other. Changes below 1.0 % don't count (--margin).
         ");
         insta::assert_snapshot!(ab(&made_up(10, 1), &["ab.json".to_owned()], Extent::Details), @r"
         REGRESSION: B is slower at p99 (+9.8 %).
@@ -292,9 +292,7 @@ mod tests {
         p99.99           n/a      n/a      n/a                        n/a  n/a
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]             undecided
 
-        All intervals together hold 99 times in 100, if pairs don't depend on each
-        other. Shows: the smallest slowdown that slices such as these reveal in four
-        comparisons of five. Changes below 1.0 % don't count (--margin).
+        Changes below 1.0 % don't count (--margin).
         Both slices of a pair have the same arrivals. Intervals are from the ratios
         within pairs; for errors, from the differences.
         ");

@@ -146,17 +146,25 @@ fn none(of: &Comparison, does: &str) -> String {
 
 /// That no part can be judged, and what it takes.
 fn none_judged(of: &Comparison) -> String {
-    let needed_s =
-        of.parts.iter().flat_map(|part| &part.percentiles).filter_map(|one| one.needed_s);
-    let takes = match (of.a.runs.min(of.b.runs) < RUNS_MIN, needed_s.reduce(f64::min)) {
-        _ if is_paired(of) => String::new(),
-        (false, _) => "; it takes more runs per side".to_owned(),
-        (true, Some(needed_s)) => {
-            format!("; it takes windows of {}, or {RUNS_MIN} runs per side", seconds(needed_s))
+    let takes = takes(of, of.parts.iter().flat_map(|part| &part.percentiles));
+    format!("{}: their percentiles have no interval; it takes {takes}", none(of, "can be judged"))
+}
+
+/// What it takes for these percentiles of a comparison to have intervals.
+fn takes<'a>(of: &Comparison, lack: impl Iterator<Item = &'a PercentileChange>) -> String {
+    let needed = lack.filter_map(|one| Some((one.needed_s?, &one.percentile)));
+    let mut needed: Vec<(f64, &String)> = needed.collect();
+    needed.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let windows = match needed.as_slice() {
+        _ if is_paired(of) => return "longer slices, or a higher rate".to_owned(),
+        _ if RUNS_MIN <= of.a.runs.min(of.b.runs) => return "more runs per side".to_owned(),
+        [] => "more requests".to_owned(),
+        [(least, first), .., (most, last)] if least < most => {
+            format!("windows of {} for {first} and {} for {last}", seconds(*least), seconds(*most))
         }
-        (true, None) => format!("; it takes more requests, or {RUNS_MIN} runs per side"),
+        [(least, _), ..] => format!("windows of {}", seconds(*least)),
     };
-    format!("{}: their percentiles have no interval{takes}", none(of, "can be judged"))
+    format!("{windows}, or {RUNS_MIN} runs per side")
 }
 
 /// A line for each part that differs, and one for all others; with details, a line for each.
@@ -239,7 +247,8 @@ fn unjudged(part: &PartChange, extent: Extent) -> String {
 
 /// The change of a part in words; with details, the undecided figures too.
 fn of_part(part: &PartChange, extent: Extent) -> String {
-    let differences = differences(&part.percentiles, part.errors.as_ref()).join(", ");
+    let differences = differences(&part.percentiles, part.errors.as_ref()).into_iter();
+    let differences = differences.map(|(_, what)| what).collect::<Vec<String>>().join(", ");
     let undecided = undecided(&part.percentiles, part.errors.as_ref()).join(", ");
     match part.change {
         _ if part.tells_nothing() => unjudged(part, extent),
@@ -250,8 +259,11 @@ fn of_part(part: &PartChange, extent: Extent) -> String {
     }
 }
 
-/// What differs beyond the margin: slower figures first, then faster ones.
-fn differences(percentiles: &[PercentileChange], errors: Option<&ErrorsChange>) -> Vec<String> {
+/// What differs beyond the margin, each with its verb: slower figures first, then faster ones.
+fn differences(
+    percentiles: &[PercentileChange],
+    errors: Option<&ErrorsChange>,
+) -> Vec<(&'static str, String)> {
     let mut parts = Vec::new();
     for (change, word, fewer) in
         [(Change::Worse, "slower", "more errors"), (Change::Better, "faster", "fewer errors")]
@@ -259,10 +271,10 @@ fn differences(percentiles: &[PercentileChange], errors: Option<&ErrorsChange>) 
         let figures = percentiles.iter().filter(|one| one.change == change);
         let figures: Vec<String> = figures.map(with_ratio).collect();
         if !figures.is_empty() {
-            parts.push(format!("{word} at {}", figures.join(", ")));
+            parts.push(("is", format!("{word} at {}", figures.join(", "))));
         }
         if errors.is_some_and(|errors| errors.change == change) {
-            parts.push(format!("with {fewer}"));
+            parts.push(("has", fewer.to_owned()));
         }
     }
     parts
@@ -343,8 +355,16 @@ pub(super) fn sentence(of: &Comparison) -> String {
         let changed = of.parts.iter().filter(|part| part.change == change);
         let names = listed(changed.map(|part| &part.part));
         if !names.is_empty() {
-            parts.push(format!("{word} for {names}"));
+            parts.push(("is", format!("{word} for {names}")));
         }
+    }
+    // A verb that is the same as the one before isn't repeated.
+    let mut found = String::new();
+    for (at, (verb, what)) in parts.iter().enumerate() {
+        let and = if at == 0 { "B" } else { ", and" };
+        let is_new = at == 0 || parts[at - 1].0 != *verb;
+        let verb = if is_new { format!(" {verb}") } else { String::new() };
+        found.push_str(&format!("{and}{verb} {what}"));
     }
     let mut undecided: Vec<String> =
         undecided(&of.percentiles, of.errors.as_ref()).into_iter().map(str::to_owned).collect();
@@ -360,9 +380,12 @@ pub(super) fn sentence(of: &Comparison) -> String {
     if 0 < not_judged {
         undecided.push_str(&format!(" Not judged: {}.", some_of(of, not_judged)));
     }
+    if of.tells_nothing() && matches!(of.change, Change::Worse | Change::Better) {
+        undecided.push_str(" Latencies weren't judged: no percentile has an interval.");
+    }
     match of.change {
-        Change::Worse => format!("REGRESSION: B is {}.{undecided}", parts.join(", and ")),
-        Change::Better => format!("improvement: B is {}.{undecided}", parts.join(", and ")),
+        Change::Worse => format!("REGRESSION: {found}.{undecided}"),
+        Change::Better => format!("improvement: {found}.{undecided}"),
         Change::Same => {
             format!("no change: B is within {} of A at all percentiles known.", share(of.margin))
         }
@@ -372,14 +395,14 @@ pub(super) fn sentence(of: &Comparison) -> String {
 }
 
 /// The requirements for comparing sides that have no interval.
-pub(crate) fn lacking(of: &Comparison) -> String {
-    let has_few = of.a.runs.min(of.b.runs) < RUNS_MIN;
-    let takes = match of.needed_s() {
-        _ if !has_few => "more runs per side".to_owned(),
-        Some(needed_s) => format!("windows of {}, or {RUNS_MIN} runs per side", seconds(needed_s)),
-        None => format!("more requests, or {RUNS_MIN} runs per side"),
-    };
+fn lacking(of: &Comparison) -> String {
+    let takes = takes(of, of.percentiles.iter());
     format!("no percentile has an interval, so any difference is possible; it takes {takes}")
+}
+
+/// Why a gate can't pass a comparison that tells nothing about latencies.
+pub(crate) fn gate_lacks(of: &Comparison) -> String {
+    format!("--fail-on regression: {}", lacking(of))
 }
 
 fn seconds(at_least: f64) -> String {
@@ -458,13 +481,13 @@ pub(super) fn explanation(of: &Comparison, runs: &str, extent: Extent) -> String
              five."
         )
     });
-    let assumed = extent.details(|| format!(", if {}", assumed(of)));
-    format!(
-        "All intervals together hold {} times in 100{assumed}.{shows} Changes below {} don't count \
-         (--margin).",
+    let hold = format!(
+        "All intervals together hold {} times in 100, if {}.{shows} ",
         (of.confidence * 100.0).round(),
-        share(of.margin)
-    )
+        assumed(of)
+    );
+    let hold = if of.tells_nothing() { String::new() } else { hold };
+    format!("{hold}Changes below {} don't count (--margin).", share(of.margin))
 }
 
 /// What the intervals assume. Of a cause that comes less often in a window,
@@ -485,6 +508,9 @@ fn is_paired(of: &Comparison) -> bool {
 /// The known difference between runs of one target; the headline notes that one run per side can't
 /// show it.
 fn noise(of: &Comparison, extent: Extent) -> String {
+    if of.tells_nothing() {
+        return String::new();
+    }
     let noise: Vec<String> = of
         .percentiles
         .iter()
@@ -670,8 +696,8 @@ mod tests {
         p99.99          5.30     5.90    1.113                    n/a
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]    same
 
-        All intervals together hold 99 times in 100. Changes below 1.0 % don't count
-        (--margin).
+        All intervals together hold 99 times in 100, if what slows requests comes ten
+        times or more in each window. Changes below 1.0 % don't count (--margin).
         ");
         insta::assert_snapshot!(text(&made_up()), @r"
         REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run per
@@ -783,6 +809,37 @@ mod tests {
         assert!(sentence(&of).ends_with(" Not judged: 1 of 1 parts."), "{}", sentence(&of));
         of.parts[0].percentiles.clear();
         assert!(parts(&of, Extent::Details).contains("not judged: too few requests"));
+    }
+
+    #[test]
+    fn latencies_without_an_interval_are_not_judged_by_the_errors() {
+        let mut of = made_up();
+        (of.a.runs, of.b.runs) = (5, 5);
+        for (one, needed_s) in of.percentiles.iter_mut().zip([10.0, 32.0, 12.0, 11.0]) {
+            one.change = Change::Unknown;
+            (one.interval, one.needed_s, one.noise) = ([None; 2], Some(needed_s), Some(34.8));
+        }
+        of.change = Change::Better;
+        of.errors.as_mut().expect("some").change = Change::Better;
+        let better = text(&of).replace('\n', " ");
+        assert!(
+            better.starts_with(
+                "improvement: B has fewer errors. Latencies weren't judged: no percentile has an \
+             interval.  A "
+            ),
+            "{better}"
+        );
+        for absent in ["intervals together", "the intervals include it"] {
+            assert!(!better.contains(absent), "{better}");
+        }
+        of.change = Change::Undecided;
+        let takes = |of: &Comparison| gate_lacks(of).split_once("; ").expect("a cure").1.to_owned();
+        assert_eq!(takes(&of), "it takes more runs per side");
+        of.a.runs = 1;
+        let windows = "it takes windows of 10 s for p50 and 32 s for p99.9, or 5 runs per side";
+        assert_eq!(takes(&of), windows);
+        of.percentiles[0].pairs = Some(3);
+        assert_eq!(takes(&of), "it takes longer slices, or a higher rate");
     }
 
     #[test]

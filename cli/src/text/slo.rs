@@ -142,6 +142,7 @@ fn cells(objective: &JudgedObjective) -> [String; 4] {
     // A decided objective needs no more values.
     let lacks = needs(objective).filter(|_| objective.judgement == Judgement::Undecided);
     let interval = match lacks {
+        Some(needs) if objective.interval == [None; 2] => needs,
         Some(needs) => format!("[{low}, {high} ({needs})]"),
         None if is_of_this_run(objective) && low == high => "[exact]".to_owned(),
         None => format!("[{low}, {high}]"),
@@ -347,7 +348,7 @@ mod tests {
         p99 < 1.00 s              n/a  [12.0 ms, n/a]                       met
           0 % of the requests beyond that [0 %, 0.4 %], 1 % allowed
         search: max < 1.00 s   2.10 s  [exact]                              MISSED
-        mean < 10.0 ms        9.10 ms  [n/a, n/a (needs 12 s)]              undecided
+        mean < 10.0 ms        9.10 ms  needs 12 s                           undecided
           a few slow requests decide this mean: the true one may lie above
         errors < 0.1 %         0.02 %  [0 %, 0.55 %]                        undecided
         rate ≥ 99 %            99.8 %  [exact]                              met

@@ -266,7 +266,8 @@ fn a_slower_target_is_a_regression() {
         "{said}"
     );
     let unwrapped = said.replace('\n', " ");
-    assert!(unwrapped.contains(" it takes windows of 5 s, or 5 runs per side."), "{said}");
+    assert!(unwrapped.contains(" it takes windows of 5 s"), "{said}");
+    assert!(unwrapped.contains(", or 5 runs per side."), "{said}");
     // A window of 1 s calls nothing, so it doesn't pass a gate either, accepted or not.
     let (code, said) = compare(folder, &[&one[..], &gate, &["--accept-one-run"]].concat());
     assert_eq!(code, Some(3), "{said}");
@@ -324,6 +325,19 @@ fn a_slower_target_is_a_regression() {
     }
     let (code, said) = compare(folder, &["a1.json", "c.json", any, "--allow-different-plans"]);
     assert!(code == Some(0) && said.contains("The plans differ: rate"), "{said}");
+}
+
+#[test]
+fn slices_too_short_for_any_interval_do_not_pass_a_gate() {
+    let [one, other] = [Target::start(&[]), Target::start(&[])];
+    let output = binary()
+        .args(["ab", &one.url, &other.url, "--rate", "20", "--duration", "200ms", "--warmup", "0s"])
+        .args(["--slices", "5", "--quiet", "--allow-invalid", "--fail-on", "regression"])
+        .output()
+        .expect("the binary runs");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.ends_with("; it takes longer slices, or a higher rate\n"), "{said}");
 }
 
 #[test]
