@@ -123,6 +123,9 @@ fn cure(problem: &Incomparable) -> &'static str {
         Incomparable::Nothing => "give two",
         Incomparable::Unsound { .. } => "see `truetail verify`",
         Incomparable::Invalid { .. } => "run it again, or add --allow-invalid",
+        Incomparable::SameSeed { .. } => {
+            "repeat each run of a side with its own: --seed 1, --seed 2, …"
+        }
         Incomparable::Plans(_) => "run one again, or add --allow-different-plans",
     }
 }

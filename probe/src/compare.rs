@@ -19,7 +19,7 @@
 
 use std::path::PathBuf;
 
-use engine::plan::Plan;
+use engine::plan::{Arrivals, Model, Plan};
 use engine::record::counts::Counts;
 use engine::report::slo::over_time::{Piece, of_parts};
 use engine::report::verdict::Level;
@@ -155,6 +155,16 @@ pub enum Incomparable {
         /// The problem.
         problem: String,
     },
+    /// Runs of one side whose random arrivals are the same: they would differ too little.
+    #[error("run {with} of its side has the same --seed {seed}, and so the same arrivals")]
+    SameSeed {
+        /// The run, counted over both sides.
+        run: usize,
+        /// The earlier one, counted on its side from 1.
+        with: usize,
+        /// Their seed.
+        seed: u64,
+    },
     /// Runs of different plans.
     #[error("the plans differ: {}", .0.join("; "))]
     Plans(Vec<String>),
@@ -164,7 +174,9 @@ impl Incomparable {
     /// The run that it concerns, counted over both sides.
     pub fn run(&self) -> Option<usize> {
         match self {
-            Incomparable::Unsound { run, .. } | Incomparable::Invalid { run, .. } => Some(*run),
+            Incomparable::Unsound { run, .. }
+            | Incomparable::Invalid { run, .. }
+            | Incomparable::SameSeed { run, .. } => Some(*run),
             Incomparable::Nothing | Incomparable::Plans(_) => None,
         }
     }
@@ -218,11 +230,28 @@ pub fn compare(
         return Err(Incomparable::Nothing);
     };
     let plans_differ = differences(first, a.iter().chain(b).skip(1));
+    check_seeds(a, 0)?;
+    check_seeds(b, a.len())?;
     let (a, b) = (read(a, 0, allowed)?, read(b, a.len(), allowed)?);
     if !plans_differ.is_empty() && !allowed.plans {
         return Err(Incomparable::Plans(plans_differ));
     }
     Ok(Comparison { plans_differ, ..of_sides(a, b, margin, of_part)? })
+}
+
+/// Checks that the runs of a side have arrivals of their own, if these are random: else the spread
+/// between the runs lacks what chance adds to it. `before` is the number of runs before them.
+fn check_seeds(runs: &[Report], before: usize) -> Result<(), Incomparable> {
+    let plan = |at: usize| &runs[at].config.plan;
+    for at in 0..runs.len() {
+        let (one, seed) = (plan(at), plan(at).seed);
+        let is_random = one.model() == Model::Open && one.arrivals == Arrivals::Poisson;
+        let same = (0..at).find(|other| plan(*other).seed == seed);
+        if let Some(with) = same.filter(|_| is_random) {
+            return Err(Incomparable::SameSeed { run: before + at, with: with + 1, seed });
+        }
+    }
+    Ok(())
 }
 
 fn of_sides<T>(

@@ -251,6 +251,7 @@ fn a_slower_target_is_a_regression() {
         report(folder, &slow, b, &["--rate", "200", "--seed", seed]);
     }
     report(folder, &fast, "c.json", &["--rate", "100"]);
+    report(folder, &fast, "same.json", &["--rate", "200", "--seed", "1"]);
     let any = "--allow-invalid";
     let gate = ["--fail-on", "regression"];
     // One run per side decides nothing unless that is accepted; its estimates are shown all the
@@ -307,6 +308,12 @@ fn a_slower_target_is_a_regression() {
         (&["a1.json", "c.json", any][..], 2, "the plans differ: rate is 200 and 100"),
         (&["a1.json", "b1.json", "--accept-one-run"], 2, "--fail-on"),
         (&["a1.json"], 2, "1 given; give two, or name those of side B with --with"),
+        (
+            &["a1.json", "same.json", "--with", "b1.json", any],
+            2,
+            "REPORT same.json: run 1 of its side has the same --seed 1, and so the same arrivals; \
+             repeat each run of a side with its own: --seed 1, --seed 2, …",
+        ),
         (&["a1.json", "none.json"], 2, "REPORT none.json: can't be read"),
         (
             &["a1.json", "c.json", "a1.json", "--with", "b1.json", any],
