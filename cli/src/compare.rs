@@ -57,6 +57,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     }
     let plans = runs_a.iter().chain(&runs_b).map(|run| &run.config.plan);
     let text = text::compare::comparison(&comparison, [a, b], plans, Extent::of(args.details));
+    if let Some(differ) = text::compare::machines_differ([&runs_a, &runs_b]) {
+        complain(&differ);
+    }
     let said = say(&text);
     results.failures.extend(said.err());
     Ok(results.exit_code(ExitCode::from(match () {

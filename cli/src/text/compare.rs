@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use engine::plan::Plan;
+use engine::report::Report;
+use engine::report::environment::Environment;
 use engine::report::verdict::Level;
 use engine::stats::pieces::RUNS_MIN;
 use probe::compare::{Change, Comparison, ErrorsChange, PercentileChange, Side};
@@ -34,6 +36,24 @@ pub(crate) fn comparison<'a>(
     let explanation = explanation(of, "runs", extent);
     let notes = of_plans.collect::<String>() + &wrap(&explanation) + &wrap(&noise(of, extent));
     sections([wrap(&headline(of)), about.done(), table(of, extent), parts(of, extent), notes])
+}
+
+/// What differs between the machines of the two sides, which may be why their latencies do.
+pub(crate) fn machines_differ(sides: [&[Report]; 2]) -> Option<String> {
+    let facts: [(&str, fn(&Environment) -> &String); 3] =
+        [("host", |of| &of.host), ("kernel", |of| &of.kernel), ("truetail", |of| &of.tool_version)];
+    let differing = facts.into_iter().filter_map(|(what, fact)| {
+        let [a, b] = sides.map(|runs| {
+            let mut values: Vec<&str> =
+                runs.iter().map(|run| fact(&run.environment).as_str()).collect();
+            values.sort_unstable();
+            values.dedup();
+            values.join(" or ")
+        });
+        (a != b).then(|| format!("{what} is {a} and {b}"))
+    });
+    let differing: Vec<String> = differing.collect();
+    (!differing.is_empty()).then(|| format!("The machines differ: {}.", differing.join("; ")))
 }
 
 /// What isn't compared of runs of this plan, if it has sessions: their latency isn't kept by pieces

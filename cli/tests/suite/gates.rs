@@ -332,6 +332,12 @@ fn a_slower_target_is_a_regression() {
     }
     let (code, said) = compare(folder, &["a1.json", "c.json", any, "--allow-different-plans"]);
     assert!(code == Some(0) && said.contains("The plans differ: rate"), "{said}");
+    let mut elsewhere = document(&folder.join("b1.json"));
+    elsewhere["environment"]["kernel"] = "9.9".into();
+    fs::write(folder.join("elsewhere.json"), elsewhere.to_string()).expect("it is written");
+    let (_, said) = compare(folder, &["a1.json", "elsewhere.json", any]);
+    assert!(said.contains("truetail: The machines differ: kernel is "), "{said}");
+    assert!(said.contains(" and 9.9."), "{said}");
 }
 
 #[test]
