@@ -66,10 +66,10 @@ With --truth, load targets whose latency follows from arithmetic instead, and co
 const CEILING: &str = "\
 Find the highest rate that generator and target sustain, and what limits it.
 
-The rate doubles until a step fails: it sends less than 98 % of what is due, its backlog grows by \
+The rate quadruples until a step fails: it sends less than 98 % of what is due, its backlog grows by \
 more than 1 % of the arrivals, the generator is more than 1 ms late for half of the requests, \
-more than 1 % of them have no good answer, or answers stop. The interval in between is then \
-halved, step by step. Runs above the ceiling with other numbers of shards and connections show \
+more than 1 % of them have no good answer, or answers stop. The next step is then \
+at the rate that a failed one delivered, or halves the interval in between. Runs above the ceiling with other numbers of shards and connections show \
 what limits it.
 
 The bound is one of generator_core, target, cap (--conns), ports, files, link, none_reached.";
@@ -86,7 +86,9 @@ The target's errors count in every pair; requests that were never sent, or that 
 this machine lacked ports, files or memory, are shown separately. A pair's latencies are left out \
 if the generator or its machine made one of its slices invalid; if fewer than 5 pairs are left, \
 or fewer than half, latencies aren't judged. If the target may have made a slice invalid, the \
-only change reported is that B is worse.";
+only change reported is that B is worse. It exits 3 if too few pairs of slices count, or the \
+target may be the cause of invalid ones; with --fail-on regression also if no percentile has an \
+interval.";
 
 const EXPERIMENT: &str = "\
 Repeat one of the project's experiments on measuring latency, or all of them.

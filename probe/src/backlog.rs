@@ -49,7 +49,6 @@ pub(crate) struct Interval {
 /// Whether the answers kept up with the arrivals in the second half of the window. There, requests
 /// in flight at its start are balanced by those at its end, unless a response takes longer than the
 /// first half.
-/// the first half.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Backlog {
     /// Growth of the backlog in that half, as a share of the arrivals.

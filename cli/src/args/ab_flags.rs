@@ -64,6 +64,8 @@ pub(crate) struct ChangeArgs {
     pub(crate) fail_on: Option<String>,
 
     /// Smallest change that counts
+    ///
+    /// It is for percentiles; for the share of errors it is always 0.1 points.
     #[arg(
         long,
         value_name = "PERCENT",

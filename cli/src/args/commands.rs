@@ -32,9 +32,11 @@ Exit codes:
   2    usage error
   3    don't trust the numbers: the verdict is invalid, or suspect with
        --fail-on suspect; sweep, search and ceiling: that of every step that
-       decided something; ab: too few pairs of slices count; compare with
-       --fail-on regression: one run a side; ceiling, calibrate, experiment and
-       judge: other load on the machine kept a figure from being judged
+       decided something; ab: too few pairs of slices count, or the target may
+       be the cause of invalid ones; ab and compare with --fail-on regression:
+       no percentile has an interval; compare also: one run a side; ceiling,
+       calibrate, experiment and judge: other load on the machine kept a figure
+       from being judged
   4    an objective of --slo is missed, or undecided with --fail-on undecided;
        search and ceiling: no rate passed; compare and ab with --fail-on
        regression: side B is worse
