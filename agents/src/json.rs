@@ -9,10 +9,8 @@
 //! A document is taken only if it is written here as it came. So a field that this build doesn't
 //! know, or one that another build doesn't write, ends the session instead of being lost.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use engine::plan::flatten::flatten;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;
 use serde::{Deserializer, Serialize, Serializer};
@@ -46,15 +44,31 @@ pub(crate) fn deserialize<'de, T: DeserializeOwned + Serialize, D: Deserializer<
 
 /// How a document differs from the one that this build would have written.
 fn difference(text: &[u8], value: &impl Serialize) -> String {
-    let paths = |leaves: Vec<(String, Value)>| -> BTreeSet<String> {
-        leaves.into_iter().map(|(path, _)| path).collect()
-    };
-    let came = serde_json::from_slice::<Value>(text).unwrap_or_default();
-    let (came, known) = (paths(flatten(&came)), paths(flatten(value)));
-    match (came.difference(&known).next(), known.difference(&came).next()) {
-        (Some(path), _) => format!("unknown field `{path}`"),
-        (None, Some(path)) => format!("missing field `{path}`"),
-        (None, None) => "written in another form".to_owned(),
+    let came = serde_json::from_slice(text).unwrap_or_default();
+    let known = serde_json::to_value(value).unwrap_or_default();
+    let unknown = first_without("", &came, &known).map(|path| format!("unknown field `{path}`"));
+    let missing = || first_without("", &known, &came).map(|path| format!("missing field `{path}`"));
+    unknown.or_else(missing).unwrap_or_else(|| "written in another form".to_owned())
+}
+
+/// The path of the first field that one document has and the other lacks.
+fn first_without(path: &str, has: &Value, lacks: &Value) -> Option<String> {
+    let within =
+        |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    match (has, lacks) {
+        (Value::Object(has), Value::Object(lacks)) => {
+            has.iter().find_map(|(name, value)| match lacks.get(name) {
+                None => Some(within(name)),
+                Some(other) => first_without(&within(name), value, other),
+            })
+        }
+        (Value::Array(has), Value::Array(lacks)) => {
+            let pairs = has.iter().zip(lacks).enumerate();
+            pairs
+                .into_iter()
+                .find_map(|(at, (has, lacks))| first_without(&format!("{path}[{at}]"), has, lacks))
+        }
+        _ => None,
     }
 }
 

@@ -28,10 +28,8 @@ use engine::stats::percentiles::{PERCENTILES, Quantile};
 use engine::stats::pieces::RUNS_MIN;
 use serde::{Deserialize, Serialize};
 
-use crate::blame::{explained_share, unsent};
 use crate::change::errors;
 use crate::compare::{Change, Changes, Comparison, ErrorsChange, PercentileChange, Side, apart};
-use crate::figures::Figures;
 use crate::parts::{PartChange, PartName, errors_of_each};
 use crate::step::{Latency, Trust};
 
@@ -86,10 +84,6 @@ pub struct Slice {
     pub parts: Vec<SlicePart>,
     /// How far its numbers can be trusted.
     pub verdict: Trust,
-    /// True if others took as much of the generator's time as explains the requests that it didn't
-    /// send when they were due.
-    #[serde(default)]
-    pub time_explains: bool,
 }
 
 /// The results of a slice's requests: of all, or of those of one part.
@@ -152,7 +146,6 @@ impl Slice {
             whole: Measured::new(&report.whole.counts, &report.whole.corrected),
             parts: parts.collect(),
             verdict: Trust::new(&report.verdict),
-            time_explains: unsent(&report.whole.rate) < explained_share(&Figures::new(report, 1.0)),
         }
     }
 
@@ -168,10 +161,9 @@ impl Slice {
     }
 
     /// True if the target may have made it invalid. Missing processor time explains the rest if it
-    /// is a reason and there was enough of it, but no errors of the target.
+    /// is a reason and no mere note, but no errors of the target.
     fn is_suspicious(&self) -> bool {
-        let is_reason = self.verdict.codes.iter().any(|reason| reason.code.is_disturbance());
-        let lacked_time = is_reason && self.time_explains;
+        let lacked_time = self.verdict.codes.iter().any(|reason| reason.code.is_disturbance());
         self.has_invalid(|code| match code.rule().origin {
             Origin::Answers => 0 < self.whole.errors,
             Origin::Elsewhere => !lacked_time,
@@ -444,7 +436,6 @@ mod tests {
                 },
                 parts: Vec::new(),
                 verdict: Trust { level: Level::Valid, codes: Vec::new(), notes: Vec::new() },
-                time_explains: false,
             }
         };
         turns(pairs).filter(|turn| 0 < turn.pair).map(slice).collect()
@@ -591,18 +582,14 @@ mod tests {
         assert_eq!(alone.not_judged.as_deref(), Some(why));
         assert_eq!((alone.pairs.len(), alone.doubtful().count()), (ASKED, 2));
         let stolen = Reason { code: Code::CpuStolen, level: Level::Suspect };
-        let with = |explains: bool, of: fn(&mut Trust) -> &mut Vec<Reason>| {
+        let with = |of: fn(&mut Trust) -> &mut Vec<Reason>| {
             let mut made = made.clone();
-            for slice in &mut made {
-                slice.time_explains = explains;
-                of(&mut slice.verdict).push(stolen);
-            }
+            made.iter_mut().for_each(|slice| of(&mut slice.verdict).push(stolen));
             AbDocument::new(&asked(), made)
         };
-        // Neither a note about the machine nor a little time clears the target.
-        assert_eq!(with(true, |verdict| &mut verdict.notes).not_judged.as_deref(), Some(why));
-        assert_eq!(with(false, |verdict| &mut verdict.codes).not_judged.as_deref(), Some(why));
-        let found = with(true, |verdict| &mut verdict.codes);
+        // A note about the machine doesn't clear the target.
+        assert_eq!(with(|verdict| &mut verdict.notes).not_judged.as_deref(), Some(why));
+        let found = with(|verdict| &mut verdict.codes);
         assert_eq!((found.pairs.len(), found.doubtful().count()), (ASKED, 2));
         assert_eq!((p99(&found).change, &found.not_judged), (Change::Same, &None));
     }

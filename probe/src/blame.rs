@@ -14,12 +14,10 @@
 //! answer: time taken by others only adds to those latencies. But it may remove requests, and hide
 //! errors.
 
-use engine::report::Rates;
 use engine::report::slo::{JudgedObjective, Judgement};
 use engine::report::verdict::{Code, Level};
 use serde::{Deserialize, Serialize};
 
-use crate::figures::Figures;
 use crate::step::{Reason, Step};
 
 /// A side of a load test.
@@ -147,21 +145,11 @@ fn is_taken_time(code: Code) -> bool {
 /// in it are worked off afterwards.
 const WORKED_OFF: f64 = 2.0;
 
-/// The share of requests that the time taken by others explains.
-pub(crate) fn explained_share(figures: &Figures) -> f64 {
-    WORKED_OFF * figures.taken()
-}
-
-/// The share of the intended requests that weren't sent when due.
-pub(crate) fn unsent(rate: &Rates) -> f64 {
-    if rate.intended <= 0.0 { 1.0 } else { 1.0 - rate.sent_due / rate.intended }
-}
-
 /// True if the time taken by others explains the whole miss: the requests of that time could have
 /// been without delay and without error.
 fn taken_time_explains(step: &Step) -> bool {
     let taken = step.figures.taken();
-    let share = explained_share(&step.figures);
+    let share = WORKED_OFF * taken;
     // If taken at once, it delays each of them by at most this.
     let delay_us = taken * step.duration_s * 1e6;
     let explains = |objective: &JudgedObjective| {

@@ -45,8 +45,9 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// The most memory for a stream, per byte of it: an empty text in a list is three bytes of JSON,
-/// and 24 in memory, twice while the list grows.
-const PER_BYTE_MAX: usize = 32;
+/// and 24 in memory, twice while the list grows; of a document that is refused, two trees of values
+/// come on top, to name the field.
+const PER_BYTE_MAX: usize = 64;
 /// The most on top of that: a list with all possible cores.
 const ANY_MAX: usize = 1 << 20;
 

@@ -184,7 +184,6 @@ mod tests {
                 },
                 parts: Vec::new(),
                 verdict: Trust { level, codes, notes: Vec::new() },
-                time_explains: false,
             }
         };
         let asked = AbPlan { pairs, margin: 0.01, allow_invalid: false };

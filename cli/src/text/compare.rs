@@ -40,9 +40,7 @@ pub(crate) fn comparison<'a>(
 
 /// What differs between the machines of the two sides, which may be why their latencies do.
 pub(crate) fn machines_differ(sides: [&[Report]; 2]) -> Option<String> {
-    let facts: [(&str, fn(&Environment) -> &String); 3] =
-        [("host", |of| &of.host), ("kernel", |of| &of.kernel), ("truetail", |of| &of.tool_version)];
-    let differing = facts.into_iter().filter_map(|(what, fact)| {
+    let differing = |what: &str, fact: fn(&Environment) -> &String| {
         let [a, b] = sides.map(|runs| {
             let mut values: Vec<&str> =
                 runs.iter().map(|run| fact(&run.environment).as_str()).collect();
@@ -51,8 +49,13 @@ pub(crate) fn machines_differ(sides: [&[Report]; 2]) -> Option<String> {
             values.join(" or ")
         });
         (a != b).then(|| format!("{what} is {a} and {b}"))
-    });
-    let differing: Vec<String> = differing.collect();
+    };
+    let all = [
+        differing("host", |of| &of.host),
+        differing("kernel", |of| &of.kernel),
+        differing("truetail", |of| &of.tool_version),
+    ];
+    let differing: Vec<String> = all.into_iter().flatten().collect();
     (!differing.is_empty()).then(|| format!("The machines differ: {}.", differing.join("; ")))
 }
 

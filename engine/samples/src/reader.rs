@@ -32,6 +32,9 @@ fn shown(segment: u32) -> String {
     if segment <= 1 { String::new() } else { format!("segment {segment}, ") }
 }
 
+/// Opens the file of a segment.
+type Open<R> = fn(&Path) -> std::io::Result<R>;
+
 /// The samples of a run, in the order of its segments: those behind one another in a stream, or in
 /// files named after the first. The iterator ends after complete samples or after an error;
 /// [`SampleReader::end`] is available only after it has ended without an error.
@@ -39,7 +42,7 @@ fn shown(segment: u32) -> String {
 pub struct SampleReader<R> {
     input: R,
     /// The first segment's file, and how to open another; `None` for a stream.
-    files: Option<(PathBuf, fn(&Path) -> std::io::Result<R>)>,
+    files: Option<(PathBuf, Open<R>)>,
     offset: u64,
     header: Header,
     place: Place,
