@@ -315,8 +315,9 @@ fn a_message_out_of_turn_ends_the_session_and_its_run() {
 
 #[test]
 fn a_controller_of_another_version_is_served_unless_the_two_would_misread_each_other() {
+    type Change = fn(&mut Versions);
     let (agent, target) = (Agent::start(), target());
-    let other = |change: fn(&mut Versions)| {
+    let other = |change: Change| {
         let controller = Controller::authenticate(&agent, None).expect("a session");
         let mut hello = hello("ann@desk");
         hello.versions.truetail = "9.9.9".to_owned();
@@ -325,7 +326,7 @@ fn a_controller_of_another_version_is_served_unless_the_two_would_misread_each_o
         controller
     };
     let Versions { truetail, protocol, schedule, report } = Versions::here();
-    let changes: [(fn(&mut Versions), String); 3] = [
+    let changes: [(Change, String); 3] = [
         (|there| there.protocol += 1, format!("protocol {protocol} here, {} there", protocol + 1)),
         (|there| there.schedule += 1, format!("schedule {schedule} here, {} there", schedule + 1)),
         (|there| there.report -= 1, format!("report {report} here, {} there", report - 1)),
