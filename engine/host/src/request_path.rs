@@ -10,9 +10,9 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::{fs, iter};
 
-use plan::HYBRID_SPIN_NS;
 use socket2::{Domain, Protocol, Socket, Type};
 use sys::kernel_files::read;
+use sys::lead::LEAD_MIN_NS;
 
 use super::cgroup;
 use super::check::{Check, Severity};
@@ -230,7 +230,7 @@ fn idle(driver: Option<String>, deepest: Option<(u64, String)>) -> Check {
         return Check::good(name, "unknown: the kernel has no driver for them");
     };
     let found = format!("{driver}: {state} wakes within {latency_us} µs");
-    let spin_us = HYBRID_SPIN_NS / 1_000;
+    let spin_us = LEAD_MIN_NS / 1_000;
     if latency_us <= spin_us {
         return Check::good(name, found);
     }
@@ -240,7 +240,7 @@ fn idle(driver: Option<String>, deepest: Option<(u64, String)>) -> Check {
         found,
         format!(
             "a sleeping core handles packets this much later, and --wait hybrid, which wakes \
-             {spin_us} µs ahead, sends late"
+             {spin_us} µs ahead or more, polls longer"
         ),
         format!("keep to states that wake sooner: cpupower idle-set -D {spin_us}"),
     )

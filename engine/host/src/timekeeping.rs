@@ -4,9 +4,9 @@
 use std::time::Duration;
 use std::{io, thread};
 
-use plan::HYBRID_SPIN_NS;
 use plan::thresholds::Thresholds;
 use stats::distribution::Distribution;
+use sys::lead::Lead;
 use sys::topology::{Attachment, Topology};
 use sys::{clock, placement};
 
@@ -79,19 +79,23 @@ fn probe(cores: &[usize], probed: Duration) -> (Vec<Kept>, Vec<(usize, io::Error
 fn ticked(core: usize, probed: Duration) -> io::Result<Distribution> {
     placement::move_to([core])?;
     clock::set_timer_slack();
-    let mut lateness = Distribution::new();
+    let (mut lateness, mut lead) = (Distribution::new(), Lead::default());
     let begin_ns = clock::now_ns();
     let moments = u64::try_from(probed.as_nanos()).expect("some seconds") / EVERY_NS;
     for moment in 1..=moments {
         let due_ns = begin_ns + moment * EVERY_NS;
-        let sleep_ns = due_ns.saturating_sub(HYBRID_SPIN_NS).saturating_sub(clock::now_ns());
-        if 0 < sleep_ns {
-            thread::sleep(Duration::from_nanos(sleep_ns));
-        }
+        let wake_ns = due_ns.saturating_sub(lead.ns());
         let mut now_ns = clock::now_ns();
+        if now_ns < wake_ns {
+            thread::sleep(Duration::from_nanos(wake_ns - now_ns));
+            now_ns = clock::now_ns();
+            lead.slept(wake_ns, now_ns);
+        }
         while now_ns < due_ns {
             std::hint::spin_loop();
+            let polled_ns = now_ns;
             now_ns = clock::now_ns();
+            lead.spun_past(polled_ns, now_ns);
         }
         lateness.record(now_ns - due_ns);
     }

@@ -284,17 +284,13 @@ pub enum Arrivals {
     Log,
 }
 
-/// How long before an arrival [`Wait::Hybrid`] starts polling, ns: kernel wake-ups are 5 to 30 µs
-/// late.
-pub const HYBRID_SPIN_NS: u64 = 50_000;
-
 /// How a shard waits for the next arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Wait {
     /// Sleep in the kernel until it is due: the least CPU, late by the wake-up latency.
     Sleep,
-    /// Sleep until shortly before it is due, then poll.
+    /// Sleep until shortly before it is due, then poll; earlier where wake-ups are late.
     Hybrid,
     /// Poll all the time: uses a whole core.
     Spin,

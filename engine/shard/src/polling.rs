@@ -25,6 +25,7 @@ impl Shard {
             std::hint::spin_loop();
             let now_ns = self.now_ns();
             self.recording.meter().spun_past(polled_ns, now_ns);
+            self.lead.spun_past(polled_ns, now_ns);
             polled_ns = now_ns;
         }
         self.recording.meter().spun(worked_ns, began_ns, polled_ns);

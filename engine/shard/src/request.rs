@@ -20,7 +20,7 @@
 use std::num::NonZeroU32;
 
 use load::{DueRequest, Load};
-use plan::{HYBRID_SPIN_NS, StampSource, Wait};
+use plan::{StampSource, Wait};
 use record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use record::stamps::{Ending, StampedBy, Stamps};
 use uring::receive_stamps::ReceiveStamps;
@@ -99,7 +99,8 @@ impl Shard {
             }
             Load::Closed(load) => load.next_ns().filter(|next_ns| *next_ns < self.phases.end_ns()),
         }
-        .unwrap_or(u64::MAX);
+        .unwrap_or(u64::MAX)
+        .min(self.next_step_ns(now_ns));
         let end_ns = if now_ns < self.phases.end_ns() {
             self.phases.end_ns()
         } else {
@@ -111,18 +112,18 @@ impl Shard {
             .next_ns()
             .min(self.next_expiry_ns())
             .min(self.connections.next_retry_ns())
-            .min(self.next_step_ns(now_ns))
             .min(look_ns)
             .min(end_ns);
         let sleep_until_ns = match self.plan.wait {
             Wait::Sleep => wake_ns.min(due_ns),
-            Wait::Hybrid => wake_ns.min(due_ns.saturating_sub(HYBRID_SPIN_NS)),
+            Wait::Hybrid => wake_ns.min(due_ns.saturating_sub(self.lead.ns())),
             Wait::Spin => 0,
         };
         if now_ns < sleep_until_ns {
             self.ring.wait(sleep_until_ns - now_ns);
             let woken_ns = self.now_ns();
             self.clock.waited(now_ns, woken_ns);
+            self.lead.slept(sleep_until_ns, woken_ns);
             self.recording.meter().slept(now_ns, sleep_until_ns, woken_ns);
             return;
         }

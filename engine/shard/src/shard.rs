@@ -8,6 +8,7 @@ use load::carried::Carried;
 use plan::check::Checks;
 use sys::clock;
 use sys::control::Signals;
+use sys::lead::Lead;
 use tls::{ClientSetup, RECORD_MAX, Sessions};
 use uring::{OUT_BYTES, Ring, RingConfig};
 
@@ -39,6 +40,8 @@ pub struct Shard {
     pub(super) plan: ShardPlan,
     pub(super) signals: Arc<Signals>,
     pub(super) clock: Clock,
+    /// How long before an arrival it wakes to poll.
+    pub(super) lead: Lead,
     pub(super) phases: Phases,
     /// The driver of its load.
     pub(super) load: Load,
@@ -166,6 +169,7 @@ impl Shard {
             decompressed: Vec::new(),
             carried: vec![Carried::default(); if plan.carries() { plan.sessions() } else { 0 }],
             clock: Clock::new(),
+            lead: Lead::default(),
             phases: Phases::new(&plan),
             load: plan.load(),
             recording: Recording::new(&plan, shared),

@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod control;
 pub mod kernel_files;
+pub mod lead;
 pub mod placement;
 pub mod seal;
 pub mod stat;
