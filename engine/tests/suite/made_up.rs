@@ -15,7 +15,7 @@ use engine::record::outcome::{Cause, Outcome};
 use engine::record::recorder::Recorder;
 use engine::record::shard_report::ShardReport;
 use engine::record::shard_stats::ShardStats;
-use engine::record::stamps::{Ending, Stamps};
+use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::calibration::{Calibrated, CalibratedOf, FloorAt};
 use engine::report::collected::{AgentRun, Collected, CollectedHead, LOCAL, RunFacts};
 use engine::report::machine::Machine;
@@ -39,6 +39,30 @@ pub fn broken_chunk() -> Cause {
 /// An empty recording of a run of this plan.
 pub fn nothing(plan: &Plan) -> Recorded {
     (Recorder::new(RecorderConfig::of_plan(plan)), Digest::default())
+}
+
+/// The recording of a closed loop with one connection, whose kth request takes this long, ns, until
+/// one would begin after `until_ns`. All are answered.
+pub fn one_after_another(plan: &Plan, until_ns: u64, took_ns: impl Fn(u64) -> u64) -> Recorded {
+    let (mut recorder, digest) = nothing(plan);
+    let (mut sent_ns, mut number) = (0, 0);
+    while sent_ns < until_ns {
+        let received_ns = sent_ns + took_ns(number);
+        let stamps = Stamps {
+            intended_ns: sent_ns,
+            noticed_ns: sent_ns,
+            sent_ns,
+            waited: false,
+            step: 0,
+            session: None,
+        };
+        let ending = Ending { stamped_by: StampedBy::Kernel, ..Ending::at(received_ns) };
+        recorder.intended(sent_ns, false);
+        recorder.sent(sent_ns, &stamps, true);
+        recorder.ended((number, sent_ns), &stamps, ending, true, Outcome::Answered(200));
+        (sent_ns, number) = (received_ns, number + 1);
+    }
+    (recorder, digest)
 }
 
 /// The recording of one of several shards of an open plan; a request's fate is a function of its

@@ -350,25 +350,9 @@ fn a_closed_loop_meets_no_percentile_that_the_requests_it_left_out_would_miss() 
         let duration = Nanos::from_secs(24);
         let plan = Plan { duration, conns: Some(1), period, ..plan_with(slo) };
         let plan = plan.complete(&[0]).expect("a plan that runs");
-        let (mut recorder, digest) = made_up::nothing(&plan);
-        let (mut sent_ns, mut number) = (0, 0);
-        while sent_ns < 23_000 * MS {
-            let received_ns = sent_ns + if number % 600 == 300 { 300 * MS } else { 5 * MS };
-            let stamps = Stamps {
-                intended_ns: sent_ns,
-                noticed_ns: sent_ns,
-                sent_ns,
-                waited: false,
-                step: 0,
-                session: None,
-            };
-            let ending = Ending { stamped_by: StampedBy::Kernel, ..Ending::at(received_ns) };
-            recorder.intended(sent_ns, false);
-            recorder.sent(sent_ns, &stamps, true);
-            recorder.ended((number, sent_ns), &stamps, ending, true, Outcome::Answered(200));
-            (sent_ns, number) = (received_ns, number + 1);
-        }
-        let report = made_up::report(&plan, vec![(recorder, digest)], None);
+        let took_ns = |number| if number % 600 == 300 { 300 * MS } else { 5 * MS };
+        let recorded = made_up::one_after_another(&plan, 23_000 * MS, took_ns);
+        let report = made_up::report(&plan, vec![recorded], None);
         report.slo.expect("objectives").judgement
     };
     assert_eq!(of("p99<100ms", None), Judgement::Undecided);

@@ -910,25 +910,10 @@ fn closed(period: Option<Nanos>) -> Report {
         ..Plan::default()
     };
     let plan = plan.complete(&[0]).expect("a plan that runs");
-    let (mut recorder, digest) = made_up::nothing(&plan);
-    let mut sent_ns = 0;
-    for k in 0..1_000 {
-        let ended_ns = sent_ns + if k == 500 { 1_000_000_000 } else { 1_000_000 };
-        let stamps = Stamps {
-            intended_ns: sent_ns,
-            noticed_ns: sent_ns,
-            sent_ns,
-            waited: false,
-            step: 0,
-            session: None,
-        };
-        let ending = Ending { stamped_by: StampedBy::Kernel, ..Ending::at(ended_ns) };
-        recorder.intended(sent_ns, false);
-        recorder.sent(stamps.intended_ns, &stamps, true);
-        recorder.ended((k, stamps.intended_ns), &stamps, ending, true, Outcome::Answered(200));
-        sent_ns = ended_ns;
-    }
-    made_up::report(&plan, vec![(recorder, digest)], None)
+    // As many as end within the window: a thousand.
+    let took_ns = |number| if number == 500 { 1_000_000_000 } else { 1_000_000 };
+    let recorded = made_up::one_after_another(&plan, 1_999_000_000, took_ns);
+    made_up::report(&plan, vec![recorded], None)
 }
 
 #[test]
