@@ -50,6 +50,8 @@ pub struct Tool {
     stdin: Option<String>,
     /// How it says that arrivals are spaced under a rate, if it says so.
     pub arrivals: Option<Arrivals>,
+    /// True if it takes no rate with a fraction.
+    pub has_whole_rates: bool,
     /// True if it says that latencies under a rate count from when a request was due.
     pub is_corrected: bool,
     /// The exit codes with which it prints figures.
@@ -145,6 +147,8 @@ struct File {
     replay: Option<String>,
     stdin: Option<String>,
     arrivals: Option<Arrivals>,
+    #[serde(default)]
+    whole_rates: bool,
     #[serde(default)]
     corrected: bool,
     unit: Option<String>,
@@ -271,6 +275,7 @@ impl Tool {
             commands: known,
             stdin: file.stdin,
             arrivals: file.arrivals,
+            has_whole_rates: file.whole_rates,
             is_corrected: file.corrected,
             exits: file.exits.unwrap_or_else(|| vec![0]),
             warns,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use target::TargetConfig;
 
 use super::{Case, Finding, Judged, at_a_rate};
-use crate::tool::{Arrivals, Load};
+use crate::tool::{Arrivals, Load, Mode, Tool};
 use crate::truth::Band;
 
 /// The rate offered, with a fraction.
@@ -16,7 +16,7 @@ pub(super) const RATE: Case = Case {
     tolerance: "0.5 % and one request; 4·√n if the tool says that arrivals are Poisson",
     reply: "Rates are whole numbers for each thread or connection, and the documentation says so.",
     load: Load::at(437.5, 10, 6),
-    mode: at_a_rate,
+    mode: at_a_fraction,
     target: prompt,
     judge: |of| vec![offered(of)],
     ..Case::NONE
@@ -37,6 +37,14 @@ pub(super) const BASE_MS: f64 = 1.0;
 /// A target that answers soon.
 pub(super) fn prompt(config: TargetConfig, _: f64) -> TargetConfig {
     TargetConfig { base_latency: BASE, ..config }
+}
+
+/// A rate with a fraction, if the tool can keep one.
+fn at_a_fraction(tool: &Tool) -> Result<Mode, String> {
+    match tool.has_whole_rates {
+        true => Err("it keeps whole numbers of requests per second alone".to_owned()),
+        false => at_a_rate(tool),
+    }
 }
 
 /// The requests that reached the target, against the rate.
