@@ -182,16 +182,17 @@ impl fmt::Display for Demand {
 
 impl Admission {
     /// Checks the load that this share of a completed plan puts on the agent, but not its target.
-    /// `log` has the times at which the requests are due of the log that the plan sends again.
+    /// Returns the most that it demands. `log` has the times at which the requests are due of the
+    /// log that the plan sends again.
     ///
     /// # Errors
     /// The first flag whose value isn't allowed here, with the cure.
-    pub fn check_plan(
+    pub(crate) fn check_plan(
         &self,
         plan: &Plan,
         log: Option<Arc<[u64]>>,
         share: &Share,
-    ) -> Result<(), PlanError> {
+    ) -> Result<Demand, PlanError> {
         let demand = Demand::new(plan, log, share);
         match (self.rate_max, demand.rate_micro) {
             (Some(max), Some(micro)) if max.micro_per_second() < micro => {
@@ -271,7 +272,7 @@ impl Admission {
                 "shorten it, or start the agent with a longer --max-duration",
             ));
         }
-        Ok(())
+        Ok(demand)
     }
 
     /// The addresses of an endpoint's host that this agent may send to, out of those its name
@@ -520,7 +521,7 @@ mod tests {
         let whole = Share::whole();
         let text = |plan: Plan, share: &Share| {
             let plan = completed(plan);
-            caps.check_plan(&plan, None, share).map_err(|error| error.to_string())
+            caps.check_plan(&plan, None, share).map(drop).map_err(|error| error.to_string())
         };
         // 5 s of warm-up, at most 5 s of setup load, and 30 s.
         assert_eq!(text(open("3k"), &third), Ok(()));
@@ -591,7 +592,7 @@ mod tests {
             assert_eq!(text(plan, share), Err(refusal.to_owned()));
         }
         let free = Admission::default();
-        assert_eq!(free.check_plan(&completed(closed), None, &whole), Ok(()));
+        assert_eq!(free.check_plan(&completed(closed), None, &whole).map(drop), Ok(()));
     }
 
     #[test]
@@ -635,8 +636,8 @@ mod tests {
             let due_ns = (0..count).map(|at| at * 300_000).chain([5_000_000_000, 6_000_000_000]);
             Some(due_ns.collect::<Arc<[u64]>>())
         };
-        assert_eq!(caps.check_plan(&log, times(3_000), &third), Ok(()));
-        let error = caps.check_plan(&log, times(3_001), &third).expect_err("too much");
+        assert_eq!(caps.check_plan(&log, times(3_000), &third).map(drop), Ok(()));
+        let error = caps.check_plan(&log, times(3_001), &third).map(drop).expect_err("too much");
         let words = "--replay access.log: this agent's part of its busiest second is 1001 per \
             second, above its --max-rate 1000; lower --speed, add agents";
         assert!(error.to_string().starts_with(words), "{error}");

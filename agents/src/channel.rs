@@ -172,7 +172,7 @@ impl Channel {
     /// # Panics
     /// The session isn't open, or the message isn't one that this side sends.
     pub fn send(&mut self, message: &Message) -> Result<(), TooLong> {
-        assert!(self.is_open(), "only an authenticated peer is told anything");
+        assert!(self.is_open(), "only an authenticated peer is sent anything");
         let kind = self.push(message)?;
         assert!(kind.is_sent_by(self.side), "{kind} isn't for this side to send");
         Ok(())

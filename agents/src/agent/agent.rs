@@ -23,8 +23,8 @@ use crate::refusal::Refusal;
 
 /// Shortest time between two reports of strangers, ns: a thousand of them make one line.
 const STRANGERS_NS: u64 = SECOND_NS;
-/// How often a session checks whether the operator takes its event.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often the control plane looks whether what it waits for has come.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// State shared by an agent's threads.
 pub(super) struct Agent {
@@ -40,19 +40,19 @@ pub(super) struct Agent {
     sessions_ended: AtomicU64,
     strangers: Mutex<Strangers>,
     jobs: Sender<Assignment>,
-    events: SyncSender<Told>,
+    events: SyncSender<Dated>,
     keys: Mutex<Keys>,
     /// One clone for each plan that is being prepared.
     pub(super) preparing: Arc<()>,
 }
 
 /// An event, and when it happened.
-pub(super) type Told = (SystemTime, Event);
+pub(super) type Dated = (SystemTime, Event);
 
 /// The key that new sessions need.
 struct Keys {
     key: Option<Key>,
-    /// Why its file can't be used, as the operator was told; `None` if it can.
+    /// Why its file can't be used, as it was reported; `None` if it can.
     problem: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl Agent {
         core: usize,
         findings: Vec<Finding>,
         jobs: Sender<Assignment>,
-        events: SyncSender<Told>,
+        events: SyncSender<Dated>,
     ) -> Agent {
         let keys = Keys { key: config.key.clone(), problem: None };
         Agent {
@@ -158,9 +158,9 @@ impl Agent {
 
     /// The same for a session, which alone waits.
     pub(super) async fn report_of_session(&self, event: Event) {
-        let mut told = (SystemTime::now(), event);
-        while let Err(TrySendError::Full(untold)) = self.events.try_send(told) {
-            told = untold;
+        let mut dated = (SystemTime::now(), event);
+        while let Err(TrySendError::Full(refused)) = self.events.try_send(dated) {
+            dated = refused;
             Timer::new(LOOK).await;
         }
     }

@@ -14,7 +14,7 @@ use engine::sys::clock;
 use engine::sys::units::{Nanos, SECOND_NS};
 use glommio::timer::Timer;
 
-use super::agent::Agent;
+use super::agent::{Agent, LOOK};
 use super::attachments::Incoming;
 use super::event::Event;
 use super::job::{Brought, Job, STOPPED, Stage, Why};
@@ -32,8 +32,6 @@ pub const PROGRESS_NS: u64 = 250_000_000;
 /// The longest silence of a session, ns: a controller that is gone without a goodbye must not hold
 /// its place.
 pub const IDLE_MAX_NS: u64 = 10 * SECOND_NS;
-/// How often to check for progress of the run.
-const LOOK: Duration = Duration::from_millis(20);
 /// How often to check whether the session must end.
 const IDLE_LOOK: Duration = Duration::from_millis(250);
 /// How often, and how many times, to check whether the run of a leaving controller is gone.

@@ -45,8 +45,7 @@ pub(super) fn prepare(
     };
     let (completed, replay) = run::completed(plan.clone(), files).map_err(refused)?;
     let log = replay.map(|replay| Arc::clone(&replay.due_ns));
-    config.admission.check_plan(&completed, log.clone(), &share).map_err(refused)?;
-    let demand = Demand::new(&completed, log, &share);
+    let demand = config.admission.check_plan(&completed, log, &share).map_err(refused)?;
     let endpoints = Endpoints::of(&completed).map_err(refused)?;
     let mut allowed = Vec::new();
     for endpoint in endpoints.each() {

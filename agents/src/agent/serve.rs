@@ -14,7 +14,7 @@ use engine::sys::units::CoreList;
 use glommio::timer::Timer;
 use glommio::{LocalExecutorBuilder, Placement};
 
-use super::agent::{Agent, Assignment};
+use super::agent::{Agent, Assignment, LOOK};
 use super::attachments::KeptFiles;
 use super::config::{AgentConfig, AgentError};
 use super::control_core;
@@ -30,8 +30,6 @@ use crate::session::IO_MEMORY;
 /// How often the watcher checks the lease: together with two checks of the shards, a lost lease
 /// takes effect within a fraction of a second.
 const WATCH: Duration = Duration::from_millis(50);
-/// How often the control plane checks whether it must end.
-const LOOK: Duration = Duration::from_millis(20);
 /// How long sessions may take to end when the agent does.
 const GOODBYE_LOOKS: usize = 75;
 /// Lines that may wait for the operator. Beyond that, runs and refused sessions wait for the
