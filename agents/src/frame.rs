@@ -121,6 +121,8 @@ kinds! {
     Report: Agent, RESULTS_MAX, false;
     Shard: Agent, RESULTS_MAX, false;
     Bye: Controller | Agent, CONTROL_MAX, false;
+    Resume: Controller, CONTROL_MAX, false;
+    Kept: Agent, PLAN_MAX, false;
 }
 
 impl Kind {

@@ -79,9 +79,8 @@ impl Lease {
     /// # Errors
     /// Another run isn't over: its holder, which may be this session itself.
     pub fn take(&mut self, session: SessionId, holder: &str, now_ns: u64) -> Result<u64, HeldBy> {
-        if let Some(Held { holder, since_ns, .. }) = &self.held {
-            let length = Nanos::from_secs(now_ns.saturating_sub(*since_ns) / SECOND_NS);
-            return Err(HeldBy { holder: holder.clone(), length });
+        if let Some(holder) = self.holder(now_ns) {
+            return Err(holder);
         }
         let holder = holder.to_owned();
         self.held = Some(Held {
@@ -94,6 +93,13 @@ impl Lease {
             is_lost: false,
         });
         Ok(now_ns + SILENCE_MAX_NS)
+    }
+
+    /// Who holds the agent.
+    pub fn holder(&self, now_ns: u64) -> Option<HeldBy> {
+        let Held { holder, since_ns, .. } = self.held.as_ref()?;
+        let length = Nanos::from_secs(now_ns.saturating_sub(*since_ns) / SECOND_NS);
+        Some(HeldBy { holder: holder.clone(), length })
     }
 
     /// A heartbeat came. Returns the time until which the run may go on, ns; `None` if the session

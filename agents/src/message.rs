@@ -16,6 +16,8 @@
 //!    Collect ──────► ◄── Shard, Report      once the run has ended
 //!    Wanted ─────────────► ◄───── Part      its raw samples
 //!    Bye ◄────────────────────────► Bye
+//!
+//!    Resume ─► ◄─ Kept, Shard, Report       of an earlier run, right after the hellos
 //! ```
 //!
 //! [`Message::Refused`] may replace any answer. Text and documents of the engine are JSON within
@@ -23,6 +25,7 @@
 //! and omit fields, which bincode can't.
 
 use engine::host::check::{Check, Severity};
+use engine::load::replay::ReplayedLog;
 use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::record::shard_report::ShardReport;
@@ -36,6 +39,7 @@ use crate::bytes::Bytes;
 use crate::codec;
 use crate::json;
 use crate::refusal::Refusal;
+use crate::run_id::RunId;
 use crate::versions::Versions;
 
 /// A side of a session.
@@ -89,6 +93,10 @@ pub enum Message {
     Shard(ShardState),
     /// The end of the session.
     Bye,
+    /// Asks for the results of an earlier run, which its controller didn't collect.
+    Resume(RunId),
+    /// What else is known of them, before they come as for [`Message::Collect`].
+    Kept(KeptRun),
 }
 
 /// The identity of a side.
@@ -184,9 +192,36 @@ pub struct Prepare {
     pub samples: bool,
     /// The files that the plan names.
     pub attachments: Vec<Attachment>,
+    /// The run that this is part of.
+    pub origin: Origin,
     /// The plan of the whole run.
     #[serde(with = "json")]
     pub plan: Box<Plan>,
+}
+
+/// What an agent keeps so that another controller can make the report of the whole run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The run.
+    pub run: RunId,
+    /// All its agents: their names, and their shares of the load.
+    pub agents: Vec<(String, Share)>,
+}
+
+/// A run whose results an agent has kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeptRun {
+    /// The versions of the agent that kept them, which may have been replaced since.
+    pub versions: Versions,
+    /// The run.
+    pub origin: Origin,
+    /// The agent's share of it.
+    pub share: Share,
+    /// When its load began, ns since 1970.
+    pub began_ns: u64,
+    /// The log that it sent again.
+    #[serde(with = "json")]
+    pub replay: Option<ReplayedLog>,
 }
 
 /// A file that a plan names. The agent has it if it has one of this length and digest.

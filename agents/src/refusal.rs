@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::key::KEY_VARIABLE;
 use crate::lease::HeldBy;
+use crate::run_id::RunId;
 use crate::versions::VersionsDiffer;
 
 /// The reason for a refusal, in the words of the side that refuses.
@@ -70,6 +71,12 @@ pub enum Refusal {
     /// The message isn't allowed at this point.
     #[error("{0} is out of turn")]
     OutOfTurn(String),
+    /// No results of the run are here.
+    #[error(
+        "it keeps no results of run {0}: they were collected, were lost with the agent, or are in \
+         another --state-dir or of another port"
+    )]
+    NotKept(RunId),
     /// The target can't be reached from this machine: cause and cure.
     #[error("{0}")]
     Target(String),

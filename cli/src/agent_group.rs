@@ -1,6 +1,7 @@
 //! The agents of a command, and a run on them, as [`crate::drive`] drives a local one.
 
 use std::env;
+use std::mem;
 use std::path::Path;
 use std::thread;
 use std::time::SystemTime;
@@ -11,17 +12,20 @@ use agents::controller::address::AgentAddress;
 use agents::controller::fault::Fault;
 use agents::controller::live::total;
 use agents::controller::order::{OnLoss, Order, Placed};
+use agents::controller::resume::{ResumeOrder, Resumed};
 use agents::controller::run::{ControlPlane, Controlled, Ended, Lost};
 use agents::controller::sample_file::SampleSink;
 use agents::controller::weights;
 use agents::key::{KEY_VARIABLE, Key};
 use agents::message::HostFacts;
 use agents::refusal::Refusal;
+use agents::run_id::RunId;
 use engine::host;
 use engine::host::environment::of_controller;
 use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::plan::body::SharedBody;
+use engine::plan::redact::Redacted;
 use engine::report::NotTogether;
 use engine::report::collected::{LostAgent, RunFacts};
 use engine::report::merge::Joined;
@@ -32,9 +36,9 @@ use engine::sys::whole_file::WholeFileError;
 
 use crate::args::AgentGroupArgs;
 use crate::discovery;
-use crate::failure::{Failure, tell};
+use crate::failure::{Failure, complain, tell};
 use crate::output::say;
-use crate::progress::{self, ProgressLine, View};
+use crate::progress::{self, Announce, ProgressLine, View};
 use crate::signals::StopRequest;
 use crate::sink::Sinks;
 use crate::text::agents as text;
@@ -125,7 +129,7 @@ impl AgentGroup {
         takes.iter().for_each(|takes| tell(takes));
         let mut line = ProgressLine::new(run.plan(), view);
         let (mut said_drain, mut said_lost) = (false, vec![false; self.agents.len()]);
-        let mut said_head = None;
+        let (mut said_head, mut says_run) = (None, matches!(view.announce, Announce::Run));
         while !run.is_finished() {
             let live = run.live();
             let in_flight = live.iter().map(|agent| agent.in_flight()).sum();
@@ -148,6 +152,9 @@ impl AgentGroup {
             let loaded = all.as_ref().filter(|all| all.phase != Phase::Setup);
             if loaded.is_some() {
                 said_head.get_or_insert_with(|| line.above(|| say(head)));
+                if mem::take(&mut says_run) {
+                    line.above(|| tell(&text::resumable(run.id())));
+                }
             }
             if let Some(now) = loaded {
                 sinks.look(now);
@@ -164,6 +171,84 @@ impl AgentGroup {
         // The run may have ended before it was first looked at.
         said_head.unwrap_or_else(|| say(head))?;
         Ok(driven)
+    }
+
+    /// Makes the report of a run whose controller is gone from what the agents have kept. `given` is
+    /// its plan, if the user gave one.
+    ///
+    /// # Errors
+    /// Nothing of the run is left, it had another plan, a file can't be written, or a signal came.
+    pub(crate) fn resume(
+        &self,
+        run: RunId,
+        given: Option<&Redacted>,
+        raw: Option<&Path>,
+        stop: &StopRequest,
+    ) -> Result<Driven, Failure> {
+        let placed = self.placed(raw, stop)?;
+        let agents = placed.into_iter().map(|placed| (placed.address, placed.samples)).collect();
+        let order = ResumeOrder { run, agents, key: self.key.clone(), name: name() };
+        let resumed = self.plane.resume(order, || stop.asked()).map_err(RunError::Thread)?;
+        if stop.asked() {
+            return Err(Failure::Interrupted);
+        }
+        let Resumed { agents, lost, plan, replay, began, has_samples, faults } = resumed;
+        let Some(plan) = plan else {
+            let lost = faults.into_iter().map(|(name, fault)| (name, fault.to_string()));
+            let lost: Vec<(String, String)> = lost.collect();
+            let (name, why) = &lost[0];
+            let others: Vec<&str> = lost[1..].iter().map(|(name, _)| name.as_str()).collect();
+            return Err(Failure::Agent(text::unusable(name, why, &others)));
+        };
+        for (name, fault) in &faults {
+            complain(&text::missing(name, &fault.to_string()));
+        }
+        if given.is_some_and(|given| !agents.iter().all(|agent| agent.head.is_of(given))) {
+            return Err(Failure::Usage(format!(
+                "--resume {run}: that run had another plan; repeat its command line, or omit the \
+                 URL and all flags of the plan"
+            )));
+        }
+        match raw {
+            Some(raw) if !has_samples => {
+                return Err(Failure::Usage(format!(
+                    "--raw {}: run {run} had no raw samples; omit it",
+                    raw.display()
+                )));
+            }
+            None if has_samples => tell(&text::has_samples(run)),
+            _ => {}
+        }
+        let mut lost: Vec<LostAgent> =
+            lost.into_iter().map(|(name, share)| unheard(name, share)).collect();
+        let mut joined = Joined::default();
+        for agent in agents {
+            let (name, share) = (agent.name.clone(), agent.share.clone());
+            match agent.run(&plan) {
+                Ok(run) => joined.add(run),
+                Err(error) => {
+                    complain(&text::missing(&name, &Fault::Results(error.to_string()).to_string()));
+                    lost.push(unheard(name, share));
+                }
+            }
+        }
+        if joined.is_empty() {
+            joined = Joined::none_left(&plan);
+        }
+        let facts = RunFacts {
+            replay,
+            lost,
+            stopped: false,
+            resumed: true,
+            controller: Some(of_controller()),
+            raw: raw.map(Path::to_owned),
+            began: Some(began),
+        };
+        let (report, measured) = joined.report(&facts)?;
+        let ago = began.elapsed().unwrap_or_default().as_nanos();
+        let epoch_ns = clock::now_ns().saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX));
+        let finished = Finished { report, measured, epoch_ns };
+        Ok(Driven { finished, began, failure: None })
     }
 
     /// The agents, each with its share and the file of its raw samples.
@@ -190,7 +275,7 @@ impl AgentGroup {
 
     /// The report of a run that has ended.
     fn finish(&self, ended: Ended, raw: Option<&Path>) -> Result<Driven, Failure> {
-        let Ended { agents, mut lost, plan, replay, began_ns, stopped } = ended;
+        let Ended { agents, mut lost, plan, replay, began_ns, began, stopped } = ended;
         let mut joined = Joined::default();
         // One at a time: an agent's decoded results take megabytes.
         for mut agent in agents {
@@ -216,11 +301,11 @@ impl AgentGroup {
             let at_s = at_ns.saturating_sub(began_ns) as f64 / SECOND_NS as f64;
             LostAgent { name, at_s, share, reported }
         });
-        let began = clock::wall_time(began_ns);
         let facts = RunFacts {
             replay,
             lost: lost.collect(),
             stopped,
+            resumed: false,
             controller: Some(of_controller()),
             raw: raw.map(Path::to_owned),
             began: Some(began),
@@ -232,6 +317,11 @@ impl AgentGroup {
             failure: failure.filter(|_| none_left || self.on_loss == OnLoss::Abort),
         })
     }
+}
+
+/// An agent of a run of which nothing is left. It was there at the start; nothing later is known.
+fn unheard(name: String, share: Share) -> LostAgent {
+    LostAgent { name, at_s: 0.0, share, reported: None }
 }
 
 /// The failure that names all unusable agents.

@@ -1,6 +1,13 @@
-//! The command `controller`: one plan on many agents, one report.
+//! The command `controller`: one plan on many agents, one report. With `--resume`, the report of a
+//! run whose controller was lost.
 
 use std::process::ExitCode;
+
+use agents::run_id::RunId;
+use engine::plan::Plan;
+use engine::plan::body::SharedBody;
+use engine::plan::redact::Redacted;
+use engine::run::common;
 
 use crate::agent_group::{AgentGroup, Driven, RunFiles, require_for_agents};
 use crate::args::{self, ControllerArgs};
@@ -22,16 +29,43 @@ pub(crate) fn controller(args: &ControllerArgs) -> Result<ExitCode, Failure> {
                     --agents-dns or --agents-slurm";
         return Err(Failure::Usage(format!("--agents: missing; {cure}")));
     }
+    let resumed = args.resume.map(|run| given_plan(run, &plan).map(|given| (run, given)));
+    let resumed = resumed.transpose()?;
     let gate = Gate::new(&plan, &wanted.fail_on, wanted.allow_invalid)?;
     let stop = StopRequest::listen()?;
     check_files(args.run.plan.as_ref(), &plan, &wanted, None)?;
     let agents = AgentGroup::gather(&args.agents, &stop)?;
     let mut sinks = Sinks::open(args::result_files(&wanted), &stop)?;
-    let files = RunFiles { raw: raw.as_deref(), sinks: Some(&mut sinks) };
-    let Driven { finished, began, failure } = agents.drive(plan, &stop, view, "", files)?;
+    let Driven { finished, began, failure } = match resumed {
+        Some((run, given)) => agents.resume(run, given.as_ref(), raw.as_deref(), &stop)?,
+        None => {
+            let files = RunFiles { raw: raw.as_deref(), sinks: Some(&mut sinks) };
+            agents.drive(plan, &stop, view, "", files)?
+        }
+    };
     let (report, results) = write(finished, began, &wanted, &gate, sinks);
     Ok(match failure {
         Some(failure) => results.exit_code(failure.report()),
         None => results.exit_code(gate.exit_code(&report)),
     })
+}
+
+/// The plan that the user repeats for a run that is resumed, completed; `None` if only the run is
+/// named.
+///
+/// # Errors
+/// It is wrong, or only a part.
+fn given_plan(run: RunId, plan: &Plan) -> Result<Option<Redacted>, Failure> {
+    if *plan == args::defaults("controller") {
+        return Ok(None);
+    }
+    if plan.target.is_empty() {
+        return Err(Failure::Usage(format!(
+            "--resume {run}: its plan is kept; omit all flags of the plan, or repeat the run's \
+             command line"
+        )));
+    }
+    let common = common(plan.clone(), &SharedBody::default());
+    let common = common.map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(Some(common.plan))
 }

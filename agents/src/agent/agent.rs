@@ -16,10 +16,11 @@ use super::event::Event;
 use super::job::{Job, Over, Stage, Why};
 use super::kept::Files;
 use crate::key::Key;
-use crate::lease::{Lease, SessionId};
+use crate::lease::{HeldBy, Lease, SessionId};
 use crate::listener::Stranger;
 use crate::message::{Finding, Hello, HostFacts, Prepare};
 use crate::refusal::Refusal;
+use crate::run_id::RunId;
 
 /// Shortest time between two reports of strangers, ns: a thousand of them make one line.
 const STRANGERS_NS: u64 = SECOND_NS;
@@ -252,7 +253,8 @@ impl Agent {
                 return Err(Refusal::Ending);
             }
             let until_ns = held.lease.take(session, holder, clock::now_ns())?;
-            let job = Arc::new(Job::new(holder.to_owned(), address.to_owned(), until_ns));
+            let run = prepare.origin.run;
+            let job = Arc::new(Job::new(run, holder.to_owned(), address.to_owned(), until_ns));
             held.job = Some(job.clone());
             job
         };
@@ -260,6 +262,13 @@ impl Agent {
             .send((job.clone(), prepare))
             .expect("runs are worked on as long as there are any");
         Ok(job)
+    }
+
+    /// Who holds the agent for this run, if it isn't over.
+    pub(super) fn holder_of(&self, run: RunId) -> Option<HeldBy> {
+        let held = self.held();
+        held.job.as_ref().filter(|job| job.run == run)?;
+        held.lease.holder(clock::now_ns())
     }
 
     /// Frees the agent after a run, and only then reports the event: its reader may take the agent.

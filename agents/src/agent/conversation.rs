@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::run::{Phase, RunProgress};
+use engine::shard::DRAIN_INTERRUPTED_NS;
 use engine::sys::clock;
 use engine::sys::units::{Nanos, SECOND_NS};
 use glommio::timer::Timer;
@@ -21,9 +22,10 @@ use super::job::{Brought, Job, STOPPED, Stage, Why};
 use crate::channel::ChannelError;
 use crate::clock::check_start;
 use crate::frame::Kind;
-use crate::lease::SessionId;
+use crate::lease::{SILENCE_MAX_NS, SessionId};
 use crate::message::{Hello, Message, PART_BYTES, Part, Ping, Pong, Prepare, Wanted};
 use crate::refusal::Refusal;
+use crate::run_id::RunId;
 use crate::session::{Session, SessionError};
 use crate::versions::Versions;
 
@@ -34,6 +36,9 @@ pub const PROGRESS_NS: u64 = 250_000_000;
 pub const IDLE_MAX_NS: u64 = 10 * SECOND_NS;
 /// How often to check whether the session must end.
 const IDLE_LOOK: Duration = Duration::from_millis(250);
+/// How long a controller that resumes a run waits for its end, ns: as long as a run goes on without
+/// its controller, and then drains.
+const OVER_MAX_NS: u64 = SILENCE_MAX_NS + DRAIN_INTERRUPTED_NS + SECOND_NS;
 /// How often, and how many times, to check whether the run of a leaving controller is gone.
 const PART_LOOK: Duration = Duration::from_millis(5);
 const PART_LOOKS: usize = 200;
@@ -132,6 +137,10 @@ enum Talk {
     Reported { job: Arc<Job>, samples: Option<RawFile> },
     /// A run is being given up, before the next one.
     Leaving { job: Arc<Job>, next: Option<Prepare> },
+    /// The end of a run is awaited until then, ns, since its kept results are wanted.
+    Resuming { run: RunId, until_ns: u64 },
+    /// They are being sent.
+    Resumed { rest: std::vec::IntoIter<Message>, samples: Option<RawFile> },
 }
 
 /// A run under way.
@@ -200,7 +209,8 @@ impl Conversation {
             | Talk::Receiving { .. }
             | Talk::Ready(_)
             | Talk::Reported { .. } => IDLE_LOOK,
-            Talk::Preparing(_) | Talk::Leaving { .. } => LOOK,
+            Talk::Resumed { rest, .. } if rest.len() == 0 => IDLE_LOOK,
+            Talk::Preparing(_) | Talk::Leaving { .. } | Talk::Resuming { .. } => LOOK,
             Talk::Running(Running { is_done: true, is_wanted, .. }) => {
                 if *is_wanted {
                     LOOK
@@ -211,7 +221,7 @@ impl Conversation {
             Talk::Running(running) => {
                 Duration::from_nanos(running.next_ns.saturating_sub(clock::now_ns()))
             }
-            Talk::Reporting { .. } => Duration::ZERO,
+            Talk::Reporting { .. } | Talk::Resumed { .. } => Duration::ZERO,
         }
     }
 
@@ -222,7 +232,11 @@ impl Conversation {
         }
         let job = match &self.stage {
             Talk::Greeting | Talk::Idle if self.agent.is_ending() => return Err(Refusal::Ending),
-            Talk::Greeting | Talk::Idle | Talk::Leaving { .. } => return Ok(()),
+            Talk::Greeting
+            | Talk::Idle
+            | Talk::Leaving { .. }
+            | Talk::Resuming { .. }
+            | Talk::Resumed { .. } => return Ok(()),
             Talk::Receiving { job, incoming } => {
                 incoming.check(clock::now_ns())?;
                 job
@@ -315,6 +329,13 @@ impl Conversation {
                 session.send(&Message::Part(samples.part(wanted)?)).await?;
                 Talk::Reported { job, samples: Some(samples) }
             }
+            (Message::Resume(run), Talk::Idle) => {
+                Talk::Resuming { run, until_ns: received_ns + OVER_MAX_NS }
+            }
+            (Message::Wanted(wanted), Talk::Resumed { rest, samples: Some(mut samples) }) => {
+                session.send(&Message::Part(samples.part(wanted)?)).await?;
+                Talk::Resumed { rest, samples: Some(samples) }
+            }
             (message, _) => return Err(out_of_turn(&message).into()),
         };
         Ok(())
@@ -362,6 +383,25 @@ impl Conversation {
                 }
                 (_, next) => Talk::Leaving { job, next },
             },
+            Talk::Resuming { run, until_ns } => match self.agent.holder_of(run) {
+                None => {
+                    let (messages, samples) = self.agent.files().kept_results(run)?;
+                    let raw = |(segments, length)| RawFile { segments, length, sent: 0 };
+                    let peer = format!("{} at {}", self.name(), self.address);
+                    self.agent.report_of_session(Event::Resumed { peer, run }).await;
+                    Talk::Resumed { rest: messages.into_iter(), samples: samples.map(raw) }
+                }
+                Some(holder) if until_ns < clock::now_ns() => {
+                    return Err(Refusal::Held(holder).into());
+                }
+                Some(_) => Talk::Resuming { run, until_ns },
+            },
+            Talk::Resumed { mut rest, samples } => {
+                if let Some(message) = rest.next() {
+                    session.send(&message).await?;
+                }
+                Talk::Resumed { rest, samples }
+            }
             stage @ (Talk::Greeting
             | Talk::Idle
             | Talk::Receiving { .. }

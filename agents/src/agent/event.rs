@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use engine::sys::units::CoreList;
 
+use crate::run_id::RunId;
+
 /// An event of interest to the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -34,6 +36,8 @@ pub enum Event {
         holder: String,
         /// Its address.
         address: String,
+        /// The run's name.
+        run: RunId,
         /// How much of the load this agent offers, in percent.
         percent: String,
         /// The most that this demands of the agent.
@@ -67,6 +71,15 @@ pub enum Event {
         why: String,
         /// The report.
         file: PathBuf,
+        /// The run's name, by which a controller can still collect it, or why none can.
+        run: Result<RunId, String>,
+    },
+    /// A later controller was sent what was kept of a run.
+    Resumed {
+        /// The controller's name, and its address.
+        peer: String,
+        /// The run's name.
+        run: RunId,
     },
     /// A run is over, and its report is lost.
     NotKept {
@@ -117,10 +130,10 @@ impl fmt::Display for Event {
                 f.write_str("--key-file: the key was replaced, and new sessions need the new one")
             }
             Event::KeyStays { problem } => write!(f, "{problem}; the last key stays in use"),
-            Event::Accepted { holder, address, percent, demand, target, cores } => {
+            Event::Accepted { holder, address, run, percent, demand, target, cores } => {
                 write!(f, "run accepted for {holder} at {address}: {percent} % of the load, ")?;
                 let noun = if cores.len() == 1 { "core" } else { "cores" };
-                write!(f, "{demand}, to {target}, from {noun} {cores}")
+                write!(f, "{demand}, to {target}, from {noun} {cores}, run {run}")
             }
             Event::Begun { holder } => write!(f, "run begun for {holder}"),
             Event::Collected { holder, sent, answered } => {
@@ -129,10 +142,15 @@ impl fmt::Display for Event {
                     "run ended for {holder}: {sent} sent, {answered} answered, report collected"
                 )
             }
-            Event::Kept { holder, sent, why, file } => {
+            Event::Kept { holder, sent, why, file, run } => {
                 let file = file.display();
-                write!(f, "run ended for {holder}: {why}; {sent} sent, report kept in {file}")
+                write!(f, "run ended for {holder}: {why}; {sent} sent, report kept in {file}, ")?;
+                match run {
+                    Ok(run) => write!(f, "collect it by `truetail controller --resume {run}`"),
+                    Err(problem) => write!(f, "no controller can resume it ({problem})"),
+                }
             }
+            Event::Resumed { peer, run } => write!(f, "kept results of run {run} sent to {peer}"),
             Event::NotKept { holder, sent, why, problem } => {
                 write!(f, "run ended for {holder}: {why}; {sent} sent, report lost ({problem})")
             }

@@ -13,6 +13,7 @@ use super::attachments::Missing;
 use crate::lease::Loss;
 use crate::message::{Ready, Results, ShardState};
 use crate::refusal::Refusal;
+use crate::run_id::RunId;
 
 /// The longest that the run's thread sleeps before it checks again.
 const LOOK: Duration = Duration::from_millis(20);
@@ -22,6 +23,8 @@ pub(super) const STOPPED: &str = "its controller stopped it";
 
 /// One run. Its lock is never held during a wait, so the watcher never waits for it.
 pub(super) struct Job {
+    /// Its name.
+    pub(super) run: RunId,
     /// The controller's name.
     pub(super) holder: String,
     /// The controller's address.
@@ -154,9 +157,9 @@ impl State {
 }
 
 impl Job {
-    pub(super) fn new(holder: String, address: String, held_until_ns: u64) -> Job {
+    pub(super) fn new(run: RunId, holder: String, address: String, held_until_ns: u64) -> Job {
         let state = Mutex::new(State { held_until_ns, ..State::default() });
-        Job { holder, address, state, changed: Condvar::new() }
+        Job { run, holder, address, state, changed: Condvar::new() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -274,11 +277,15 @@ impl Job {
 mod tests {
     use super::*;
 
+    fn job() -> Job {
+        Job::new(RunId::new(), "ann@desk".to_owned(), "10.0.0.9:1".to_owned(), u64::MAX)
+    }
+
     #[test]
     fn a_silent_name_server_delays_no_run_from_ending() {
         type Ends = fn(&Job);
         for end in [Job::stop as Ends, |job| job.lose(Why::Ending)] {
-            let job = Job::new("ann@desk".to_owned(), "10.0.0.9:1".to_owned(), u64::MAX);
+            let job = job();
             let (answer, answered) = mpsc::channel::<()>();
             let (asked, is_asked) = mpsc::channel();
             let brought = thread::scope(|scope| {
@@ -300,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_value_in_time_is_returned() {
-        let job = Job::new("ann@desk".to_owned(), "10.0.0.9:1".to_owned(), u64::MAX);
+        let job = job();
         assert_eq!(job.unless_called_off("adds", || 2 + 2).expect("a thread"), Some(4));
         job.stop();
         assert_eq!(job.unless_called_off("adds", || 2 + 2).expect("a thread"), None);

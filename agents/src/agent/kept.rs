@@ -1,23 +1,29 @@
-//! An agent's files: the raw samples of the current run, and reports that no controller collected.
+//! An agent's files: the raw samples of the current run, and what no controller collected.
 //!
 //! The current run's samples have one name per port, so that the next run removes what a killed
 //! agent left. Two agents with the same port, in containers that share a folder, would mix theirs,
 //! so a lock keeps the second out. A kept report gets a name of its own, with the time, and is
-//! never touched again.
+//! never touched again. Beside it lies the same as the frames that its controller would have got,
+//! under the run's name, for a controller that resumes the run.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, ErrorKind, Write as _};
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use engine::report::Report;
+use engine::record::samples::{FileError, FileErrorKind, SampleFolder};
+use engine::report::{Report, Samples};
 use engine::samples::{segment_files, segment_path};
 use engine::sys::whole_file::{WholeFile, WholeFileError};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use crate::frame::{self, FrameReader};
 use crate::json;
+use crate::message::{Message, Results};
+use crate::refusal::Refusal;
+use crate::run_id::RunId;
 
 /// The files of one agent.
 #[derive(Clone, Debug)]
@@ -25,6 +31,9 @@ pub(super) struct Files {
     folder: PathBuf,
     port: u16,
 }
+
+/// The segments of raw samples, and their length together, bytes.
+type Segments = (Vec<File>, u64);
 
 /// Why a report isn't on disk.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +87,11 @@ impl Files {
         (self.folder.join(format!("{stem}.json")), self.folder.join(format!("{stem}.samples")))
     }
 
+    /// The kept results of a run.
+    fn results(&self, run: RunId) -> PathBuf {
+        self.folder.join(format!("agent-{}-{run}.results", self.port))
+    }
+
     /// Gives the raw samples of the current run a lasting name. The first segment is the last to be
     /// renamed: with its name, all are there.
     ///
@@ -96,25 +110,109 @@ impl Files {
     /// # Errors
     /// The disk's refusal.
     pub(super) fn keep(file: &Path, report: &Report) -> Result<(), NotKept> {
-        let refused = |error| NotKept::Disk { file: file.to_owned(), error };
-        let whole = WholeFile::create(file)
-            .map_err(|error| NotKept::Place { file: file.to_owned(), error })?;
-        let mut writer = BufWriter::new(whole.file());
-        json::write(report, &mut writer).and_then(|()| writer.flush()).map_err(refused)?;
-        drop(writer);
-        whole.publish().map(drop).map_err(|error| refused(io::Error::other(error)))
+        write(file, |writer| json::write(report, writer))
     }
 
-    /// Opens the segments of the current run's raw samples; with them their length together, bytes.
+    /// Writes the results of a run, as messages.
+    ///
+    /// # Errors
+    /// The disk's refusal.
+    pub(super) fn keep_results(
+        &self,
+        run: RunId,
+        messages: impl IntoIterator<Item = Message>,
+    ) -> Result<(), NotKept> {
+        write(&self.results(run), |writer| {
+            for message in messages {
+                let (_, bytes) = frame::render(&message).map_err(io::Error::other)?;
+                writer.write_all(&bytes)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The kept results of a run, as messages, and its raw samples if they are here.
+    ///
+    /// # Errors
+    /// None are here, or they can't be read.
+    pub(super) fn kept_results(
+        &self,
+        run: RunId,
+    ) -> Result<(Vec<Message>, Option<Segments>), Refusal> {
+        let file = self.results(run);
+        let unreadable =
+            |why: String| Refusal::Run(format!("{} can't be read ({why})", file.display()));
+        let bytes = match fs::read(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Refusal::NotKept(run)),
+            read => read.map_err(|error| unreadable(error.to_string()))?,
+        };
+        let (mut messages, mut samples) = (Vec::new(), None);
+        let (mut reader, mut rest) = (FrameReader::default(), bytes.as_slice());
+        reader.authenticate();
+        let mut next = || reader.feed(&mut rest)?.map(|frame| frame.message()).transpose();
+        while let Some(mut message) = next().map_err(|error| unreadable(error.to_string()))? {
+            if let Message::Report(results) = &mut message {
+                samples = open_kept(results);
+            }
+            messages.push(message);
+        }
+        Ok((messages, samples))
+    }
+
+    /// Opens the current run's raw samples.
     ///
     /// # Errors
     /// The disk's refusal, or there are none.
-    pub(super) fn open_samples(&self) -> io::Result<(Vec<File>, u64)> {
-        let first = File::open(self.samples())?;
-        let later = segment_files(&self.samples()).into_iter().skip(1).map(File::open);
-        let segments: Vec<File> = iter::once(Ok(first)).chain(later).collect::<io::Result<_>>()?;
-        let lengths = segments.iter().map(|segment| Ok(segment.metadata()?.len()));
-        let length = lengths.sum::<io::Result<u64>>()?;
-        Ok((segments, length))
+    pub(super) fn open_samples(&self) -> io::Result<Segments> {
+        open(&self.samples())
     }
+}
+
+/// Writes a whole file.
+fn write(
+    file: &Path,
+    fill: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+) -> Result<(), NotKept> {
+    let refused = |error| NotKept::Disk { file: file.to_owned(), error };
+    let whole =
+        WholeFile::create(file).map_err(|error| NotKept::Place { file: file.to_owned(), error })?;
+    let mut writer = BufWriter::new(whole.file());
+    fill(&mut writer).and_then(|()| writer.flush()).map_err(refused)?;
+    drop(writer);
+    whole.publish().map(drop).map_err(|error| refused(io::Error::other(error)))
+}
+
+/// Opens kept raw samples; if they are gone, they are lost.
+fn open_kept(results: &mut Results) -> Option<Segments> {
+    let part = results.head.samples.as_mut()?;
+    let file = part.file.clone()?;
+    match open(Path::new(&file)) {
+        Ok(opened) => {
+            results.samples_bytes = opened.1;
+            Some(opened)
+        }
+        Err(error) => {
+            results.samples_bytes = 0;
+            lose(part, format!("opening {file}: {error}"));
+            None
+        }
+    }
+}
+
+/// Marks an agent's samples as lost, with the reason.
+pub(super) fn lose(part: &mut Samples, text: String) {
+    let (kind, folder) = (FileErrorKind::Place, SampleFolder::StateDir);
+    let lost = part.written + part.lost;
+    let error = Some(FileError { kind, text, folder });
+    *part = Samples { file: None, written: 0, lost, error };
+}
+
+/// Opens the segments of this file.
+fn open(file: &Path) -> io::Result<Segments> {
+    let first = File::open(file)?;
+    let later = segment_files(file).into_iter().skip(1).map(File::open);
+    let segments: Vec<File> = iter::once(Ok(first)).chain(later).collect::<io::Result<_>>()?;
+    let lengths = segments.iter().map(|segment| Ok(segment.metadata()?.len()));
+    let length = lengths.sum::<io::Result<u64>>()?;
+    Ok((segments, length))
 }

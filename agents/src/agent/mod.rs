@@ -22,7 +22,8 @@
 //!
 //! **A run's report ends up in one place.** It is delivered when the controller confirms it, with a
 //! goodbye or the next plan: bytes that the kernel has taken may never arrive. An undelivered
-//! report is kept on the agent's disk, with the reason in its field `uncollected`.
+//! report is kept on the agent's disk, with the reason in its field `uncollected`, and so is what
+//! its controller would have got, for another one that resumes the run.
 
 mod agent;
 mod attachments;

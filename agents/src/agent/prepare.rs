@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use engine::host;
+use engine::load::replay::ReplayedLog;
 use engine::load::share::Share;
 use engine::plan::body::SharedBody;
 use engine::plan::endpoints::{Endpoints, PlanEndpoint};
@@ -24,6 +25,8 @@ pub(super) struct Admitted {
     pub(super) targets: Vec<AllowedTarget>,
     /// The most that it demands.
     pub(super) demand: Demand,
+    /// The log that it sends again.
+    pub(super) replay: Option<ReplayedLog>,
 }
 
 /// Prepares an agent's share of a plan, whose files came with it.
@@ -44,7 +47,7 @@ pub(super) fn prepare(
         ..plan
     };
     let (completed, replay) = run::completed(plan.clone(), files).map_err(refused)?;
-    let log = replay.map(|replay| Arc::clone(&replay.due_ns));
+    let log = replay.as_ref().map(|replay| Arc::clone(&replay.due_ns));
     let demand = config.admission.check_plan(&completed, log, &share).map_err(refused)?;
     let endpoints = Endpoints::of(&completed).map_err(refused)?;
     let mut allowed = Vec::new();
@@ -62,7 +65,8 @@ pub(super) fn prepare(
         port: endpoint.endpoint.port,
     };
     let targets = endpoints.each().iter().map(target).collect();
-    Ok(Admitted { prepared, targets, demand })
+    let replay = replay.map(|replay| replay.log.clone());
+    Ok(Admitted { prepared, targets, demand, replay })
 }
 
 /// Why a plan can't be run here.

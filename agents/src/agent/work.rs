@@ -7,14 +7,17 @@
 //! controller can collect every run that it started.
 
 use std::fs::File;
+use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use engine::load::replay::ReplayedLog;
 use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::plan::body::SharedBody;
 use engine::record::counts::Counts;
-use engine::record::samples::{FileError, FileErrorKind, SampleFolder};
+use engine::record::samples::SampleFolder;
 use engine::report::collected::{AgentRun, Collected, RunFacts};
 use engine::report::environment::ControlCore;
 use engine::report::{Samples, merge};
@@ -27,11 +30,15 @@ use super::agent::Agent;
 use super::attachments::{self, KeptFiles};
 use super::event::Event;
 use super::job::{Brought, Job, Over, STOPPED, Stage, Why};
-use super::kept::{Files, NotKept};
+use super::kept::{Files, NotKept, lose};
 use super::prepare::{Admitted, prepare};
 use crate::admission::{AllowedTarget, FILES_MAX_DEFAULT};
-use crate::message::{Attachment, HostFacts, Prepare, Ready, Results, ShardState};
+use crate::message::{
+    Attachment, HostFacts, KeptRun, Message, Origin, Prepare, Ready, Results, ShardState,
+};
 use crate::refusal::Refusal;
+use crate::run_id::RunId;
+use crate::versions::Versions;
 
 /// How long before its epoch the shards learn of it, ns. Until then a run can be called off without
 /// a trace; shards need a few milliseconds.
@@ -52,7 +59,8 @@ pub(super) fn work(
     prepare: Prepare,
     kept: &mut KeptFiles,
 ) -> (Over, Option<Event>) {
-    let work = Work { agent, job, files: agent.files(), share: prepare.share.clone() };
+    let (share, origin) = (prepare.share.clone(), prepare.origin.clone());
+    let work = Work { agent, job, files: agent.files(), share, origin };
     match work.run(prepare, kept) {
         Ok((over, event)) => (over, Some(event)),
         Err(refusal) => {
@@ -63,12 +71,22 @@ pub(super) fn work(
     }
 }
 
+/// What a report also has.
+#[derive(Clone)]
+struct Aside {
+    /// The log that was sent again.
+    replay: Option<ReplayedLog>,
+    /// When the load began.
+    began: SystemTime,
+}
+
 /// A run's thread.
 struct Work<'a> {
     agent: &'a Agent,
     job: &'a Job,
     files: Files,
     share: Share,
+    origin: Origin,
 }
 
 impl Work<'_> {
@@ -81,12 +99,13 @@ impl Work<'_> {
         let Some(admitted) = self.prepare(*prepare.plan, files)? else {
             return Ok(self.called_off());
         };
-        let Admitted { prepared, targets, demand } = admitted;
+        let Admitted { prepared, targets, demand, replay } = admitted;
         let cores = CoreList::new(prepared.plan().cores().to_vec());
         let shards = cores.len();
         self.agent.report(Event::Accepted {
             holder: job.holder.clone(),
             address: job.address.clone(),
+            run: job.run,
             percent: percent(&self.share),
             demand: demand.to_string(),
             target: names(&targets),
@@ -124,8 +143,10 @@ impl Work<'_> {
         if has_begun {
             self.agent.report(Event::Begun { holder: job.holder.clone() });
         }
+        // Later, the wall clock may have been set.
+        let began = clock::wall_time(epoch_ns);
         let run = job.take_ended();
-        Ok(self.bring(run.collect()))
+        Ok(self.bring(run.collect(), Aside { replay, began }))
     }
 
     /// The plan's files, those that aren't kept from its controller; `None` if it is called off
@@ -219,7 +240,7 @@ impl Work<'_> {
     }
 
     /// Offers the results to the controller until it has them, or else keeps them.
-    fn bring(&self, mut collected: Collected) -> (Over, Event) {
+    fn bring(&self, mut collected: Collected, aside: Aside) -> (Over, Event) {
         let job = self.job;
         let environment = &mut collected.head.environment;
         let core = self.agent.core;
@@ -230,11 +251,7 @@ impl Work<'_> {
         let brought = Brought {
             samples: samples.map(|(segments, _)| segments),
             shards: collected.shards.iter().map(ShardState::new).collect(),
-            results: Results {
-                head: Box::new(collected.head.clone()),
-                shards: u32::try_from(collected.shards.len()).expect("shards are few"),
-                samples_bytes,
-            },
+            results: results(&collected, samples_bytes),
         };
         job.change(|state| {
             state.brought = Some(brought);
@@ -258,8 +275,8 @@ impl Work<'_> {
             return self.called_off();
         }
         let why = why.words();
-        let event = match self.keep(collected, &why) {
-            Ok(file) => Event::Kept { holder, sent, why, file },
+        let event = match self.keep(collected, aside, &why, samples_bytes) {
+            Ok((file, run)) => Event::Kept { holder, sent, why, file, run },
             Err(error) => Event::NotKept { holder, sent, why, problem: error.to_string() },
         };
         (Over::Kept, event)
@@ -281,8 +298,15 @@ impl Work<'_> {
         }
     }
 
-    /// Writes the results to disk, and returns the report's path.
-    fn keep(&self, mut collected: Collected, why: &str) -> Result<PathBuf, NotKept> {
+    /// Writes the results to disk. Returns the report's path, and the run's name if another
+    /// controller can collect it.
+    fn keep(
+        &self,
+        mut collected: Collected,
+        aside: Aside,
+        why: &str,
+        mut samples_bytes: u64,
+    ) -> Result<(PathBuf, Result<RunId, String>), NotKept> {
         let (report_file, samples_file) = self.files.names();
         // The user also wanted samples that were lost.
         let raw = collected.head.samples.is_some().then(|| samples_file.clone());
@@ -290,29 +314,51 @@ impl Work<'_> {
             match self.files.keep_samples(&samples_file) {
                 Ok(()) => part.file = Some(samples_file.display().to_string()),
                 Err(error) => {
+                    samples_bytes = 0;
                     lose(part, format!("renaming {}: {error}", self.files.samples().display()));
                 }
             }
         }
         let name = format!("agent on {}", HostFacts::here().name);
-        let began = clock::wall_time(collected.head.epoch_ns);
+        let resumed = self.keep_results(&collected, aside.clone(), samples_bytes);
+        let Aside { replay, began } = aside;
         let mut run = AgentRun::of(&name, self.share.clone(), collected);
         run.findings = self.agent.findings().map(str::to_owned).collect();
-        let facts = RunFacts { began: Some(began), ..RunFacts::default() };
+        let facts = RunFacts { began: Some(began), replay, ..RunFacts::default() };
         let (mut report, _) = merge::report([run], &facts);
         report.uncollected = Some(why.to_owned());
         report.config.plan.raw = raw;
         Files::keep(&report_file, &report)?;
-        Ok(report_file)
+        let resumed = resumed.map(|()| self.origin.run).map_err(|error| error.to_string());
+        Ok((report_file, resumed))
+    }
+
+    /// Keeps the results for a controller that resumes the run.
+    fn keep_results(
+        &self,
+        collected: &Collected,
+        Aside { replay, began }: Aside,
+        samples_bytes: u64,
+    ) -> Result<(), NotKept> {
+        let since = began.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let kept = KeptRun {
+            versions: Versions::here(),
+            origin: self.origin.clone(),
+            share: self.share.clone(),
+            began_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
+            replay,
+        };
+        let shards = collected.shards.iter().map(|shard| Message::Shard(ShardState::new(shard)));
+        let report = Message::Report(results(collected, samples_bytes));
+        let messages = iter::once(Message::Kept(kept)).chain(shards).chain([report]);
+        self.files.keep_results(self.origin.run, messages)
     }
 }
 
-/// Marks the samples as lost, with the reason.
-fn lose(part: &mut Samples, text: String) {
-    let (kind, folder) = (FileErrorKind::Place, SampleFolder::StateDir);
-    let lost = part.written + part.lost;
-    let error = Some(FileError { kind, text, folder });
-    *part = Samples { file: None, written: 0, lost, error };
+/// The results as a message.
+fn results(collected: &Collected, samples_bytes: u64) -> Results {
+    let shards = u32::try_from(collected.shards.len()).expect("shards are few");
+    Results { head: Box::new(collected.head.clone()), shards, samples_bytes }
 }
 
 /// How much of the load a share is, in percent.

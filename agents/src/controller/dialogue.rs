@@ -20,8 +20,11 @@ use super::sample_file::Chunk;
 use crate::clock::{ClockWatch, Offset, PINGS_MIN, RoundTrip};
 use crate::frame::Kind;
 use crate::lease::{HEARTBEAT_NS, HeldBy, SILENCE_MAX_NS};
-use crate::message::{Hello, Message, Ping, Pong, Prepare, Ready, ShardState, Start};
+use crate::message::{
+    Hello, KeptRun, Message, Origin, Ping, Pong, Prepare, Ready, ShardState, Start,
+};
 use crate::refusal::Refusal;
+use crate::run_id::RunId;
 use crate::versions::Versions;
 
 /// How long an agent may take beyond the plan's own times, ns: for its work, not for its load.
@@ -36,12 +39,8 @@ const PARTING_MAX_NS: u64 = SECOND_NS;
 /// An agent's part of a run.
 #[derive(Clone)]
 pub(super) struct Task {
-    /// The plan of all agents, as the user gave it.
-    pub(super) plan: Rc<Plan>,
-    /// Its files.
-    pub(super) attachments: Rc<Attachments>,
-    /// The agent's share of its load.
-    pub(super) share: Share,
+    /// The work that is asked of it.
+    pub(super) work: Work,
     /// Whether its raw samples are wanted.
     pub(super) samples: bool,
     /// This controller's hello.
@@ -50,8 +49,26 @@ pub(super) struct Task {
     pub(super) limits: Limits,
 }
 
-/// How long the parts of a run may take, ns.
-#[derive(Clone, Copy, Debug)]
+/// The work that is asked of an agent.
+#[derive(Clone)]
+pub(super) enum Work {
+    /// To run its part of a plan.
+    Run {
+        /// The plan of all agents, as the user gave it.
+        plan: Rc<Plan>,
+        /// Its files.
+        attachments: Rc<Attachments>,
+        /// The agent's share of its load.
+        share: Share,
+        /// The run, and its agents.
+        origin: Rc<Origin>,
+    },
+    /// To send what it has kept of a run.
+    Resume(RunId),
+}
+
+/// How long the parts of a run may take, ns; by default there is none.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limits {
     setup_ns: u64,
     run_ns: u64,
@@ -79,6 +96,17 @@ pub(super) enum Deed {
     End,
 }
 
+/// What an agent has brought.
+pub(super) struct Brought {
+    pub(super) hello: Hello,
+    pub(super) head: CollectedHead,
+    pub(super) shards: Vec<ShardState>,
+    /// `None` if its clock wasn't read.
+    pub(super) synchronization: Option<Synchronization>,
+    /// The run, if these are kept results.
+    pub(super) kept: Option<KeptRun>,
+}
+
 /// The exchange with one agent.
 pub(super) struct Dialogue {
     task: Task,
@@ -95,6 +123,8 @@ pub(super) struct Dialogue {
     /// Pings from which the offset is taken.
     burst: Vec<RoundTrip>,
     clock: Option<ClockWatch>,
+    /// The run whose kept results come.
+    kept: Option<KeptRun>,
     collection: Collection,
     /// When the last message came.
     heard_ns: u64,
@@ -118,6 +148,7 @@ impl Dialogue {
             pinged_ns: None,
             burst: Vec::with_capacity(PINGS_MIN),
             clock: None,
+            kept: None,
             collection: Collection::default(),
             heard_ns: now_ns,
             advanced_ns: now_ns,
@@ -152,13 +183,7 @@ impl Dialogue {
             Goal::Greet => vec![],
             Goal::Prepare => {
                 self.holds = true;
-                let Task { plan, attachments, share, samples, .. } = &self.task;
-                vec![Message::Prepare(Prepare {
-                    share: share.clone(),
-                    samples: *samples,
-                    attachments: attachments.announced(),
-                    plan: Box::new(Plan::clone(plan)),
-                })]
+                self.preparing().into_iter().collect()
             }
             // The answer to an earlier ping sets off the next one as well.
             Goal::Synchronize if self.pinged_ns.is_some() => vec![],
@@ -170,7 +195,10 @@ impl Dialogue {
                 vec![Message::Start(Start { at_ns })]
             }
             Goal::Stop => self.stopping(),
-            Goal::Collect if self.step == Step::Over => vec![Message::Collect],
+            Goal::Collect if self.step == Step::Over => vec![match self.task.work {
+                Work::Run { .. } => Message::Collect,
+                Work::Resume(run) => Message::Resume(run),
+            }],
             Goal::Collect => vec![],
             Goal::Leave => {
                 let mut said = self.stopping();
@@ -179,6 +207,18 @@ impl Dialogue {
                 said
             }
         })
+    }
+
+    /// The agent's part of a plan, if it is to run one.
+    fn preparing(&self) -> Option<Message> {
+        let Work::Run { plan, attachments, share, origin } = &self.task.work else { return None };
+        Some(Message::Prepare(Prepare {
+            share: share.clone(),
+            samples: self.task.samples,
+            attachments: attachments.announced(),
+            origin: Origin::clone(origin),
+            plan: Box::new(Plan::clone(plan)),
+        }))
     }
 
     /// Ends a run that isn't over.
@@ -272,7 +312,12 @@ impl Dialogue {
                 let checked = Versions::here().check(&hello.versions);
                 checked.map_err(|differ| Fault::Refused(differ.into()))?;
                 self.hello = Some(hello);
-                self.reach(Step::Greeted, now_ns);
+                let step = match self.task.work {
+                    Work::Run { .. } => Step::Greeted,
+                    // Its run is over, or the agent answers once it is.
+                    Work::Resume(_) => Step::Over,
+                };
+                self.reach(step, now_ns);
                 Ok(None)
             }
             Message::Pong(pong) if self.pinged_ns == Some(pong.sent_ns) => {
@@ -284,7 +329,10 @@ impl Dialogue {
                 if place < self.wanted_from {
                     return Err(Fault::OutOfTurn(Kind::Wanted));
                 }
-                let part = self.task.attachments.part(wanted)?;
+                let Work::Run { attachments, .. } = &self.task.work else {
+                    return Err(Fault::OutOfTurn(Kind::Wanted));
+                };
+                let part = attachments.part(wanted)?;
                 let length = part.bytes.as_slice().len() as u64;
                 self.wanted_from = (wanted.number, wanted.offset + length);
                 self.advanced_ns = now_ns;
@@ -298,6 +346,13 @@ impl Dialogue {
                 if phase == Phase::Done && self.step == Step::Begun {
                     self.reach(Step::Over, now_ns);
                 }
+                Ok(None)
+            }
+            Message::Kept(kept) if self.collects() && self.kept.is_none() => {
+                let checked = Versions::here().check(&kept.versions);
+                checked.map_err(|differ| Fault::Refused(differ.into()))?;
+                self.advanced_ns = now_ns;
+                self.kept = Some(kept);
                 Ok(None)
             }
             Message::Shard(shard) if self.collects() => {
@@ -386,20 +441,18 @@ impl Dialogue {
         Ok(None)
     }
 
-    /// The agent's results and hello; `None` if its report hasn't come.
-    pub(super) fn results(
-        self,
-    ) -> Option<(Hello, CollectedHead, Vec<ShardState>, Synchronization)> {
-        let clock = self.clock?;
-        let synchronization = Synchronization {
-            pings: self.burst.len() as u64,
+    /// The agent's results; `None` if its report hasn't come.
+    pub(super) fn results(self) -> Option<Brought> {
+        let pings = self.burst.len() as u64;
+        let synchronization = self.clock.map(|clock| Synchronization {
+            pings,
             offset_error_ns: clock.start().error_ns,
             end_error_ns: clock.end_error_ns(),
             drift_ppm: clock.drift().map(|drift| drift.ppm),
             drift_error_ppm: clock.drift().map(|drift| drift.error_ppm),
-        };
+        });
         let (head, shards) = self.collection.results()?;
-        Some((self.hello?, head, shards, synchronization))
+        Some(Brought { hello: self.hello?, head, shards, synchronization, kept: self.kept })
     }
 }
 
@@ -437,8 +490,9 @@ mod tests {
         let limits = Limits::new(&plan.clone().complete(&[0]).expect("a plan"));
         let hello = Rc::new(Hello::here("ann@desk".to_owned(), Vec::new()));
         let attachments = Rc::new(Attachments::of_plan(&plan, files).expect("its files"));
-        let (plan, share) = (Rc::new(plan), Share::whole());
-        Dialogue::new(Task { plan, attachments, share, samples: true, hello, limits }, NOW_NS)
+        let (plan, share, origin) = (Rc::new(plan), Share::whole(), Rc::default());
+        let work = Work::Run { plan, attachments, share, origin };
+        Dialogue::new(Task { work, samples: true, hello, limits }, NOW_NS)
     }
 
     /// The answers of a healthy agent.

@@ -7,7 +7,8 @@
 //!   `link` carries that over its session;
 //! - [`sample_file`] writes the raw samples that agents send, on a thread of its own;
 //! - [`live`] is the progress of the agents, for display, and `known` all state meanwhile;
-//! - [`run`] starts all this and collects the results.
+//! - [`run`] starts all this and collects the results, [`resume`] only those of a run whose
+//!   controller is gone.
 //!
 //! **All agents reach a goal before the next is set:** no load before all are set up, no results
 //! before all have stopped. The next goal is a function of how far each agent has come, and the
@@ -32,6 +33,7 @@ mod known;
 mod link;
 pub mod live;
 pub mod order;
+pub mod resume;
 pub mod run;
 pub mod sample_file;
 pub mod weights;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::load::replay::ReplayedLog;
 use engine::load::share::Share;
@@ -15,13 +15,13 @@ use engine::plan::{Plan, PlanError};
 use engine::report::collected::{AgentRun, CollectedHead, Synchronization};
 use engine::report::{AgentReported, NotOfPlan};
 use engine::run::{Common, common, connections};
-use engine::sys::clock::now_ns;
+use engine::sys::clock::{now_ns, wall_time};
 use glommio::timer::Timer;
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
 use super::address::AgentAddress;
 use super::attachments::Attachments;
-use super::dialogue::{Limits, Task};
+use super::dialogue::{Brought, Limits, Task, Work};
 use super::fault::Fault;
 use super::goal::{Goal, Will};
 use super::known::Shared;
@@ -31,20 +31,21 @@ use super::order::{OnLoss, Order, Placed};
 use super::sample_file::{Kept, SampleKeeper, settled};
 use crate::codec;
 use crate::frame::PLAN_MAX;
-use crate::message::{Attachment, Hello, MalformedShard, Message, Prepare, ShardState};
+use crate::message::{Attachment, Hello, MalformedShard, Message, Origin, Prepare, ShardState};
+use crate::run_id::RunId;
 use crate::session::IO_MEMORY;
 
 /// How often the goal of all agents is decided.
-const DECISION_INTERVAL: Duration = Duration::from_millis(5);
+pub(super) const DECISION_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The thread on which runs on agents are controlled, one after the other. Its executor leaves a
 /// descriptor behind when it ends, so the runs of a series share one.
 pub struct ControlPlane {
-    runs: Sender<ToControl>,
+    pub(super) runs: Sender<ToControl>,
 }
 
 /// A run to control.
-type ToControl = Box<dyn FnOnce(&LocalExecutor) + Send>;
+pub(super) type ToControl = Box<dyn FnOnce(&LocalExecutor) + Send>;
 
 impl ControlPlane {
     /// Starts the thread; it ends when this is dropped.
@@ -77,6 +78,7 @@ impl ControlPlane {
 
 /// A run on agents.
 pub struct Controlled {
+    id: RunId,
     plan: Redacted,
     shared: Arc<Shared>,
     ended: Receiver<io::Result<Ended>>,
@@ -96,6 +98,8 @@ pub struct Ended {
     pub replay: Option<ReplayedLog>,
     /// When the load began, ns of this machine's CLOCK_MONOTONIC; `None` if it never did.
     pub began_ns: Option<u64>,
+    /// The same by this machine's wall clock, as it was set then; meaningless if it never did.
+    pub began: SystemTime,
     /// Whether the user stopped it.
     pub stopped: bool,
 }
@@ -112,8 +116,8 @@ pub struct AgentResults {
     pub head: CollectedHead,
     /// The results of its shards.
     pub shards: Vec<ShardState>,
-    /// Its clock readings.
-    pub synchronization: Synchronization,
+    /// Its clock readings; `None` of a run that is resumed.
+    pub synchronization: Option<Synchronization>,
     /// Its raw samples or why there are none; `None` if they weren't wanted.
     pub samples: Option<Kept>,
     /// Its progress as reported during the run.
@@ -139,7 +143,7 @@ impl AgentResults {
         };
         let shards = shards.into_iter().map(|shard| Ok::<_, Unreadable>(shard.report()?));
         let mut run = AgentRun::new(name, share, head, shards)?;
-        run.synchronization = Some(synchronization);
+        run.synchronization = synchronization;
         run.findings = hello.findings.into_iter().map(|finding| finding.text).collect();
         Ok(run)
     }
@@ -176,12 +180,18 @@ pub struct Lost {
 
 /// Checks that each agent of a completed plan has a connection, and that the plan and the list of
 /// its files fit a message.
-fn check(plan: &Plan, order: &Order, attachments: &[Attachment]) -> Result<(), PlanError> {
+fn check(
+    plan: &Plan,
+    order: &Order,
+    attachments: &[Attachment],
+    origin: &Origin,
+) -> Result<(), PlanError> {
     for Placed { share, samples, .. } in &order.agents {
         connections(plan, share)?;
         let (share, samples) = (share.clone(), samples.is_some());
         let (attachments, plan) = (attachments.to_vec(), Box::new(order.plan.clone()));
-        let message = Prepare { share, samples, attachments, plan };
+        let origin = origin.clone();
+        let message = Prepare { share, samples, attachments, origin, plan };
         let length = codec::encode(&Message::Prepare(message)).len();
         if PLAN_MAX < length {
             let problem = format!("the plan takes {length} bytes, and an agent takes {PLAN_MAX}");
@@ -217,7 +227,11 @@ impl Controlled {
         let common = common(order.plan.clone(), &order.files)?;
         let plan = common.plan.clone();
         as_documents_have_it(&mut order.plan, plan.plan());
-        check(plan.plan(), &order, &attachments.announced())?;
+        let named = |placed: &Placed| (placed.address.to_string(), placed.share.clone());
+        let agents = order.agents.iter().map(named).collect();
+        let id = RunId::new();
+        let origin = Origin { run: id, agents };
+        check(plan.plan(), &order, &attachments.announced(), &origin)?;
         let limits = Limits::new(plan.plan());
         let names = order.agents.iter().map(|agent| agent.address.to_string());
         let shared = Arc::new(Shared::new(names));
@@ -228,10 +242,16 @@ impl Controlled {
         let run = move |executor: &LocalExecutor| {
             let _guard = guard;
             // The caller may have dropped the run.
-            let _ = bring.send(control(executor, order, attachments, common, limits, &known));
+            let to_do = (order, attachments, origin);
+            let _ = bring.send(control(executor, to_do, common, limits, &known));
         };
         plane.runs.send(Box::new(run)).expect("the control plane doesn't panic");
-        Ok(Controlled { plan, shared, ended, under_way })
+        Ok(Controlled { id, plan, shared, ended, under_way })
+    }
+
+    /// The run's name, by which another controller can resume it.
+    pub fn id(&self) -> RunId {
+        self.id
     }
 
     /// The plan of all agents, completed except for what is each agent's own.
@@ -266,14 +286,13 @@ impl Controlled {
 /// The whole run, on the thread of the control plane.
 fn control(
     executor: &LocalExecutor,
-    order: Order,
-    attachments: Attachments,
+    (order, attachments, origin): (Order, Attachments, Origin),
     common: Common,
     limits: Limits,
     shared: &Arc<Shared>,
 ) -> io::Result<Ended> {
     let Order { agents, key, plan, files: _, on_loss, name } = order;
-    let addresses = resolve(&agents);
+    let addresses = resolve(agents.iter().map(|agent| &agent.address));
     let mut members = Vec::new();
     let mut sinks = Vec::new();
     for Placed { address, share, samples } in agents {
@@ -282,37 +301,30 @@ fn control(
     }
     let keeper = SampleKeeper::start(sinks)?;
     let goals = Rc::new(Goals::new(members.len()));
-    let (plan, attachments) = (Rc::new(plan), Rc::new(attachments));
+    let (plan, attachments, origin) = (Rc::new(plan), Rc::new(attachments), Rc::new(origin));
     let hello = Rc::new(Hello::here(name, Vec::new()));
     let link = |(number, addresses): (usize, io::Result<Vec<SocketAddr>>)| {
         let (_, share, samples) = &members[number];
         let (plan, attachments) = (Rc::clone(&plan), Rc::clone(&attachments));
-        let (share, hello) = (share.clone(), Rc::clone(&hello));
+        let (share, origin) = (share.clone(), Rc::clone(&origin));
+        let work = Work::Run { plan, attachments, share, origin };
         Link {
             number,
             addresses,
             key: key.clone(),
-            task: Task { plan, attachments, share, samples: *samples, hello, limits },
+            task: Task { work, samples: *samples, hello: Rc::clone(&hello), limits },
             goals: Rc::clone(&goals),
             inlet: keeper.inlet(),
             shared: Arc::clone(shared),
         }
     };
-    let links: Vec<Link> = addresses.into_iter().enumerate().map(link).collect();
-    let (brought, began_ns) = executor.run(async {
-        let served: Vec<_> =
-            links.into_iter().map(|link| glommio::spawn_local(link.serve())).collect();
-        let began_ns = conduct(&goals, shared, on_loss).await;
-        let mut brought = Vec::new();
-        for link in served {
-            brought.push(link.await);
-        }
-        (brought, began_ns)
-    });
+    let links = addresses.into_iter().enumerate().map(link).collect();
+    let (brought, begun) = serve(executor, links, conduct(&goals, shared, on_loss));
     let stopped = shared.stops();
     let (agents, lost) = (Vec::new(), Vec::new());
     let Common { plan, replay } = common;
-    let mut ended = Ended { agents, lost, plan, replay, began_ns, stopped };
+    let (began_ns, began) = (begun.map(|begun| begun.0), begun.map_or(UNIX_EPOCH, |begun| begun.1));
+    let mut ended = Ended { agents, lost, plan, replay, began_ns, began, stopped };
     let all = members.into_iter().zip(brought).zip(keeper.finish()).enumerate();
     for (number, ((member, brought), samples)) in all {
         ended.add(member, brought, samples, shared.reported(number));
@@ -320,14 +332,34 @@ fn control(
     Ok(ended)
 }
 
+/// Serves all links until they have ended, while `conduct` sets their goals; returns also what that
+/// returns.
+pub(super) fn serve<T>(
+    executor: &LocalExecutor,
+    links: Vec<Link>,
+    conduct: impl Future<Output = T>,
+) -> (Vec<LinkEnd>, T) {
+    executor.run(async {
+        let served: Vec<_> =
+            links.into_iter().map(|link| glommio::spawn_local(link.serve())).collect();
+        let conducted = conduct.await;
+        let mut brought = Vec::new();
+        for link in served {
+            brought.push(link.await);
+        }
+        (brought, conducted)
+    })
+}
+
 /// The addresses of all agents. Each may take seconds, so each has a thread.
-fn resolve(agents: &[Placed]) -> Vec<io::Result<Vec<SocketAddr>>> {
+pub(super) fn resolve<'a>(
+    agents: impl Iterator<Item = &'a AgentAddress>,
+) -> Vec<io::Result<Vec<SocketAddr>>> {
     thread::scope(|scope| {
-        let resolving = |agent: &'_ Placed| {
-            let address = agent.address.clone();
+        let resolving = |address: &'a AgentAddress| {
             thread::Builder::new().spawn_scoped(scope, move || address.resolve())
         };
-        let threads: Vec<_> = agents.iter().map(resolving).collect();
+        let threads: Vec<_> = agents.map(resolving).collect();
         let joined = threads.into_iter().map(|thread| {
             thread.and_then(|thread| thread.join().expect("a resolver doesn't panic"))
         });
@@ -335,9 +367,10 @@ fn resolve(agents: &[Placed]) -> Vec<io::Result<Vec<SocketAddr>>> {
     })
 }
 
-/// Sets one goal after the other until all agents have left; returns when the load began.
-async fn conduct(goals: &Goals, shared: &Shared, on_loss: OnLoss) -> Option<u64> {
-    let mut began_ns = None;
+/// Sets one goal after the other until all agents have left; returns when the load began, by both
+/// clocks.
+async fn conduct(goals: &Goals, shared: &Shared, on_loss: OnLoss) -> Option<(u64, SystemTime)> {
+    let mut begun = None;
     while goals.get() != Goal::Leave {
         Timer::new(DECISION_INTERVAL).await;
         let (goal, now_ns) = (goals.get(), now_ns());
@@ -346,13 +379,14 @@ async fn conduct(goals: &Goals, shared: &Shared, on_loss: OnLoss) -> Option<u64>
         if let Goal::Begin { at_ns } = goal
             && at_ns <= now_ns
         {
-            began_ns = Some(at_ns);
+            // Later, the wall clock may have been set.
+            begun.get_or_insert_with(|| (at_ns, wall_time(at_ns)));
         }
         if next != goal {
             goals.set(next);
         }
     }
-    began_ns
+    begun
 }
 
 impl Ended {
@@ -368,7 +402,7 @@ impl Ended {
         let LinkEnd { dialogue, lost } = brought;
         if let Some((fault, at_ns)) = lost {
             self.lost.push(Lost { name, share, at_ns, fault, reported });
-        } else if let Some((hello, head, shards, synchronization)) =
+        } else if let Some(Brought { hello, head, shards, synchronization, kept: _ }) =
             dialogue.and_then(|dialogue| dialogue.results())
         {
             self.agents.push(AgentResults {

@@ -360,7 +360,7 @@ fn agents_are_set_up_begin_together_and_report() {
         assert!(last_prepared_ns < heard_ns);
         assert!(heard_ns + START_AHEAD_MIN_NS / 2 < agent.start_ns());
         // They are on one machine: their clocks are the controller's.
-        let synchronization = collected.synchronization;
+        let synchronization = collected.synchronization.expect("its clock is read");
         assert_eq!(synchronization.pings, 16);
         assert!(agent.start_ns().abs_diff(began_ns) <= synchronization.offset_error_ns);
         let beats = agent.count(|it| *it == Message::Heartbeat);

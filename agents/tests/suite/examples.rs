@@ -6,8 +6,8 @@ use agents::channel::{Channel, ChannelError};
 use agents::frame::{Frame, FrameReader};
 use agents::key::Key;
 use agents::message::{
-    Attachment, Finding, Hello, HostFacts, Message, Part, Ping, Pong, Prepare, Ready, Results,
-    ShardState, Side, Start, Wanted,
+    Attachment, Finding, Hello, HostFacts, KeptRun, Message, Origin, Part, Ping, Pong, Prepare,
+    Ready, Results, ShardState, Side, Start, Wanted,
 };
 use agents::refusal::Refusal;
 use agents::versions::Versions;
@@ -69,6 +69,13 @@ fn plan() -> Plan {
         duration: Nanos(1_000_000_000),
         ..Plan::default()
     }
+}
+
+/// A run of two agents.
+fn origin() -> Origin {
+    let agents = [("a:7070", 0..2), ("b:7070", 2..7)];
+    let agents = agents.map(|(name, units)| (name.to_owned(), Share::units(units, 7)));
+    Origin { run: "0123456789abcdef".parse().expect("a run"), agents: agents.into() }
 }
 
 /// A run of it, without its shards.
@@ -152,6 +159,7 @@ fn made() -> Vec<(Side, Message)> {
                 share: Share::units(2..5, 7),
                 samples: true,
                 attachments: vec![Attachment { name: "f".to_owned(), length: 3, sha256: [7; 32] }],
+                origin: origin(),
                 plan: Box::new(plan()),
             }),
         ),
@@ -181,6 +189,17 @@ fn made() -> Vec<(Side, Message)> {
         (Agent, Message::Refused(Refusal::LeaseLost(Nanos(3_000_000_000)))),
         (Controller, Message::Bye),
         (Agent, Message::Bye),
+        (Controller, Message::Resume(origin().run)),
+        (
+            Agent,
+            Message::Kept(KeptRun {
+                versions: hello().versions,
+                origin: origin(),
+                share: Share::units(2..5, 7),
+                began_ns: 1_764_000_000_000_000_000,
+                replay: None,
+            }),
+        ),
     ]
 }
 

@@ -1,14 +1,17 @@
 //! Controllers that go away: the load ends, the results are kept, the next controller is served.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use agents::message::Message;
+use agents::message::{Message, Origin};
+use agents::refusal::Refusal;
 use agents::session::STALL_MAX;
+use engine::load::share::Share;
 use engine::plan::{Http, Plan};
 use engine::run::Phase;
 use engine::sys::clock;
@@ -79,7 +82,9 @@ fn a_controller_whose_session_ends_has_lost_its_run_at_once() {
         let (_, report) = agent.kept();
         assert_eq!(report["interrupted"], true);
         assert_eq!(report["counts"]["sent"], target.ledger().expect("a ledger").received);
-        assert_eq!(agent.files().len(), 1, "samples weren't wanted");
+        let files = agent.files();
+        let is_samples = |file: &PathBuf| file.extension() == Some(OsStr::new("samples"));
+        assert!(files.len() == 2 && !files.iter().any(is_samples), "not wanted: {files:?}");
         serves_another(&agent, &target);
     }
 }
@@ -189,10 +194,52 @@ fn samples_for_which_the_controller_has_no_room_are_kept() {
         }
         let line =
             agent.said("its controller had no room for the raw samples; 200 sent, report kept in");
-        let file = Path::new(line.rsplit(' ').next().expect("a file")).with_extension("samples");
+        let (_, file) = line.split_once("report kept in ").expect("a file");
+        let (file, _) = file.split_once(", ").expect("a file");
+        let file = Path::new(file).with_extension("samples");
         let kept = fs::metadata(file).expect("its samples").len();
         assert!(0 < kept && kept == results.samples_bytes);
     }
+}
+
+#[test]
+fn kept_results_are_sent_to_each_controller_that_resumes_the_run() {
+    let (agent, target) = (Agent::start(), target());
+    let run = Origin::default().run;
+    let mut early = Controller::connect(&agent, "ann@desk");
+    early.say(&Message::Resume(run));
+    assert_eq!(early.hear_refusal(), Refusal::NotKept(run));
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    let at_ns = controller.begin(&plan(&target, MINUTE), true);
+    controller.follow(10);
+    // One that comes before the run is over waits for that.
+    let mut waiting = Controller::connect(&agent, "ben@lap");
+    waiting.say(&Message::Resume(run));
+    waiting.ping();
+    drop(controller);
+    let said = agent.said("run ended for ann@desk: the controller's session ended; ");
+    assert!(said.ends_with(&format!("by `truetail controller --resume {run}`")), "{said}");
+    let received = target.ledger().expect("a ledger").received;
+    let then = Controller::connect(&agent, "cat@lab");
+    then.say(&Message::Resume(run));
+    for (mut resuming, name) in [(waiting, "ben@lap"), (then, "cat@lab")] {
+        let kept = match resuming.hear() {
+            Message::Kept(kept) => kept,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((kept.origin, kept.share), (Origin::default(), Share::whole()));
+        let (results, shards) = resuming.hear_report();
+        assert!(results.head.interrupted && results.head.epoch_ns == at_ns);
+        assert_eq!(shards[0].recorder.counts.sent, received);
+        let mut samples = 0;
+        while samples < results.samples_bytes {
+            samples += resuming.part_at(samples).len() as u64;
+        }
+        assert!(received * 20 < samples, "{samples} bytes");
+        resuming.leave();
+        agent.said(&format!("kept results of run {run} sent to {name} at 127.0.0.1:"));
+    }
+    serves_another(&agent, &target);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use agents::admission::Admission;
 use agents::channel::ChannelError;
-use agents::message::{Message, Part, Prepare, Results, Side, Start};
+use agents::message::{Message, Origin, Part, Prepare, Results, Side, Start};
 use agents::refusal::Refusal;
 use agents::versions::Versions;
 use engine::load::share::Share;
@@ -30,7 +30,8 @@ fn refused_share(agent: &Agent, plan: &Plan, share: Share) -> String {
     let mut controller = Controller::connect(agent, "ann@desk");
     let plan = Box::new(plan.clone());
     let attachments = Vec::new();
-    controller.say(&Message::Prepare(Prepare { share, samples: false, attachments, plan }));
+    let (samples, origin) = (false, Origin::default());
+    controller.say(&Message::Prepare(Prepare { share, samples, attachments, origin, plan }));
     let refusal = controller.hear_refusal().to_string();
     agent.said_refused("ann@desk", &refusal);
     refusal
@@ -185,7 +186,8 @@ fn whatever_a_controller_claims_the_arrivals_of_this_agent_are_counted() {
     }
     let mut controller = Controller::connect(&agent, "ann@desk");
     let (samples, attachments, plan) = (false, Vec::new(), Box::new(constant));
-    controller.say(&Message::Prepare(Prepare { share: half, samples, attachments, plan }));
+    let (share, origin) = (half, Origin::default());
+    controller.say(&Message::Prepare(Prepare { share, samples, attachments, origin, plan }));
     controller.hear_ready();
     assert_eq!(target.stop().expect("a ledger").received, 0);
 }
@@ -201,6 +203,7 @@ fn a_second_controller_learns_the_holder_and_changes_nothing() {
             share: Share::whole(),
             samples: false,
             attachments: Vec::new(),
+            origin: Origin::default(),
             plan: Box::new(plan.clone()),
         }),
         Message::Start(Start { at_ns: clock::now_ns() + SECOND_NS }),
@@ -267,6 +270,7 @@ fn a_message_out_of_turn_ends_the_session_and_its_run() {
             share: Share::whole(),
             samples: false,
             attachments: Vec::new(),
+            origin: Origin::default(),
             plan: Box::new(short.clone()),
         })
     };
@@ -349,8 +353,9 @@ fn a_controller_of_another_version_is_served_unless_the_two_would_misread_each_o
 fn a_plan_with_a_field_that_this_build_does_not_know_is_refused_and_the_agent_serves_on() {
     let (agent, target) = (Agent::start(), target());
     let plan = plan(&target, MINUTE);
-    let (share, attachments) = (Share::whole(), Vec::new());
-    let prepare = Prepare { share, samples: false, attachments, plan: Box::new(plan.clone()) };
+    let (share, attachments, origin) = (Share::whole(), Vec::new(), Origin::default());
+    let (samples, sent) = (false, Box::new(plan.clone()));
+    let prepare = Prepare { share, samples, attachments, origin, plan: sent };
     let mut pair = Pair::open(None);
     let frame = pair.sent(Side::Controller, &Message::Prepare(prepare));
     let mut controller = Controller::connect(&agent, "ann@desk");

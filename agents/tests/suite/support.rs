@@ -14,7 +14,7 @@ use agents::agent::{AgentConfig, End, Event, serve};
 use agents::channel::{Channel, ChannelError};
 use agents::key::Key;
 use agents::message::{
-    Attachment, Hello, HostFacts, Message, Ping, Prepare, Ready, Results, Start, Wanted,
+    Attachment, Hello, HostFacts, Message, Origin, Ping, Prepare, Ready, Results, Start, Wanted,
 };
 use agents::refusal::Refusal;
 use agents::versions::Versions;
@@ -379,7 +379,8 @@ impl Controller {
     /// The same for a plan with files.
     pub fn prepare_with(&self, plan: &Plan, samples: bool, attachments: Vec<Attachment>) {
         let (share, plan) = (Share::whole(), Box::new(plan.clone()));
-        self.say(&Message::Prepare(Prepare { share, samples, attachments, plan }));
+        let origin = Origin::default();
+        self.say(&Message::Prepare(Prepare { share, samples, attachments, origin, plan }));
         self.beat();
     }
 
@@ -435,6 +436,11 @@ impl Controller {
     /// The results of a run that has ended, without its raw samples.
     pub fn collect_report(&mut self) -> (Results, Vec<ShardReport>) {
         self.say(&Message::Collect);
+        self.hear_report()
+    }
+
+    /// Waits for them.
+    pub fn hear_report(&mut self) -> (Results, Vec<ShardReport>) {
         let mut shards = Vec::new();
         loop {
             match self.hear() {

@@ -7,6 +7,7 @@ use agents::controller::address::AgentAddress;
 use agents::controller::order::{AGENTS_MAX, OnLoss};
 use agents::controller::weights::WEIGHT_MAX;
 use agents::key::KEY_VARIABLE;
+use agents::run_id::RunId;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use engine::sys::units::Nanos;
@@ -25,6 +26,17 @@ pub(crate) struct ControllerArgs {
     /// The agents.
     #[command(flatten)]
     pub(crate) agents: AgentGroupArgs,
+
+    /// Run nothing: make the report of this run, whose controller was lost, from what its agents
+    /// have kept
+    #[arg(
+        long,
+        value_name = "RUN",
+        conflicts_with_all = ["weights", "on_agent_loss"],
+        hide_short_help = true,
+        help_heading = AGENTS
+    )]
+    pub(crate) resume: Option<RunId>,
 }
 
 /// Which agents generate the load.

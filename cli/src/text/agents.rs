@@ -2,6 +2,7 @@
 
 use agents::controller::live::AgentLive;
 use agents::message::Ready;
+use agents::run_id::RunId;
 use engine::run::{Phase, RunProgress};
 
 use super::figures::{coarse, count, rate};
@@ -80,6 +81,21 @@ pub(crate) fn unusable(name: &str, why: &str, others: &[&str]) -> String {
 /// The note that an agent was lost, and the run goes on.
 pub(crate) fn goes_on(name: &str, why: &str) -> String {
     format!("agent {name}: {why}; the others go on, and the result is partial")
+}
+
+/// The note that an agent has nothing of a run that is resumed.
+pub(crate) fn missing(name: &str, why: &str) -> String {
+    format!("agent {name}: {why}; the result is partial")
+}
+
+/// How to find this run again.
+pub(crate) fn resumable(run: RunId) -> String {
+    format!("Run {run}: if this controller is lost, `--resume {run}` collects what agents keep.")
+}
+
+/// The note that agents have raw samples that weren't asked for.
+pub(crate) fn has_samples(run: RunId) -> String {
+    format!("The agents have also kept raw samples of run {run}; --raw FOLDER collects them.")
 }
 
 /// How many agents are there so far; `from` is where they are named.

@@ -151,6 +151,8 @@ pub struct RunFacts {
     pub lost: Vec<LostAgent>,
     /// True if the run was stopped.
     pub stopped: bool,
+    /// True if its controller was lost, and another one collected it.
+    pub resumed: bool,
     /// The controller's machine; `None` for a run without agents.
     pub controller: Option<Environment>,
     /// The folder of the agents' raw samples.

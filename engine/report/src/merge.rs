@@ -164,16 +164,17 @@ impl Joined {
             endpoint.address = listed(of_agents.map(|of_agent| of_agent.address.clone()));
         }
         let (arrivals, arrivals_line) = proof(&plan, &part, &per_agent, recorder.arrivals.as_ref());
+        // A stop that arrived when every agent was done cut nothing short.
+        let interrupted = per_agent.iter().any(|agent| agent.interrupted)
+            || !facts.lost.is_empty() && (facts.stopped || per_agent.is_empty());
         let mut report = Report {
             verdict: Verdict::valid(),
             schema: SCHEMA,
             started_at: format_rfc3339_millis(facts.began.unwrap_or(UNIX_EPOCH)).to_string(),
             label: None,
             tags: BTreeMap::new(),
-            // A stop that arrived when every agent was done cut nothing short.
-            interrupted: per_agent.iter().any(|agent| agent.interrupted)
-                || !facts.lost.is_empty() && (facts.stopped || per_agent.is_empty()),
-            partial: !facts.lost.is_empty(),
+            interrupted,
+            partial: !facts.lost.is_empty() || facts.resumed && interrupted,
             agent_lost: facts.lost.iter().map(agent_lost).collect(),
             uncollected: None,
             slo,

@@ -32,8 +32,10 @@ const ALWAYS: usize = 7;
 /// A single agent's part is the whole. Each of several agents' parts matches a report of that agent
 /// alone, and they add up to the whole. `draws`: redraw the arrivals of their schedules.
 pub(super) fn agents(report: &Report, decoded: &DecodedSeries, draws: bool) -> Vec<Finding> {
-    let mut findings =
-        vec![Finding::equal("partial", !report.agent_lost.is_empty(), report.partial)];
+    let has_lost = !report.agent_lost.is_empty();
+    // An interrupted run may have lost its controller.
+    let is_right = report.partial == has_lost || report.partial && report.interrupted;
+    let mut findings = vec![Finding::new("partial", has_lost, report.partial, is_right)];
     if let [only] = &report.per_agent[..]
         && !report.is_joint()
     {
