@@ -10,6 +10,7 @@ mod hosts;
 mod losses;
 mod network;
 pub mod processes;
+mod proxy;
 mod rebinding;
 mod refusals;
 mod runs;

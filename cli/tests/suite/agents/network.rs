@@ -106,6 +106,12 @@ impl Network {
     pub fn cut(&self, machine: usize) {
         ip(&["-n", &self.switch, "link", "set", &port(machine), "nomaster"]).expect("a port");
     }
+
+    /// Plugs it in again.
+    pub fn restore(&self, machine: usize) {
+        let port = port(machine);
+        ip(&["-n", &self.switch, "link", "set", &port, "master", "switch"]).expect("a port");
+    }
 }
 
 fn port(machine: usize) -> String {
@@ -149,4 +155,6 @@ fn machines_reach_each_other_until_a_cable_is_pulled() {
     network.cut(1);
     let error = reaches(Duration::from_millis(300)).expect_err("cut");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
+    network.restore(1);
+    assert!(reaches(SOON).is_ok());
 }
