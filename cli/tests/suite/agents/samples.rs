@@ -76,6 +76,7 @@ fn an_agent_without_room_loses_its_samples_and_no_others() {
     let report = document(&report);
     let (limited, other) = (&report["per_agent"][0], &report["per_agent"][1]);
     assert!(is_lost(limited), "{}", limited["samples"]);
+    assert_eq!(report["counts"]["sent"], target.received(), "the load goes on");
     assert_eq!(other["samples"]["written"], other["counts"]["intended"]);
     assert!(report["samples"]["file"].is_null(), "{}", report["samples"]);
     let files = fs::read_dir(folder.path().join("disk/raw")).expect("a folder");
