@@ -31,7 +31,7 @@ impl FromStr for RunId {
     fn from_str(text: &str) -> Result<RunId, &'static str> {
         let is_name = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = u64::from_str_radix(text, 16).ok().filter(|_| is_name);
-        number.map(RunId).ok_or("not a run; give the 16 digits that its controller printed first")
+        number.map(RunId).ok_or("not a run; give the 16 digits that its controller printed")
     }
 }
 

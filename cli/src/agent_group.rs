@@ -247,7 +247,7 @@ impl AgentGroup {
         let (report, measured) = joined.report(&facts)?;
         let ago = began.elapsed().unwrap_or_default().as_nanos();
         let epoch_ns = clock::now_ns().saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX));
-        let finished = Finished { report, measured, epoch_ns };
+        let finished = Finished { report, measured, epoch_ns, began };
         Ok(Driven { finished, began, failure: None })
     }
 
@@ -312,7 +312,7 @@ impl AgentGroup {
         };
         let (report, measured) = joined.report(&facts)?;
         Ok(Driven {
-            finished: Finished { report, measured, epoch_ns: began_ns },
+            finished: Finished { report, measured, epoch_ns: began_ns, began },
             began,
             failure: failure.filter(|_| none_left || self.on_loss == OnLoss::Abort),
         })

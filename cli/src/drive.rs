@@ -11,7 +11,6 @@ use engine::plan::body::SharedBody;
 use engine::report::merge;
 use engine::run::{self, Finished, Prepared, Run, RunError, Targets};
 use engine::samples::SampleFile;
-use engine::sys::clock;
 
 use crate::failure::{Failure, tell};
 use crate::progress::{self, Announce, ProgressLine, View};
@@ -121,7 +120,7 @@ pub(crate) fn drive_with(
     if let Some(calibrated) = calibrated {
         merge::hold_against(&mut finished.report, calibrated);
     }
-    let began = clock::wall_time(finished.epoch_ns);
+    let began = finished.began;
     Ok((finished, began))
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime};
 
 use host::environment::environment;
 use host::limits;
@@ -68,6 +69,8 @@ pub struct Finished {
     /// Time zero of the run's stamps, ns of CLOCK_MONOTONIC, to compare them with a target's
     /// ledger.
     pub epoch_ns: u64,
+    /// The same by the wall clock, as it was set when the run started.
+    pub began: SystemTime,
 }
 
 /// A run was to begin at a time that has passed, or is too near.
@@ -91,6 +94,8 @@ pub struct Run {
     watch: Watch,
     samples: Option<SampleWriter>,
     began_ns: u64,
+    /// The same by the wall clock, which may be set before the run ends.
+    began: SystemTime,
 }
 
 /// A shard's message that it is ready, with its ring's features, or the reason it couldn't start.
@@ -160,7 +165,7 @@ impl Run {
         let signals = Arc::new(signals);
         let shard_progress: Vec<Arc<SharedProgress>> =
             cores.iter().map(|_| Arc::new(SharedProgress::default())).collect();
-        let began_ns = clock::now_ns();
+        let (began_ns, began) = (clock::now_ns(), SystemTime::now());
         let lanes: Vec<Option<Lane>> =
             (0..shards).map(|shard| file.as_ref().map(|file| file.lane(shard))).collect();
         let watched = Watched {
@@ -192,6 +197,7 @@ impl Run {
             watch,
             samples,
             began_ns,
+            began,
         })
     }
 
@@ -308,13 +314,14 @@ impl Run {
     pub fn wait(self) -> Finished {
         let share = self.prepared.share.clone();
         let replay = self.prepared.replay.as_ref().map(|replay| replay.log.clone());
+        let (start_ns, start) = (self.began_ns, self.began);
         let collected = self.collect();
         let epoch_ns = collected.head.epoch_ns;
+        let began = start + Duration::from_nanos(epoch_ns.saturating_sub(start_ns));
         let agent = AgentRun::of(LOCAL, share, collected);
-        let began = Some(clock::wall_time(epoch_ns));
-        let facts = RunFacts { began, replay, ..RunFacts::default() };
+        let facts = RunFacts { began: Some(began), replay, ..RunFacts::default() };
         let (report, measured) = merge::report([agent], &facts);
-        Finished { report, measured, epoch_ns }
+        Finished { report, measured, epoch_ns, began }
     }
 
     /// Waits for all shards and returns their measurements, from which the report is made.
