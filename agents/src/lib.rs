@@ -10,8 +10,9 @@
 //! Start at [`message`] for what the two exchange, at [`agent`] for an agent's life, and at
 //! [`controller`] for a run on many. Each of these lines uses only the ones above it:
 //!
-//! - [`key`] is what both sides share, [`run_id`] names a run, [`versions`] lists what else must match, [`lease`] decides
-//!   when an agent must stop, and [`refusal`] gives the reasons for a refusal;
+//! - [`key`] is what both sides share, [`run_id`] names a run, [`versions`] lists what else must
+//!   match, [`lease`] decides when an agent must stop, and [`refusal`] gives the reasons for a
+//!   refusal;
 //! - [`message`] lists the messages; `codec` encodes them, with [`bytes`] and `json` for their
 //!   fields;
 //! - [`frame`] cuts a stream into frames of one message each, and bounds them;

@@ -173,8 +173,8 @@ impl AgentGroup {
         Ok(driven)
     }
 
-    /// Makes the report of a run whose controller is gone from what the agents have kept. `given` is
-    /// its plan, if the user gave one.
+    /// Makes the report of a run whose controller is gone from what the agents have kept. `given`
+    /// is its plan, if the user gave one.
     ///
     /// # Errors
     /// Nothing of the run is left, it had another plan, a file can't be written, or a signal came.

@@ -61,8 +61,8 @@ pub struct Report {
     pub tags: BTreeMap<String, String>,
     /// True if the run was stopped before its plan was done.
     pub interrupted: bool,
-    /// True if a part of the run is in no number, and nothing replaces it: that of an agent that was
-    /// lost, or what wasn't sent after its controller was lost.
+    /// True if a part of the run is in no number, and nothing replaces it: that of a lost agent, or
+    /// what wasn't sent after the controller was lost.
     pub partial: bool,
     /// The agents that were lost.
     pub agent_lost: Vec<AgentLost>,
