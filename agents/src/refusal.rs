@@ -73,8 +73,8 @@ pub enum Refusal {
     OutOfTurn(String),
     /// No results of the run are here.
     #[error(
-        "it keeps no results of run {0}: they were collected, were lost with the agent, or are in \
-         another --state-dir or of another port"
+        "it keeps no results of run {0}: they were collected, were lost with the agent, are in \
+         another --state-dir or of another port, or the run's name is another one"
     )]
     NotKept(RunId),
     /// The target can't be reached from this machine: cause and cure.

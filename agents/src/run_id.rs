@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct RunId(u64);
 
 impl RunId {
-    /// A name that no other run has.
+    /// A name that hardly any other run has: 64 bits at random.
     pub fn new() -> RunId {
         // The only source of randomness in std; the time makes up for what it lacks.
         RunId(RandomState::new().hash_one(SystemTime::now()))
@@ -26,12 +26,14 @@ impl fmt::Display for RunId {
 }
 
 impl FromStr for RunId {
-    type Err = &'static str;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<RunId, &'static str> {
+    fn from_str(text: &str) -> Result<RunId, String> {
         let is_name = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = u64::from_str_radix(text, 16).ok().filter(|_| is_name);
-        number.map(RunId).ok_or("not a run; give the 16 digits that its controller printed")
+        number.map(RunId).ok_or_else(|| {
+            format!("invalid run `{text}`: give the 16 digits that its controller printed")
+        })
     }
 }
 

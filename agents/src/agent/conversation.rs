@@ -385,7 +385,10 @@ impl Conversation {
             },
             Talk::Resuming { run, until_ns } => match self.agent.holder_of(run) {
                 None => {
-                    let (messages, samples) = self.agent.files().kept_results(run)?;
+                    // A slow disk must not keep the other sessions from their heartbeats.
+                    let files = self.agent.files();
+                    let read = glommio::executor().spawn_blocking(move || files.kept_results(run));
+                    let (messages, samples) = read.await?;
                     let raw = |(segments, length)| RawFile { segments, length, sent: 0 };
                     let peer = format!("{} at {}", self.name(), self.address);
                     self.agent.report_of_session(Event::Resumed { peer, run }).await;

@@ -146,7 +146,11 @@ impl fmt::Display for Event {
                 let file = file.display();
                 write!(f, "run ended for {holder}: {why}; {sent} sent, report kept in {file}, ")?;
                 match run {
-                    Ok(run) => write!(f, "collect it by `truetail controller --resume {run}`"),
+                    Ok(run) => write!(
+                        f,
+                        "an agent with this --state-dir and port gives it to `truetail controller \
+                         --agents … --resume {run}`"
+                    ),
                     Err(problem) => write!(f, "no controller can resume it ({problem})"),
                 }
             }

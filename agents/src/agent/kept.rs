@@ -4,7 +4,7 @@
 //! agent left. Two agents with the same port, in containers that share a folder, would mix theirs,
 //! so a lock keeps the second out. A kept report gets a name of its own, with the time, and is
 //! never touched again. Beside it lies the same as the frames that its controller would have got,
-//! under the run's name, for a controller that resumes the run.
+//! and their SHA-256, under the run's name, for a controller that resumes the run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write as _};
@@ -18,6 +18,7 @@ use engine::samples::{segment_files, segment_path};
 use engine::sys::whole_file::{WholeFile, WholeFileError};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
 
 use crate::frame::{self, FrameReader};
 use crate::json;
@@ -31,6 +32,9 @@ pub(super) struct Files {
     folder: PathBuf,
     port: u16,
 }
+
+/// Length of a SHA-256, bytes.
+const DIGEST_BYTES: usize = 32;
 
 /// The segments of raw samples, and their length together, bytes.
 type Segments = (Vec<File>, u64);
@@ -123,11 +127,13 @@ impl Files {
         messages: impl IntoIterator<Item = Message>,
     ) -> Result<(), NotKept> {
         write(&self.results(run), |writer| {
+            let mut digest = Sha256::new();
             for message in messages {
                 let (_, bytes) = frame::render(&message).map_err(io::Error::other)?;
+                digest.update(&bytes);
                 writer.write_all(&bytes)?;
             }
-            Ok(())
+            writer.write_all(&digest.finalize())
         })
     }
 
@@ -146,17 +152,44 @@ impl Files {
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(Refusal::NotKept(run)),
             read => read.map_err(|error| unreadable(error.to_string()))?,
         };
+        let Some((bytes, digest)) = bytes.split_last_chunk::<DIGEST_BYTES>() else {
+            return Err(unreadable("it is cut short".to_owned()));
+        };
+        if Sha256::digest(bytes)[..] != digest[..] {
+            return Err(unreadable("it was changed or cut short".to_owned()));
+        }
         let (mut messages, mut samples) = (Vec::new(), None);
-        let (mut reader, mut rest) = (FrameReader::default(), bytes.as_slice());
+        let (mut reader, mut rest) = (FrameReader::default(), bytes);
         reader.authenticate();
         let mut next = || reader.feed(&mut rest)?.map(|frame| frame.message()).transpose();
         while let Some(mut message) = next().map_err(|error| unreadable(error.to_string()))? {
-            if let Message::Report(results) = &mut message {
-                samples = open_kept(results);
+            match &mut message {
+                Message::Kept(kept) if kept.origin.run != run => {
+                    return Err(unreadable(format!("it is of run {}", kept.origin.run)));
+                }
+                Message::Report(results) => samples = self.open_kept(results),
+                _ => {}
             }
             messages.push(message);
         }
         Ok((messages, samples))
+    }
+
+    /// Opens kept raw samples; if they aren't all here, they are lost.
+    fn open_kept(&self, results: &mut Results) -> Option<Segments> {
+        let part = results.head.samples.as_mut()?;
+        // The folder may have been moved since.
+        let file = self.folder.join(Path::new(part.file.as_ref()?).file_name()?);
+        let problem = match open(&file) {
+            Ok(opened) if opened.1 == results.samples_bytes => return Some(opened),
+            Ok((_, length)) => {
+                format!("{} has {length} bytes, not {}", file.display(), results.samples_bytes)
+            }
+            Err(error) => format!("opening {}: {error}", file.display()),
+        };
+        results.samples_bytes = 0;
+        lose(part, problem);
+        None
     }
 
     /// Opens the current run's raw samples.
@@ -180,23 +213,6 @@ fn write(
     fill(&mut writer).and_then(|()| writer.flush()).map_err(refused)?;
     drop(writer);
     whole.publish().map(drop).map_err(|error| refused(io::Error::other(error)))
-}
-
-/// Opens kept raw samples; if they are gone, they are lost.
-fn open_kept(results: &mut Results) -> Option<Segments> {
-    let part = results.head.samples.as_mut()?;
-    let file = part.file.clone()?;
-    match open(Path::new(&file)) {
-        Ok(opened) => {
-            results.samples_bytes = opened.1;
-            Some(opened)
-        }
-        Err(error) => {
-            results.samples_bytes = 0;
-            lose(part, format!("opening {file}: {error}"));
-            None
-        }
-    }
 }
 
 /// Marks an agent's samples as lost, with the reason.

@@ -371,6 +371,7 @@ fn percent(share: &Share) -> String {
 fn not_started(error: &RunError) -> Refusal {
     Refusal::Run(error.to_string())
 }
+
 /// Targets as one text.
 fn names(targets: &[AllowedTarget]) -> String {
     targets.iter().map(ToString::to_string).collect::<Vec<String>>().join(", ")

@@ -168,7 +168,7 @@ impl Left {
         let brought = dialogue.and_then(|dialogue| dialogue.results()).ok_or(Fault::Left)?;
         let Brought { hello, mut head, shards, synchronization, kept } = brought;
         let KeptRun { origin, share, began_ns, replay, .. } =
-            kept.ok_or_else(|| other("it didn't say of which run they are"))?;
+            kept.ok_or_else(|| other("they name no run"))?;
         if self.origin.as_ref().is_some_and(|first| *first != origin)
             || self.plan.as_ref().is_some_and(|plan| !head.is_of(plan))
         {

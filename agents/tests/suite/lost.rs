@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use agents::message::{Message, Origin};
 use agents::refusal::Refusal;
+use agents::run_id::RunId;
 use agents::session::STALL_MAX;
 use engine::load::share::Share;
 use engine::plan::{Http, Plan};
@@ -218,11 +219,11 @@ fn kept_results_are_sent_to_each_controller_that_resumes_the_run() {
     waiting.ping();
     drop(controller);
     let said = agent.said("run ended for ann@desk: the controller's session ended; ");
-    assert!(said.ends_with(&format!("by `truetail controller --resume {run}`")), "{said}");
+    assert!(said.ends_with(&format!("`truetail controller --agents … --resume {run}`")), "{said}");
     let received = target.ledger().expect("a ledger").received;
     let then = Controller::connect(&agent, "cat@lab");
     then.say(&Message::Resume(run));
-    for (mut resuming, name) in [(waiting, "ben@lap"), (then, "cat@lab")] {
+    for mut resuming in [waiting, then] {
         let kept = match resuming.hear() {
             Message::Kept(kept) => kept,
             other => panic!("{other:?}"),
@@ -237,9 +238,57 @@ fn kept_results_are_sent_to_each_controller_that_resumes_the_run() {
         }
         assert!(received * 20 < samples, "{samples} bytes");
         resuming.leave();
-        agent.said(&format!("kept results of run {run} sent to {name} at 127.0.0.1:"));
     }
+    let mut sent = [(); 2].map(|()| agent.said(&format!("kept results of run {run} sent to ")));
+    sent.sort();
+    assert!(sent[0].contains("ben@lap at 127.0.0.1:"), "{sent:?}");
+    assert!(sent[1].contains("cat@lab at 127.0.0.1:"), "{sent:?}");
     serves_another(&agent, &target);
+}
+
+#[test]
+fn kept_results_that_are_not_as_they_were_are_refused() {
+    let (agent, target) = (Agent::start(), target());
+    let run = Origin::default().run;
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.begin(&plan(&target, MINUTE), true);
+    controller.follow(10);
+    drop(controller);
+    agent.said("report kept in");
+    let port = agent.address.port();
+    let file_of = |run: RunId| agent.folder().join(format!("agent-{port}-{run}.results"));
+    let bytes = fs::read(file_of(run)).expect("the results");
+    let refusal = |run: RunId, bytes: &[u8]| {
+        fs::write(file_of(run), bytes).expect("a folder of its own");
+        let mut later = Controller::connect(&agent, "ben@lap");
+        later.say(&Message::Resume(run));
+        later.hear_refusal().to_string()
+    };
+    let other: RunId = "00000000000000ff".parse().expect("a name");
+    let said = refusal(other, &bytes);
+    assert!(said.contains("it is of run 0000000000000000"), "{said}");
+    for length in [0, 31, 40, bytes.len() / 2, bytes.len() - 1] {
+        let said = refusal(run, &bytes[..length]);
+        assert!(said.contains("cut short"), "{length}: {said}");
+    }
+    for at in [20, bytes.len() / 2, bytes.len() - 1] {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1;
+        let said = refusal(run, &changed);
+        assert!(said.contains("it was changed or cut short"), "{at}: {said}");
+    }
+    // Samples that aren't all there are lost; the rest holds.
+    fs::write(file_of(run), &bytes).expect("a folder of its own");
+    let (report, _) = agent.kept();
+    let samples = fs::File::options().write(true).open(report.with_extension("samples"));
+    samples.expect("the samples").set_len(1_000).expect("a shorter file");
+    let mut later = Controller::connect(&agent, "ben@lap");
+    later.say(&Message::Resume(run));
+    assert!(matches!(later.hear(), Message::Kept(_)));
+    let (results, _) = later.hear_report();
+    let samples = results.head.samples.expect("they were wanted");
+    assert_eq!((results.samples_bytes, samples.written), (0, 0));
+    assert!(0 < samples.lost);
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub(crate) fn goes_on(name: &str, why: &str) -> String {
 
 /// The note that an agent has nothing of a run that is resumed.
 pub(crate) fn missing(name: &str, why: &str) -> String {
-    format!("agent {name}: {why}; the result is partial")
+    format!("agent {name}: {why}")
 }
 
 /// How to find this run again.

@@ -29,13 +29,12 @@ pub(super) fn agent_lost(report: &Report) -> Option<Found> {
     let first = report.agent_lost.first()?;
     let figure = share::together(report.agent_lost.iter().map(|lost| &lost.share));
     let shown = report.agent_lost.iter().take(1 + OTHERS_SHOWN).map(|lost| {
-        format!(
-            "agent {} was lost, and with it {} of the load; it was last heard from {:.3} s after \
-             the start",
-            lost.name,
-            percent(lost.load),
-            lost.at_s
-        )
+        let last = match lost.at_s {
+            0.0 => "nothing of it was collected".to_owned(),
+            at_s => format!("it was last heard from {at_s:.3} s after the start"),
+        };
+        let (name, load) = (&lost.name, percent(lost.load));
+        format!("agent {name} was lost, and with it {load} of the load; {last}")
     });
     let mut evidence = shown.collect::<Vec<String>>().join("; ");
     if report.agent_lost.len() > 1 + OTHERS_SHOWN {

@@ -24,7 +24,7 @@ pub static RULES: &[Rule] = &[
         meaning: "the target saw less load from about then on, and no number holds what a lost \
                   agent sent and measured; nothing is scaled up for it",
         cure: "see why the agent or its connection ended, and run again; what it measured may be \
-               in its --state-dir",
+               in its --state-dir, for --resume with all agents",
         checks: &[agents::agent_lost],
         more: NO_MORE,
     },
