@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Version of the protocol.
-pub const PROTOCOL: u16 = 5;
+pub const PROTOCOL: u16 = 6;
 
 /// The versions of a side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
