@@ -332,13 +332,7 @@ fn a_run_whose_controller_died_before_it_collected_is_whole_unless_an_agent_is_m
 fn an_agent_without_room_for_its_report_sends_on_and_says_that_it_is_lost() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(Place::Here);
-    // Its --state-dir, which is named last, is a disk of its own.
-    let script =
-        "for last; do :; done; mount -t tmpfs -o size=16k none \"$last\" && exec \"$0\" \"$@\"";
-    let mut limited = Command::new("unshare");
-    limited.args(["--map-root-user", "--mount", "sh", "-c", script, BINARY]).envs(NO_CACHE);
-    let mut agents =
-        [Agent::start_as(&mut limited, Place::Here, &[]), Agent::start(Place::Here, &[])];
+    let mut agents = [Agent::start_on_a_small_disk(&[]), Agent::start(Place::Here, &[])];
     let (url, all) = (target.url(), addresses(&agents));
     let raw = folder.path().join("raw");
     let raw = raw.to_str().expect("text");

@@ -270,6 +270,16 @@ impl Agent {
         Agent::start_as(&mut place.binary(), place, args)
     }
 
+    /// Starts it here, with a disk of 16 KiB of its own for its `--state-dir`.
+    pub fn start_on_a_small_disk(args: &[&str]) -> Agent {
+        // The folder is named last.
+        let script =
+            "for last; do :; done; mount -t tmpfs -o size=16k none \"$last\" && exec \"$0\" \"$@\"";
+        let mut limited = Command::new("unshare");
+        limited.args(["--map-root-user", "--mount", "sh", "-c", script, BINARY]).envs(NO_CACHE);
+        Agent::start_as(&mut limited, Place::Here, args)
+    }
+
     /// Starts it by this command, to which its words are added.
     pub fn start_as(binary: &mut Command, place: Place, args: &[&str]) -> Agent {
         Agent::start_at(binary, &format!("{}:0", place.ip()), args)

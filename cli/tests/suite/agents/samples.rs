@@ -55,14 +55,8 @@ fn is_lost(part: &Value) -> bool {
 fn an_agent_without_room_loses_its_samples_and_no_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(Place::Here);
-    // Its --state-dir, which is named last, is a disk of its own.
-    let script =
-        "for last; do :; done; mount -t tmpfs -o size=16k none \"$last\" && exec \"$0\" \"$@\"";
-    let mut limited = Command::new("unshare");
-    limited.args(["--map-root-user", "--mount", "sh", "-c", script, BINARY]).envs(NO_CACHE);
     let args = ["--cores", "0"];
-    let agents =
-        [Agent::start_as(&mut limited, Place::Here, &args), Agent::start(Place::Here, &args)];
+    let agents = [Agent::start_on_a_small_disk(&args), Agent::start(Place::Here, &args)];
     let mut controller = binary();
     controller.current_dir(&folder).args(["controller", &target.url()]).args(RUN);
     let ended = Process::start(controller.arg(addresses(&agents))).ends_within(LONGEST);
