@@ -152,12 +152,11 @@ impl Files {
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(Refusal::NotKept(run)),
             read => read.map_err(|error| unreadable(error.to_string()))?,
         };
-        let Some((bytes, digest)) = bytes.split_last_chunk::<DIGEST_BYTES>() else {
-            return Err(unreadable("it is cut short".to_owned()));
-        };
-        if Sha256::digest(bytes)[..] != digest[..] {
+        let whole = bytes.split_last_chunk::<DIGEST_BYTES>();
+        let whole = whole.filter(|(bytes, digest)| Sha256::digest(bytes)[..] == digest[..]);
+        let Some((bytes, _)) = whole else {
             return Err(unreadable("it was changed or cut short".to_owned()));
-        }
+        };
         let (mut messages, mut samples) = (Vec::new(), None);
         let (mut reader, mut rest) = (FrameReader::default(), bytes);
         reader.authenticate();
