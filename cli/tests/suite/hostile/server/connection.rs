@@ -34,12 +34,12 @@ impl Connection<'_> {
             Fault::HangFrom(first) if first <= number => while self.ignore() {},
             Fault::CloseIdle => self.close_when_idle(),
             Fault::AnswerOnAccept => {
-                if self.write_extra(OK) {
+                if self.answer_on_accept() {
                     while self.ignore() {}
                 }
             }
             Fault::AnswerOnAcceptAndAgain => {
-                if self.write_extra(OK) {
+                if self.answer_on_accept() {
                     self.answer_each();
                 }
             }
@@ -176,6 +176,17 @@ impl Connection<'_> {
     pub(super) fn write_extra(&mut self, bytes: &[u8]) -> bool {
         let written = self.write(bytes);
         self.server.note(|log| log.extra += u64::from(written));
+        written
+    }
+
+    /// Writes a response before any request; returns whether it could. Without a core it may come
+    /// after the first one.
+    fn answer_on_accept(&mut self) -> bool {
+        let written = self.write_extra(OK);
+        self.stream.set_nonblocking(true).expect("an option");
+        let is_early = self.stream.peek(&mut [0]).is_err();
+        self.stream.set_nonblocking(false).expect("an option");
+        self.server.note(|log| log.unasked += u64::from(written && is_early));
         written
     }
 

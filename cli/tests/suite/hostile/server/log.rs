@@ -17,6 +17,8 @@ pub struct Log {
     pub early: u64,
     /// Responses beyond one for each request: repeated, or before any request.
     pub extra: u64,
+    /// Responses on a new connection that were written before any request had arrived.
+    pub unasked: u64,
     /// Responses that break a rule, that aren't whole, or that were due when the server reset.
     pub broken: u64,
     /// Requests read that got nothing.
