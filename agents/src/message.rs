@@ -20,6 +20,10 @@
 //!    Resume ─► ◄─ Kept, Shard, Report       of an earlier run, right after the hellos
 //! ```
 //!
+//! A new message needs, besides its place here, its longest payload in `frame.rs`, its turn in
+//! `agent/conversation.rs` and `controller/dialogue.rs`, an example in
+//! `tests/suite/examples.rs`, and a new protocol in `versions.rs`.
+//!
 //! [`Message::Refused`] may replace any answer. Text and documents of the engine are JSON within
 //! the payload: a format with names is readable across versions, and the engine's documents flatten
 //! and omit fields, which bincode can't.

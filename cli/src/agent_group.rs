@@ -192,8 +192,9 @@ impl AgentGroup {
         if stop.asked() {
             return Err(Failure::Interrupted);
         }
-        let Resumed { agents, lost, plan, replay, began, has_samples, faults } = resumed;
-        let Some(plan) = plan else {
+        let lost: Vec<(String, Share)> = resumed.lost().collect();
+        let Resumed { agents, plan, replay, began, has_samples, faults, .. } = resumed;
+        let (Some(plan), Some(began)) = (plan, began) else {
             let lost = faults.into_iter().map(|(name, fault)| (name, fault.to_string()));
             let lost: Vec<(String, String)> = lost.collect();
             let (name, why) = &lost[0];
@@ -203,7 +204,7 @@ impl AgentGroup {
         for (name, fault) in &faults {
             complain(&text::missing(name, &fault.to_string()));
         }
-        if given.is_some_and(|given| !agents.iter().all(|agent| agent.head.is_of(given))) {
+        if given.is_some_and(|given| !agents.values().all(|agent| agent.head.is_of(given))) {
             return Err(Failure::Usage(format!(
                 "--resume {run}: that run had another plan; repeat its command line, or omit the \
                  URL and all flags of the plan"
@@ -222,7 +223,7 @@ impl AgentGroup {
         let mut lost: Vec<LostAgent> =
             lost.into_iter().map(|(name, share)| unheard(name, share)).collect();
         let mut joined = Joined::default();
-        for agent in agents {
+        for agent in agents.into_values() {
             let (name, share) = (agent.name.clone(), agent.share.clone());
             match agent.run(&plan) {
                 Ok(run) => joined.add(run),

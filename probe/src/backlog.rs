@@ -15,6 +15,7 @@
 //! differences between batches of the half. So windows of 10 to 20 s find the capacity of a server
 //! of 50/s to 2 %. `simulated.rs` and the study in `probe/README.md` show how often this is wrong.
 
+use engine::stats::interval::NORMAL_5_PERCENT;
 use serde::{Deserialize, Serialize};
 
 /// The share of the arrivals by which a backlog may grow before the target counts as falling
@@ -23,8 +24,6 @@ pub const GROWTH_MAX: f64 = 0.01;
 /// [`GROWTH_MAX`] for growth that isn't ruled out.
 pub(crate) const KEPT_UP_MAX: f64 = 2.0 * GROWTH_MAX;
 
-/// Two-sided 5 % point of the normal distribution.
-const NORMAL_5_PERCENT: f64 = 1.96;
 /// Two-sided 5 % points of Student's t, from one degree of freedom up to six.
 const STUDENT_5_PERCENT: [f64; 6] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447];
 /// The most batches to whose means a slope is fitted.

@@ -52,9 +52,9 @@ pub(super) fn check(attachments: &[Attachment], files_max: u64) -> Result<(), Re
 
 /// The files that an agent keeps; those that the last plan needed are at the end.
 #[derive(Default)]
-pub(super) struct KeptFiles(Vec<Arc<Body>>);
+pub(super) struct FileCache(Vec<Arc<Body>>);
 
-impl KeptFiles {
+impl FileCache {
     /// Those of these attachments that aren't here, each once. Others that are kept make room for
     /// them, the oldest first.
     pub(super) fn missing(&mut self, attachments: &[Attachment], files_max: u64) -> Vec<Missing> {
@@ -220,43 +220,43 @@ mod tests {
     }
 
     /// Keeps all that is missing of these files; returns the numbers of those that were.
-    fn run(kept: &mut KeptFiles, files: &[(Attachment, Vec<u8>)], max: u64) -> Vec<u32> {
+    fn run(cache: &mut FileCache, files: &[(Attachment, Vec<u8>)], max: u64) -> Vec<u32> {
         let attachments: Vec<Attachment> = files.iter().map(|(it, _)| it.clone()).collect();
         check(&attachments, max).expect("they fit");
-        let missing = kept.missing(&attachments, max);
+        let missing = cache.missing(&attachments, max);
         for (number, attachment) in &missing {
             let (_, bytes) = &files[*number as usize];
-            kept.add(attachment, bytes.clone()).expect("its digest");
+            cache.add(attachment, bytes.clone()).expect("its digest");
         }
-        kept.of_plan(&attachments);
-        let held: u64 = kept.0.iter().map(|body| body.length()).sum();
+        cache.of_plan(&attachments);
+        let held: u64 = cache.0.iter().map(|body| body.length()).sum();
         assert!(held <= max, "{held} bytes are kept");
         missing.into_iter().map(|(number, _)| number).collect()
     }
 
     #[test]
     fn a_file_is_asked_for_once_and_the_oldest_makes_room() {
-        let mut kept = KeptFiles::default();
+        let mut cache = FileCache::default();
         let [one, two, three] = [1, 2, 3].map(|byte| file(byte, 400));
         let mut same = one.clone();
         same.0.name = "another name".to_owned();
-        assert_eq!(run(&mut kept, &[one.clone(), two.clone(), same], 1_200), [0, 1]);
-        assert!(run(&mut kept, &[two.clone(), one.clone()], 1_000).is_empty());
+        assert_eq!(run(&mut cache, &[one.clone(), two.clone(), same], 1_200), [0, 1]);
+        assert!(run(&mut cache, &[two.clone(), one.clone()], 1_000).is_empty());
         // The first was needed last, by the run before; the limit leaves room for two.
-        assert_eq!(run(&mut kept, from_ref(&three), 1_000), [0]);
-        assert!(run(&mut kept, from_ref(&two), 1_000).is_empty());
-        assert_eq!(run(&mut kept, from_ref(&one), 1_000), [0]);
+        assert_eq!(run(&mut cache, from_ref(&three), 1_000), [0]);
+        assert!(run(&mut cache, from_ref(&two), 1_000).is_empty());
+        assert_eq!(run(&mut cache, from_ref(&one), 1_000), [0]);
         // The same digest with another length is another file.
         let mut longer = one.clone();
         longer.0.length += 1;
-        assert_eq!(kept.missing(&[longer.0], 1_000).len(), 1);
-        assert_eq!(run(&mut kept, &[file(9, 0), file(8, 1_000)], 1_000), [0, 1]);
-        assert_eq!(run(&mut kept, &[two], 1_000), [0], "all others had to go");
+        assert_eq!(cache.missing(&[longer.0], 1_000).len(), 1);
+        assert_eq!(run(&mut cache, &[file(9, 0), file(8, 1_000)], 1_000), [0, 1]);
+        assert_eq!(run(&mut cache, &[two], 1_000), [0], "all others had to go");
     }
 
     #[test]
     fn many_empty_files_are_not_kept_without_end() {
-        let mut kept = KeptFiles::default();
+        let mut cache = FileCache::default();
         for round in 0..5_u32 {
             let files: Vec<(Attachment, Vec<u8>)> = (0..1_000_u32)
                 .map(|n| {
@@ -264,8 +264,8 @@ mod tests {
                     (attachment(&n.to_string(), &bytes), bytes)
                 })
                 .collect();
-            assert_eq!(run(&mut kept, &files, MIB).len(), 1_000);
-            assert!(kept.0.len() <= COUNT_MAX);
+            assert_eq!(run(&mut cache, &files, MIB).len(), 1_000);
+            assert!(cache.0.len() <= COUNT_MAX);
         }
     }
 
@@ -357,9 +357,9 @@ mod tests {
             "nothing of the file \"first\" came for 10s, after 0 of 196618 bytes; check the \
              network between the two machines"
         );
-        let mut kept = KeptFiles::default();
-        let other = kept.add(&attachment("f", b"abc"), b"abd".to_vec()).expect_err("another");
+        let mut cache = FileCache::default();
+        let other = cache.add(&attachment("f", b"abc"), b"abd".to_vec()).expect_err("another");
         assert!(other.to_string().starts_with("the file \"f\" doesn't have the announced SHA-256"));
-        assert!(kept.0.is_empty());
+        assert!(cache.0.is_empty());
     }
 }

@@ -3,9 +3,6 @@
 //! Pings and heartbeats may come at any time. A refusal ends the session, and the end of the
 //! session ends its run.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,12 +15,13 @@ use glommio::timer::Timer;
 use super::agent::{Agent, LOOK};
 use super::attachments::Incoming;
 use super::event::Event;
-use super::job::{Brought, Job, STOPPED, Stage, Why};
+use super::job::{Job, STOPPED, Stage, Why};
+use super::outgoing::Outgoing;
 use crate::channel::ChannelError;
 use crate::clock::check_start;
 use crate::frame::Kind;
 use crate::lease::{SILENCE_MAX_NS, SessionId};
-use crate::message::{Hello, Message, PART_BYTES, Part, Ping, Pong, Prepare, Wanted};
+use crate::message::{Hello, Message, Ping, Pong, Prepare};
 use crate::refusal::Refusal;
 use crate::run_id::RunId;
 use crate::session::{Session, SessionError};
@@ -131,16 +129,15 @@ enum Talk {
     Ready(Arc<Job>),
     /// A run is under way.
     Running(Running),
-    /// Its results are being sent.
-    Reporting { job: Arc<Job>, rest: std::vec::IntoIter<Message>, samples: Option<RawFile> },
-    /// All of them were sent; the controller's next message shows whether they arrived.
-    Reported { job: Arc<Job>, samples: Option<RawFile> },
+    /// Its results are being sent; once all were, the controller's next message shows whether they
+    /// arrived.
+    Reporting { job: Arc<Job>, outgoing: Outgoing },
     /// A run is being given up, before the next one.
     Leaving { job: Arc<Job>, next: Option<Prepare> },
     /// The end of a run is awaited until then, ns, since its kept results are wanted.
     Resuming { run: RunId, until_ns: u64 },
     /// They are being sent.
-    Resumed { rest: std::vec::IntoIter<Message>, samples: Option<RawFile> },
+    Resumed(Outgoing),
 }
 
 /// A run under way.
@@ -154,14 +151,6 @@ struct Running {
     is_done: bool,
     /// True if the controller wants its results.
     is_wanted: bool,
-}
-
-/// The segments of raw samples, which the controller reads part by part, as if they were one file.
-struct RawFile {
-    segments: Vec<File>,
-    length: u64,
-    /// The parts up to here were sent.
-    sent: u64,
 }
 
 impl Conversation {
@@ -186,8 +175,8 @@ impl Conversation {
     /// goodbye, so that the controller may return at once.
     async fn part(&self) {
         let job = match &self.stage {
-            Talk::Reported { job, samples } => {
-                end(job, samples.as_ref());
+            Talk::Reporting { job, outgoing } if outgoing.is_out() => {
+                end(job, outgoing);
                 job
             }
             Talk::Leaving { job, .. } => job,
@@ -204,12 +193,14 @@ impl Conversation {
     /// How long to wait for a message before anything else has to be done.
     fn pause(&self) -> Duration {
         match &self.stage {
-            Talk::Greeting
-            | Talk::Idle
-            | Talk::Receiving { .. }
-            | Talk::Ready(_)
-            | Talk::Reported { .. } => IDLE_LOOK,
-            Talk::Resumed { rest, .. } if rest.len() == 0 => IDLE_LOOK,
+            Talk::Greeting | Talk::Idle | Talk::Receiving { .. } | Talk::Ready(_) => IDLE_LOOK,
+            Talk::Reporting { outgoing, .. } | Talk::Resumed(outgoing) => {
+                if outgoing.is_out() {
+                    IDLE_LOOK
+                } else {
+                    Duration::ZERO
+                }
+            }
             Talk::Preparing(_) | Talk::Leaving { .. } | Talk::Resuming { .. } => LOOK,
             Talk::Running(Running { is_done: true, is_wanted, .. }) => {
                 if *is_wanted {
@@ -221,7 +212,6 @@ impl Conversation {
             Talk::Running(running) => {
                 Duration::from_nanos(running.next_ns.saturating_sub(clock::now_ns()))
             }
-            Talk::Reporting { .. } | Talk::Resumed { .. } => Duration::ZERO,
         }
     }
 
@@ -236,7 +226,7 @@ impl Conversation {
             | Talk::Idle
             | Talk::Leaving { .. }
             | Talk::Resuming { .. }
-            | Talk::Resumed { .. } => return Ok(()),
+            | Talk::Resumed(_) => return Ok(()),
             Talk::Receiving { job, incoming } => {
                 incoming.check(clock::now_ns())?;
                 job
@@ -244,8 +234,7 @@ impl Conversation {
             Talk::Running(Running { job, .. })
             | Talk::Preparing(job)
             | Talk::Ready(job)
-            | Talk::Reporting { job, .. }
-            | Talk::Reported { job, .. } => job,
+            | Talk::Reporting { job, .. } => job,
         };
         match (job.lost(), job.stage()) {
             (Some(why), _) => Err(why.refusal()),
@@ -288,8 +277,8 @@ impl Conversation {
             (Message::Prepare(prepare), Talk::Leaving { job, next: None }) => {
                 Talk::Leaving { job, next: Some(prepare) }
             }
-            (Message::Prepare(prepare), Talk::Reported { job, samples }) => {
-                end(&job, samples.as_ref());
+            (Message::Prepare(prepare), Talk::Reporting { job, outgoing }) if outgoing.is_out() => {
+                end(&job, &outgoing);
                 Talk::Leaving { job, next: Some(prepare) }
             }
             (Message::Start(start), Talk::Ready(job)) => {
@@ -325,16 +314,16 @@ impl Conversation {
             (Message::Collect, Talk::Running(running)) if !running.is_wanted => {
                 Talk::Running(Running { is_wanted: true, ..running })
             }
-            (Message::Wanted(wanted), Talk::Reported { job, samples: Some(mut samples) }) => {
-                session.send(&Message::Part(samples.part(wanted)?)).await?;
-                Talk::Reported { job, samples: Some(samples) }
+            (Message::Wanted(wanted), Talk::Reporting { job, mut outgoing }) => {
+                session.send(&Message::Part(outgoing.part(wanted)?)).await?;
+                Talk::Reporting { job, outgoing }
             }
             (Message::Resume(run), Talk::Idle) => {
                 Talk::Resuming { run, until_ns: received_ns + OVER_MAX_NS }
             }
-            (Message::Wanted(wanted), Talk::Resumed { rest, samples: Some(mut samples) }) => {
-                session.send(&Message::Part(samples.part(wanted)?)).await?;
-                Talk::Resumed { rest, samples: Some(samples) }
+            (Message::Wanted(wanted), Talk::Resumed(mut outgoing)) => {
+                session.send(&Message::Part(outgoing.part(wanted)?)).await?;
+                Talk::Resumed(outgoing)
             }
             (message, _) => return Err(out_of_turn(&message).into()),
         };
@@ -356,26 +345,16 @@ impl Conversation {
             Talk::Running(mut running) => {
                 running.tell(session).await?;
                 if running.is_wanted && running.is_done && running.job.stage() == Stage::Ended {
-                    let Brought { samples, shards, results } = running.job.take_brought();
-                    let samples = samples.map(|segments| RawFile {
-                        segments,
-                        length: results.samples_bytes,
-                        sent: 0,
-                    });
-                    let shards = shards.into_iter().map(Message::Shard);
-                    let rest: Vec<Message> = shards.chain([Message::Report(results)]).collect();
-                    Talk::Reporting { job: running.job, rest: rest.into_iter(), samples }
+                    let outgoing = running.job.take_outgoing();
+                    Talk::Reporting { job: running.job, outgoing }
                 } else {
                     Talk::Running(running)
                 }
             }
-            Talk::Reporting { job, mut rest, samples } => match rest.next() {
-                Some(message) => {
-                    session.send(&message).await?;
-                    Talk::Reporting { job, rest, samples }
-                }
-                None => Talk::Reported { job, samples },
-            },
+            Talk::Reporting { job, mut outgoing } => {
+                send_next(session, &mut outgoing).await?;
+                Talk::Reporting { job, outgoing }
+            }
             Talk::Leaving { job, next } => match (job.stage(), next) {
                 (Stage::Over(_) | Stage::Refused(_), None) => Talk::Idle,
                 (Stage::Over(_) | Stage::Refused(_), Some(prepare)) => {
@@ -388,30 +367,33 @@ impl Conversation {
                     // A slow disk must not keep the other sessions from their heartbeats.
                     let files = self.agent.files();
                     let read = glommio::executor().spawn_blocking(move || files.kept_results(run));
-                    let (messages, samples) = read.await?;
-                    let raw = |(segments, length)| RawFile { segments, length, sent: 0 };
+                    let outgoing = read.await?;
                     let peer = format!("{} at {}", self.name(), self.address);
                     self.agent.report_of_session(Event::Resumed { peer, run }).await;
-                    Talk::Resumed { rest: messages.into_iter(), samples: samples.map(raw) }
+                    Talk::Resumed(outgoing)
                 }
                 Some(holder) if until_ns < clock::now_ns() => {
                     return Err(Refusal::Held(holder).into());
                 }
                 Some(_) => Talk::Resuming { run, until_ns },
             },
-            Talk::Resumed { mut rest, samples } => {
-                if let Some(message) = rest.next() {
-                    session.send(&message).await?;
-                }
-                Talk::Resumed { rest, samples }
+            Talk::Resumed(mut outgoing) => {
+                send_next(session, &mut outgoing).await?;
+                Talk::Resumed(outgoing)
             }
-            stage @ (Talk::Greeting
-            | Talk::Idle
-            | Talk::Receiving { .. }
-            | Talk::Ready(_)
-            | Talk::Reported { .. }) => stage,
+            stage @ (Talk::Greeting | Talk::Idle | Talk::Receiving { .. } | Talk::Ready(_)) => {
+                stage
+            }
         };
         Ok(())
+    }
+}
+
+/// Sends the next message of a run's results, if there is one.
+async fn send_next(session: &mut Session, outgoing: &mut Outgoing) -> Result<(), SessionError> {
+    match outgoing.next() {
+        Some(message) => session.send(&message).await,
+        None => Ok(()),
     }
 }
 
@@ -456,47 +438,12 @@ impl Running {
 
 /// The controller has the results of this run, and its raw samples unless some weren't sent. Then
 /// the run is kept, so that they aren't lost.
-fn end(job: &Job, samples: Option<&RawFile>) {
-    match samples {
-        Some(RawFile { sent, length, .. }) if sent < length => job.lose(Why::SamplesLeft),
-        _ => job.collected(),
+fn end(job: &Job, outgoing: &Outgoing) {
+    if outgoing.has_sent_samples() {
+        job.collected();
+    } else {
+        job.lose(Why::SamplesLeft);
     }
-}
-
-impl RawFile {
-    /// The part that the controller asks for, which must be the next one.
-    ///
-    /// # Errors
-    /// It isn't, or the file can't be read.
-    fn part(&mut self, wanted: Wanted) -> Result<Part, Refusal> {
-        let Wanted { number, offset } = wanted;
-        let rest = self.length - self.sent;
-        if (number, offset) != (0, self.sent) || rest == 0 {
-            return Err(Refusal::OutOfTurn(Kind::Wanted.to_string()));
-        }
-        let length = usize::try_from(rest).map_or(PART_BYTES, |rest| rest.min(PART_BYTES));
-        let mut bytes = vec![0; length];
-        read_at(&self.segments, &mut bytes, offset)
-            .map_err(|error| Refusal::Run(format!("its raw samples can't be read ({error})")))?;
-        self.sent += length as u64;
-        Ok(Part { number, offset, bytes: bytes.into() })
-    }
-}
-
-/// Fills `bytes` from `offset` in the segments behind one another.
-fn read_at(segments: &[File], bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    let (mut filled, mut begins) = (0, 0);
-    for segment in segments {
-        let ends = begins + segment.metadata()?.len();
-        while filled < bytes.len() && offset + (filled as u64) < ends {
-            match segment.read_at(&mut bytes[filled..], offset + filled as u64 - begins)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                read => filled += read,
-            }
-        }
-        begins = ends;
-    }
-    if filled < bytes.len() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
 
 fn out_of_turn(message: &Message) -> Refusal {

@@ -10,8 +10,9 @@ use engine::run::{Run, RunProgress};
 use engine::sys::units::Nanos;
 
 use super::attachments::Missing;
+use super::outgoing::Outgoing;
 use crate::lease::Loss;
-use crate::message::{Ready, Results, ShardState};
+use crate::message::Ready;
 use crate::refusal::Refusal;
 use crate::run_id::RunId;
 
@@ -52,7 +53,7 @@ pub(super) struct State {
     /// True if its controller has the report.
     pub(super) is_collected: bool,
     /// The results for the controller.
-    pub(super) brought: Option<Brought>,
+    pub(super) outgoing: Option<Outgoing>,
     /// Its progress when its shards had ended.
     last: Option<RunProgress>,
 }
@@ -139,14 +140,6 @@ impl Why {
 fn rounded(ns: u64) -> Nanos {
     const TENTH_NS: u64 = 100_000_000;
     Nanos(ns / TENTH_NS * TENTH_NS)
-}
-
-/// The results for the controller, ready to be sent.
-pub(super) struct Brought {
-    /// The segments of the raw samples, if the controller asked for them.
-    pub(super) samples: Option<Vec<std::fs::File>>,
-    pub(super) shards: Vec<ShardState>,
-    pub(super) results: Results,
 }
 
 impl State {
@@ -262,8 +255,8 @@ impl Job {
     }
 
     /// The results for its controller, once it has ended.
-    pub(super) fn take_brought(&self) -> Brought {
-        self.lock().brought.take().expect("a run that has ended is collected once")
+    pub(super) fn take_outgoing(&self) -> Outgoing {
+        self.lock().outgoing.take().expect("a run that has ended is collected once")
     }
 
     /// Its controller has the report.

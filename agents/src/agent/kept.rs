@@ -8,7 +8,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write as _};
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,6 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
+use super::outgoing::{Outgoing, RawFile};
 use crate::frame::{self, FrameReader};
 use crate::json;
 use crate::message::{Message, Results};
@@ -35,9 +35,6 @@ pub(super) struct Files {
 
 /// Length of a SHA-256, bytes.
 const DIGEST_BYTES: usize = 32;
-
-/// The segments of raw samples, and their length together, bytes.
-type Segments = (Vec<File>, u64);
 
 /// Why a report isn't on disk.
 #[derive(Debug, thiserror::Error)]
@@ -137,14 +134,11 @@ impl Files {
         })
     }
 
-    /// The kept results of a run, as messages, and its raw samples if they are here.
+    /// The kept results of a run, with its raw samples if they are here.
     ///
     /// # Errors
     /// None are here, or they can't be read.
-    pub(super) fn kept_results(
-        &self,
-        run: RunId,
-    ) -> Result<(Vec<Message>, Option<Segments>), Refusal> {
+    pub(super) fn kept_results(&self, run: RunId) -> Result<Outgoing, Refusal> {
         let file = self.results(run);
         let unreadable =
             |why: String| Refusal::Run(format!("{} can't be read ({why})", file.display()));
@@ -171,17 +165,17 @@ impl Files {
             }
             messages.push(message);
         }
-        Ok((messages, samples))
+        Ok(Outgoing::new(messages, samples))
     }
 
     /// Opens kept raw samples; if they aren't all here, they are lost.
-    fn open_kept(&self, results: &mut Results) -> Option<Segments> {
+    fn open_kept(&self, results: &mut Results) -> Option<RawFile> {
         let part = results.head.samples.as_mut()?;
         // The folder may have been moved since.
         let file = self.folder.join(Path::new(part.file.as_ref()?).file_name()?);
-        let problem = match open(&file) {
-            Ok(opened) if opened.1 == results.samples_bytes => return Some(opened),
-            Ok((_, length)) => {
+        let problem = match RawFile::open(&file) {
+            Ok(opened) if opened.length == results.samples_bytes => return Some(opened),
+            Ok(RawFile { length, .. }) => {
                 format!("{} has {length} bytes, not {}", file.display(), results.samples_bytes)
             }
             Err(error) => format!("opening {}: {error}", file.display()),
@@ -189,14 +183,6 @@ impl Files {
         results.samples_bytes = 0;
         lose(part, problem);
         None
-    }
-
-    /// Opens the current run's raw samples.
-    ///
-    /// # Errors
-    /// The disk's refusal, or there are none.
-    pub(super) fn open_samples(&self) -> io::Result<Segments> {
-        open(&self.samples())
     }
 }
 
@@ -220,14 +206,4 @@ pub(super) fn lose(part: &mut Samples, text: String) {
     let lost = part.written + part.lost;
     let error = Some(FileError { kind, text, folder });
     *part = Samples { file: None, written: 0, lost, error };
-}
-
-/// Opens the segments of this file.
-fn open(file: &Path) -> io::Result<Segments> {
-    let first = File::open(file)?;
-    let later = segment_files(file).into_iter().skip(1).map(File::open);
-    let segments: Vec<File> = iter::once(Ok(first)).chain(later).collect::<io::Result<_>>()?;
-    let lengths = segments.iter().map(|segment| Ok(segment.metadata()?.len()));
-    let length = lengths.sum::<io::Result<u64>>()?;
-    Ok((segments, length))
 }

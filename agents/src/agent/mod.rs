@@ -33,6 +33,7 @@ mod conversation;
 mod event;
 mod job;
 mod kept;
+mod outgoing;
 mod prepare;
 mod serve;
 mod work;

@@ -15,7 +15,7 @@ use glommio::timer::Timer;
 use glommio::{LocalExecutorBuilder, Placement};
 
 use super::agent::{Agent, Assignment, LOOK};
-use super::attachments::KeptFiles;
+use super::attachments::FileCache;
 use super::config::{AgentConfig, AgentError};
 use super::control_core;
 use super::conversation::converse;
@@ -131,11 +131,11 @@ fn spawn(
 
 /// Works on one run after another.
 fn work_all(agent: &Agent, is_over: &AtomicBool, orders: &Receiver<Assignment>) {
-    let mut kept = KeptFiles::default();
+    let mut cache = FileCache::default();
     while !is_over.load(Ordering::Relaxed) {
         // An agent that is over takes no more runs.
         if let Ok((job, prepare)) = orders.recv_timeout(WATCH) {
-            let (over, event) = work(agent, &job, prepare, &mut kept);
+            let (over, event) = work(agent, &job, prepare, &mut cache);
             agent.release(&job, over, event);
         }
     }

@@ -6,7 +6,6 @@
 //! trace. One that is stopped between start and epoch ends with an empty report, so that a
 //! controller can collect every run that it started.
 
-use std::fs::File;
 use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,10 +26,11 @@ use engine::sys::clock;
 use engine::sys::units::CoreList;
 
 use super::agent::Agent;
-use super::attachments::{self, KeptFiles};
+use super::attachments::{self, FileCache};
 use super::event::Event;
-use super::job::{Brought, Job, Over, STOPPED, Stage, Why};
+use super::job::{Job, Over, STOPPED, Stage, Why};
 use super::kept::{Files, NotKept, lose};
+use super::outgoing::{Outgoing, RawFile};
 use super::prepare::{Admitted, prepare};
 use crate::admission::{AllowedTarget, FILES_MAX_DEFAULT};
 use crate::message::{
@@ -51,17 +51,17 @@ const STOPPED_AHEAD_NS: u64 = 300_000_000;
 /// each for half a minute.
 const PREPARING_MAX: usize = 16;
 
-/// Carries out a controller's order to its end, with the files that are kept here. Returns how the
-/// run ended, and the event to report once the agent is free.
+/// Carries out a controller's order to its end, with the files that are already here. Returns how
+/// the run ended, and the event to report once the agent is free.
 pub(super) fn work(
     agent: &Agent,
     job: &Job,
     prepare: Prepare,
-    kept: &mut KeptFiles,
+    cache: &mut FileCache,
 ) -> (Over, Option<Event>) {
     let (share, origin) = (prepare.share.clone(), prepare.origin.clone());
     let work = Work { agent, job, files: agent.files(), share, origin };
-    match work.run(prepare, kept) {
+    match work.run(prepare, cache) {
         Ok((over, event)) => (over, Some(event)),
         Err(refusal) => {
             // Its session reports it.
@@ -90,10 +90,10 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn run(&self, prepare: Prepare, kept: &mut KeptFiles) -> Result<(Over, Event), Refusal> {
+    fn run(&self, prepare: Prepare, cache: &mut FileCache) -> Result<(Over, Event), Refusal> {
         let job = self.job;
         let wants_samples = prepare.samples;
-        let Some(files) = self.files(&prepare.attachments, kept)? else {
+        let Some(files) = self.files(&prepare.attachments, cache)? else {
             return Ok(self.called_off());
         };
         let Some(admitted) = self.prepare(*prepare.plan, files)? else {
@@ -149,16 +149,16 @@ impl Work<'_> {
         Ok(self.bring(run.collect(), Aside { replay, began }))
     }
 
-    /// The plan's files, those that aren't kept from its controller; `None` if it is called off
-    /// meanwhile.
+    /// The plan's files, of which those that aren't here come from its controller; `None` if it is
+    /// called off meanwhile.
     fn files(
         &self,
         attachments: &[Attachment],
-        kept: &mut KeptFiles,
+        cache: &mut FileCache,
     ) -> Result<Option<SharedBody>, Refusal> {
         let files_max = self.agent.config.admission.files_max.unwrap_or(FILES_MAX_DEFAULT);
         attachments::check(attachments, files_max)?;
-        let missing = kept.missing(attachments, files_max);
+        let missing = cache.missing(attachments, files_max);
         if !missing.is_empty() {
             self.job.change(|state| state.stage = Stage::Lacks(missing.clone()));
             let arrived = self.job.wait(|state| match state.is_called_off() {
@@ -167,10 +167,10 @@ impl Work<'_> {
             });
             let Some(arrived) = arrived else { return Ok(None) };
             for ((_, attachment), bytes) in missing.iter().zip(arrived) {
-                kept.add(attachment, bytes)?;
+                cache.add(attachment, bytes)?;
             }
         }
-        Ok(Some(kept.of_plan(attachments)))
+        Ok(Some(cache.of_plan(attachments)))
     }
 
     /// The share of the plan to run; `None` if it is called off meanwhile.
@@ -247,14 +247,10 @@ impl Work<'_> {
         let shared = environment.cores_used.contains(&core);
         environment.control_core = Some(ControlCore { core, shared });
         let samples = collected.head.samples.as_mut().and_then(|part| self.samples(part));
-        let samples_bytes = samples.as_ref().map_or(0, |(_, length)| *length);
-        let brought = Brought {
-            samples: samples.map(|(segments, _)| segments),
-            shards: collected.shards.iter().map(ShardState::new).collect(),
-            results: results(&collected, samples_bytes),
-        };
+        let samples_bytes = samples.as_ref().map_or(0, |samples| samples.length);
+        let outgoing = Outgoing::new(results(&collected, samples_bytes).collect(), samples);
         job.change(|state| {
-            state.brought = Some(brought);
+            state.outgoing = Some(outgoing);
             state.stage = Stage::Ended;
         });
         let lost = job.wait(|state| match state.lost {
@@ -282,17 +278,17 @@ impl Work<'_> {
         (Over::Kept, event)
     }
 
-    /// The segments of raw samples to send, and their length together; `part` then describes their
-    /// state in this agent's folder.
-    fn samples(&self, part: &mut Samples) -> Option<(Vec<File>, u64)> {
+    /// The raw samples to send; `part` then describes their state in this agent's folder.
+    fn samples(&self, part: &mut Samples) -> Option<RawFile> {
         if let Some(error) = &mut part.error {
             error.folder = SampleFolder::StateDir;
         }
         part.file.as_ref()?;
-        match self.files.open_samples() {
+        let file = self.files.samples();
+        match RawFile::open(&file) {
             Ok(opened) => Some(opened),
             Err(error) => {
-                lose(part, format!("opening {}: {error}", self.files.samples().display()));
+                lose(part, format!("opening {}: {error}", file.display()));
                 None
             }
         }
@@ -348,17 +344,17 @@ impl Work<'_> {
             began_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
             replay,
         };
-        let shards = collected.shards.iter().map(|shard| Message::Shard(ShardState::new(shard)));
-        let report = Message::Report(results(collected, samples_bytes));
-        let messages = iter::once(Message::Kept(kept)).chain(shards).chain([report]);
+        let messages = iter::once(Message::Kept(kept)).chain(results(collected, samples_bytes));
         self.files.keep_results(self.origin.run, messages)
     }
 }
 
-/// The results as a message.
-fn results(collected: &Collected, samples_bytes: u64) -> Results {
-    let shards = u32::try_from(collected.shards.len()).expect("shards are few");
-    Results { head: Box::new(collected.head.clone()), shards, samples_bytes }
+/// The results as messages, in the order in which a controller takes them.
+fn results(collected: &Collected, samples_bytes: u64) -> impl Iterator<Item = Message> {
+    let number = u32::try_from(collected.shards.len()).expect("shards are few");
+    let head = Box::new(collected.head.clone());
+    let shards = collected.shards.iter().map(|shard| Message::Shard(ShardState::new(shard)));
+    shards.chain([Message::Report(Results { head, shards: number, samples_bytes })])
 }
 
 /// How much of the load a share is, in percent.

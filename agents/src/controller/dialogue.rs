@@ -91,7 +91,7 @@ pub(super) enum Deed {
     /// Send this.
     Say(Message),
     /// Store this in the file of its samples.
-    Keep(Chunk),
+    Store(Chunk),
     /// Both sides have said goodbye.
     End,
 }
@@ -364,13 +364,13 @@ impl Dialogue {
                 self.advanced_ns = now_ns;
                 let none = self.collection.report(results, self.task.samples)?;
                 self.reach_collected(now_ns);
-                Ok(none.map(Deed::Keep))
+                Ok(none.map(Deed::Store))
             }
             Message::Part(part) if self.collects() => {
                 self.advanced_ns = now_ns;
                 let chunk = self.collection.part(part)?;
                 self.reach_collected(now_ns);
-                Ok(Some(Deed::Keep(chunk)))
+                Ok(Some(Deed::Store(chunk)))
             }
             Message::Refused(Refusal::Ending) if self.holds => Err(Fault::Ended),
             Message::Refused(Refusal::Held(HeldBy { holder, .. }))
@@ -766,11 +766,11 @@ mod tests {
             let mut dialogue = collecting();
             let shard = Message::Shard(ShardState::of_bytes(vec![1]));
             dialogue.hear(shard, NOW_NS).expect("a shard");
-            let kept = dialogue.hear(report(samples_bytes), NOW_NS).expect("a report");
-            (dialogue, kept)
+            let deed = dialogue.hear(report(samples_bytes), NOW_NS).expect("a report");
+            (dialogue, deed)
         };
-        let (dialogue, kept) = reported(0);
-        let Some(Deed::Keep(none)) = kept else { panic!("{kept:?}") };
+        let (dialogue, deed) = reported(0);
+        let Some(Deed::Store(none)) = deed else { panic!("{deed:?}") };
         assert!(none.is_last && none.bytes.as_slice().is_empty(), "there is no file");
         assert_eq!((dialogue.step(), dialogue.next_bytes()), (Step::Collected, None));
         let length = 20 * PART_BYTES + 10;
@@ -802,9 +802,9 @@ mod tests {
             assert_eq!(fault, "a part of its raw samples took longer than 1m");
             while 0 < dialogue.awaited_bytes() {
                 let due = due.min(length - arrived);
-                let kept = dialogue.hear(part(arrived, due), now_ns).expect("a part");
+                let deed = dialogue.hear(part(arrived, due), now_ns).expect("a part");
                 arrived += due;
-                let Some(Deed::Keep(chunk)) = kept else { panic!("{kept:?}") };
+                let Some(Deed::Store(chunk)) = deed else { panic!("{deed:?}") };
                 assert_eq!(chunk.is_last, arrived == length);
             }
         }

@@ -158,7 +158,7 @@ impl Link {
                 match dialogue.hear(message, now_ns)? {
                     None => vec![],
                     Some(Deed::Say(message)) => vec![message],
-                    Some(Deed::Keep(chunk)) => {
+                    Some(Deed::Store(chunk)) => {
                         self.inlet.put(self.number, chunk);
                         vec![]
                     }

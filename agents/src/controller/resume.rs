@@ -4,7 +4,7 @@
 //! report is made as it would have been. The agents also know one another's names and shares, and
 //! those of which nothing is left are lost ones of the run.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::goal::{Goal, Step};
 use super::known::Shared;
 use super::link::{Goals, Link, LinkEnd};
 use super::run::{AgentResults, ControlPlane, DECISION_INTERVAL, resolve, serve};
-use super::sample_file::{Kept, SampleKeeper, SampleSink};
+use super::sample_file::{SampleSink, SampleWriter, Stored};
 use crate::key::Key;
 use crate::message::{Hello, KeptRun, Origin};
 use crate::run_id::RunId;
@@ -45,21 +45,22 @@ pub struct ResumeOrder {
 }
 
 /// What is left of a run.
+#[derive(Default)]
 pub struct Resumed {
-    /// The agents whose results are here, in the run's order.
-    pub agents: Vec<AgentResults>,
-    /// Agents of the run of which nothing is left, and their shares.
-    pub lost: Vec<(String, Share)>,
+    /// The agents whose results are here, by their numbers in the run.
+    pub agents: BTreeMap<usize, AgentResults>,
     /// The run's plan, without what is each agent's own; `None` if nothing is left.
     pub plan: Option<Redacted>,
     /// The log that they sent again.
     pub replay: Option<ReplayedLog>,
-    /// When the load began.
-    pub began: SystemTime,
+    /// When the load began, if anything is left.
+    pub began: Option<SystemTime>,
     /// Whether it had raw samples.
     pub has_samples: bool,
     /// The agents that were asked in vain, and why.
     pub faults: Vec<(String, Fault)>,
+    /// The run, as its controller described it.
+    origin: Option<Origin>,
 }
 
 impl ControlPlane {
@@ -100,7 +101,7 @@ fn resume(
     let addresses = resolve(agents.iter().map(|(address, _)| address));
     let (named, sinks): (Vec<_>, Vec<_>) = agents.into_iter().unzip();
     let wanted: Vec<bool> = sinks.iter().map(Option::is_some).collect();
-    let keeper = SampleKeeper::start(sinks)?;
+    let writer = SampleWriter::start(sinks)?;
     let goals = Rc::new(Goals::new(named.len()));
     let hello = Rc::new(Hello::here(name, Vec::new()));
     let link = |(number, addresses)| Link {
@@ -114,20 +115,18 @@ fn resume(
             limits: Limits::default(),
         },
         goals: Rc::clone(&goals),
-        inlet: keeper.inlet(),
+        inlet: writer.inlet(),
         shared: Arc::clone(shared),
     };
     let links = addresses.into_iter().enumerate().map(link).collect();
     let (brought, ()) = serve(executor, links, conduct(&goals, shared));
-    let mut left = Left::default();
-    for ((address, end), samples) in named.into_iter().zip(brought).zip(keeper.finish()) {
-        let name = address.to_string();
-        match left.add(end, samples) {
-            Ok(()) => {}
-            Err(fault) => left.faults.push((name, fault)),
+    let mut resumed = Resumed::default();
+    for ((address, end), samples) in named.into_iter().zip(brought).zip(writer.finish()) {
+        if let Err(fault) = resumed.add(end, samples) {
+            resumed.faults.push((address.to_string(), fault));
         }
     }
-    Ok(left.resumed())
+    Ok(resumed)
 }
 
 /// Has all agents collected that can be reached, and parts.
@@ -144,22 +143,15 @@ async fn conduct(goals: &Goals, shared: &Shared) {
     }
 }
 
-/// What is left of a run so far.
-#[derive(Default)]
-struct Left {
-    origin: Option<Origin>,
-    plan: Option<Redacted>,
-    replay: Option<ReplayedLog>,
-    began: Option<SystemTime>,
-    has_samples: bool,
-    /// By their numbers in the run.
-    agents: Vec<(usize, AgentResults)>,
-    faults: Vec<(String, Fault)>,
-}
+impl Resumed {
+    /// Agents of the run of which nothing is left, and their shares.
+    pub fn lost(&self) -> impl Iterator<Item = (String, Share)> + '_ {
+        let all = self.origin.iter().flat_map(|origin| &origin.agents).enumerate();
+        all.filter(|(number, _)| !self.agents.contains_key(number)).map(|(_, agent)| agent.clone())
+    }
 
-impl Left {
     /// Adds what an agent brought.
-    fn add(&mut self, end: LinkEnd, samples: Option<Kept>) -> Result<(), Fault> {
+    fn add(&mut self, end: LinkEnd, samples: Option<Stored>) -> Result<(), Fault> {
         let LinkEnd { dialogue, lost } = end;
         if let Some((fault, _)) = lost {
             return Err(fault);
@@ -176,7 +168,7 @@ impl Left {
         }
         let number = origin.agents.iter().position(|(_, of_agent)| *of_agent == share);
         let number = number.ok_or_else(|| other("the run had no such share"))?;
-        if self.agents.iter().any(|(there, _)| *there == number) {
+        if self.agents.contains_key(&number) {
             return Err(Fault::Twice);
         }
         self.has_samples |= head.samples.is_some();
@@ -192,27 +184,10 @@ impl Left {
         self.plan.get_or_insert_with(|| head.plan.clone());
         self.origin = Some(origin);
         let reported = None;
-        self.agents.push((
+        self.agents.insert(
             number,
             AgentResults { name, share, hello, head, shards, synchronization, samples, reported },
-        ));
+        );
         Ok(())
-    }
-
-    fn resumed(self) -> Resumed {
-        let Left { origin, plan, replay, began, has_samples, mut agents, faults } = self;
-        agents.sort_by_key(|(number, _)| *number);
-        let here: BTreeSet<usize> = agents.iter().map(|(number, _)| *number).collect();
-        let all = origin.map(|origin| origin.agents).unwrap_or_default();
-        let lost = all.into_iter().enumerate().filter(|(number, _)| !here.contains(number));
-        Resumed {
-            agents: agents.into_iter().map(|(_, agent)| agent).collect(),
-            lost: lost.map(|(_, agent)| agent).collect(),
-            plan,
-            replay,
-            began: began.unwrap_or(UNIX_EPOCH),
-            has_samples,
-            faults,
-        }
     }
 }

@@ -28,7 +28,7 @@ use super::known::Shared;
 use super::link::{Goals, Link, LinkEnd};
 use super::live::AgentLive;
 use super::order::{OnLoss, Order, Placed};
-use super::sample_file::{Kept, SampleKeeper, settled};
+use super::sample_file::{SampleWriter, Stored, settled};
 use crate::codec;
 use crate::frame::PLAN_MAX;
 use crate::message::{Attachment, Hello, MalformedShard, Message, Origin, Prepare, ShardState};
@@ -119,7 +119,7 @@ pub struct AgentResults {
     /// Its clock readings; `None` of a run that is resumed.
     pub synchronization: Option<Synchronization>,
     /// Its raw samples or why there are none; `None` if they weren't wanted.
-    pub samples: Option<Kept>,
+    pub samples: Option<Stored>,
     /// Its progress as reported during the run.
     pub reported: Option<AgentReported>,
 }
@@ -299,7 +299,7 @@ fn control(
         members.push((address, share, samples.is_some()));
         sinks.push(samples);
     }
-    let keeper = SampleKeeper::start(sinks)?;
+    let writer = SampleWriter::start(sinks)?;
     let goals = Rc::new(Goals::new(members.len()));
     let (plan, attachments, origin) = (Rc::new(plan), Rc::new(attachments), Rc::new(origin));
     let hello = Rc::new(Hello::here(name, Vec::new()));
@@ -314,7 +314,7 @@ fn control(
             key: key.clone(),
             task: Task { work, samples: *samples, hello: Rc::clone(&hello), limits },
             goals: Rc::clone(&goals),
-            inlet: keeper.inlet(),
+            inlet: writer.inlet(),
             shared: Arc::clone(shared),
         }
     };
@@ -325,7 +325,7 @@ fn control(
     let Common { plan, replay } = common;
     let (began_ns, began) = (begun.map(|begun| begun.0), begun.map_or(UNIX_EPOCH, |begun| begun.1));
     let mut ended = Ended { agents, lost, plan, replay, began_ns, began, stopped };
-    let all = members.into_iter().zip(brought).zip(keeper.finish()).enumerate();
+    let all = members.into_iter().zip(brought).zip(writer.finish()).enumerate();
     for (number, ((member, brought), samples)) in all {
         ended.add(member, brought, samples, shared.reported(number));
     }
@@ -395,7 +395,7 @@ impl Ended {
         &mut self,
         (address, share, _): (AgentAddress, Share, bool),
         brought: LinkEnd,
-        samples: Option<Kept>,
+        samples: Option<Stored>,
         reported: Option<AgentReported>,
     ) {
         let name = address.to_string();

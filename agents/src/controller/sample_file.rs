@@ -57,11 +57,11 @@ impl SampleSink {
 }
 
 /// An agent's samples: a whole file, not yet under its name, or why there is none.
-pub type Kept = Result<SampleSink, FileError>;
+pub type Stored = Result<SampleSink, FileError>;
 
 /// The fate of an agent's raw samples, from its own report and from what arrived here: one file
 /// with the samples of both, or none and all of them are lost.
-pub(super) fn settled(there: Samples, kept: Kept) -> Samples {
+pub(super) fn settled(there: Samples, stored: Stored) -> Samples {
     let published = match (&there.error, there.file) {
         (Some(error), None) => Err(error.clone()),
         (None, None) => {
@@ -69,7 +69,7 @@ pub(super) fn settled(there: Samples, kept: Kept) -> Samples {
             Err(FileError { kind: FileErrorKind::Place, text, folder: SampleFolder::StateDir })
         }
         // After an error, the segments before it are there.
-        (_, Some(_)) => kept.and_then(publish),
+        (_, Some(_)) => stored.and_then(publish),
     };
     match published {
         Ok(path) => {
@@ -84,10 +84,10 @@ pub(super) fn settled(there: Samples, kept: Kept) -> Samples {
 }
 
 /// The files of all agents, and the thread that fills them.
-pub(super) struct SampleKeeper {
+pub(super) struct SampleWriter {
     chunks: Sender<(usize, Chunk)>,
     state: Arc<State>,
-    thread: JoinHandle<Vec<Option<Kept>>>,
+    thread: JoinHandle<Vec<Option<Stored>>>,
 }
 
 /// What the thread and the links know of each other.
@@ -116,12 +116,12 @@ pub(super) enum Room {
     Never,
 }
 
-impl SampleKeeper {
+impl SampleWriter {
     /// Starts the thread; `sinks` are those of the agents in their order.
     ///
     /// # Errors
     /// The kernel refuses a thread.
-    pub(super) fn start(sinks: Vec<Option<SampleSink>>) -> io::Result<SampleKeeper> {
+    pub(super) fn start(sinks: Vec<Option<SampleSink>>) -> io::Result<SampleWriter> {
         let (chunks, incoming) = mpsc::channel();
         let closed = sinks.iter().map(|sink| AtomicBool::new(sink.is_none())).collect();
         let state = Arc::new(State { backlog: AtomicUsize::new(0), closed });
@@ -129,7 +129,7 @@ impl SampleKeeper {
         let thread = thread::Builder::new()
             .name("truetail-samples".to_owned())
             .spawn(move || fill(sinks, &incoming, &known))?;
-        Ok(SampleKeeper { chunks, state, thread })
+        Ok(SampleWriter { chunks, state, thread })
     }
 
     /// An inlet for chunks.
@@ -139,7 +139,7 @@ impl SampleKeeper {
 
     /// Waits until all is written; no inlet may be left. Returns each agent's file or error; `None`
     /// for agents without one.
-    pub(super) fn finish(self) -> Vec<Option<Kept>> {
+    pub(super) fn finish(self) -> Vec<Option<Stored>> {
         drop(self.chunks);
         self.thread.join().expect("writing samples doesn't panic")
     }
@@ -176,12 +176,12 @@ fn fill(
     mut sinks: Vec<Option<SampleSink>>,
     incoming: &Receiver<(usize, Chunk)>,
     state: &State,
-) -> Vec<Option<Kept>> {
+) -> Vec<Option<Stored>> {
     let incomplete = |sink: &SampleSink| {
         let text = format!("{}: the agent was lost before it had sent it", sink.path.display());
         Err(FileError { kind: FileErrorKind::Place, text, folder: SampleFolder::Raw })
     };
-    let mut kept: Vec<Option<Kept>> =
+    let mut stored: Vec<Option<Stored>> =
         sinks.iter().map(|sink| sink.as_ref().map(incomplete)).collect();
     for (agent, Chunk { bytes, is_last }) in incoming {
         if let Some(sink) = &sinks[agent] {
@@ -197,12 +197,12 @@ fn fill(
                 // There is no place for more.
                 sinks[agent] = None;
                 state.closed[agent].store(true, Ordering::Relaxed);
-                kept[agent] = Some(ended);
+                stored[agent] = Some(ended);
             }
         }
         state.backlog.fetch_sub(bytes.as_slice().len(), Ordering::Relaxed);
     }
-    kept
+    stored
 }
 
 /// The error of an agent that reports no samples.
@@ -261,13 +261,13 @@ mod tests {
         let sink = || Ok(SampleSink::create(folder.path(), "a.bin").expect("a sink"));
         let lost = |error| Samples { file: None, written: 0, lost: 7, error: Some(error) };
         let (here, there) = (full(SampleFolder::Raw), full(SampleFolder::StateDir));
-        for (reported, kept, expected) in [
+        for (reported, stored, expected) in [
             (reported(Some(there.clone())), sink(), lost(there.clone())),
             (reported(None), Err(here.clone()), lost(here.clone())),
             // The first error is named.
             (reported(Some(there.clone())), Err(here), lost(there)),
         ] {
-            assert_eq!(settled(reported, kept), expected);
+            assert_eq!(settled(reported, stored), expected);
             assert!(!path.exists(), "{expected:?}");
         }
         // A missing file isn't a file without samples.
@@ -283,17 +283,17 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("raw");
         let sink = |name: &str| Some(SampleSink::create(&folder, name).expect("a sink"));
-        let keeper = SampleKeeper::start(vec![sink("a.bin"), None, sink("c.bin"), sink("d.bin")]);
-        let keeper = keeper.expect("a thread");
-        let inlet = keeper.inlet();
+        let writer = SampleWriter::start(vec![sink("a.bin"), None, sink("c.bin"), sink("d.bin")]);
+        let writer = writer.expect("a thread");
+        let inlet = writer.inlet();
         inlet.take(0, b"one ", false);
         inlet.take(2, b"half", false);
         inlet.take(0, b"two", true);
         inlet.take(3, b"", true);
         let state = Arc::clone(&inlet.state);
         drop(inlet);
-        let kept = <[_; 4]>::try_from(keeper.finish()).expect("four");
-        let [Some(whole), None, Some(half), Some(nothing)] = kept else {
+        let stored = <[_; 4]>::try_from(writer.finish()).expect("four");
+        let [Some(whole), None, Some(half), Some(nothing)] = stored else {
             panic!("all but the second have a file");
         };
         assert_eq!(state.backlog.load(Ordering::Relaxed), 0);
@@ -333,9 +333,9 @@ mod tests {
         drop(inlet);
         let (done, is_done) = mpsc::channel();
         let disk = thread::spawn(move || {
-            let kept = fill(vec![Some(sink), None], &incoming, &state);
+            let stored = fill(vec![Some(sink), None], &incoming, &state);
             done.send(()).expect("the test waits");
-            kept
+            stored
         });
         while again.room(0, PART_BYTES) == Room::Later {
             thread::yield_now();
@@ -346,8 +346,8 @@ mod tests {
         }
         drop(again);
         is_done.recv().expect("it ends");
-        let kept = <[_; 2]>::try_from(disk.join().expect("it ends")).expect("two");
-        let [Some(Ok(sink)), None] = kept else { panic!("the first is whole") };
+        let stored = <[_; 2]>::try_from(disk.join().expect("it ends")).expect("two");
+        let [Some(Ok(sink)), None] = stored else { panic!("the first is whole") };
         let written = fs::read(sink.temporary()).expect("written");
         assert_eq!(written.len(), fits * PART_BYTES);
         let in_order = written.chunks(PART_BYTES).zip(0_u8..);

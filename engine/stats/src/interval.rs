@@ -26,7 +26,8 @@ use crate::distribution::{Distribution, VALUE_MAX_NS, rank};
 use crate::quantiles::{PERCENTILES, WITH_INTERVAL};
 
 /// Two-sided 5 % point of the normal distribution, in the precision usual for sample sizes.
-pub(super) const NORMAL_5_PERCENT: f64 = 1.96;
+pub const NORMAL_5_PERCENT: f64 = 1.96;
+
 /// The 95 % confidence interval of a quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
