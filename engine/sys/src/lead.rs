@@ -8,8 +8,9 @@ const LEAD_MAX_NS: u64 = 2_000_000;
 /// on its core, ns: longer than an interrupt, shorter than a time slice.
 const TAKEN_NS: u64 = 500_000;
 
-/// The lead of one thread. It doubles whenever a wake-up was later than that, and shrinks by 1/2048
-/// after any other, so that fewer than one in 1,000 is too late: p99.9 of the lateness stays small.
+/// The lead of one thread. It doubles whenever a wake-up was later than that, and shrinks by 1/8192
+/// after any other, so that about one in 8,192 · ln 2 = 5,700 is too late: p99.9 of the lateness, and
+/// so of the latencies, is of those that aren't.
 #[derive(Debug)]
 pub struct Lead {
     ns: u64,
@@ -34,7 +35,7 @@ impl Lead {
         // Something else woke it before.
         let Some(late_ns) = woken_ns.checked_sub(until_ns) else { return };
         self.ns = match late_ns <= self.ns {
-            true => self.ns - (self.ns - LEAD_MIN_NS) / 2_048,
+            true => self.ns - (self.ns - LEAD_MIN_NS) / 8_192,
             false => LEAD_MAX_NS.min(2 * self.ns),
         };
     }
@@ -71,13 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_one_wake_up_in_1000_is_too_late() {
+    fn about_one_wake_up_in_5700_is_too_late() {
         // One in a hundred takes 300 µs.
         let (missed, _) = too_late(|n| if n % 100 == 99 { 300_000 } else { 20_000 });
-        assert!((20..100).contains(&missed), "{missed}");
+        assert!((9..35).contains(&missed), "{missed}");
         // Every tenth takes 50 µs to 1 ms, in no order.
         let (missed, _) = too_late(|n| if n % 10 == 9 { 50_000 + n * 7_919 % 950_000 } else { 0 });
-        assert!((20..100).contains(&missed), "{missed}");
+        assert!((9..35).contains(&missed), "{missed}");
     }
 
     #[test]
