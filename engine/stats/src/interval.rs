@@ -139,7 +139,12 @@ pub fn interval(
 /// # Errors
 /// The number of samples it takes.
 pub(crate) fn interval_by_ranks(pooled: &Distribution, p: f64) -> Result<Interval, Missing> {
-    by_width(pooled, p, NORMAL_5_PERCENT, |width| Missing::Samples(needed_with(p, width))).both()
+    ends_by_ranks(pooled, p).both()
+}
+
+/// The same, each end on its own. If samples depend on each other, the interval is at least as wide.
+pub fn ends_by_ranks(pooled: &Distribution, p: f64) -> Ends {
+    by_width(pooled, p, NORMAL_5_PERCENT, |width| Missing::Samples(needed_with(p, width)))
 }
 
 /// The ends of an interval, each if its rank is among the samples.

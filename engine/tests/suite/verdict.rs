@@ -16,6 +16,7 @@ use engine::report::verdict::{Code, Level, Reason, Topic, Verdict};
 use engine::report::{
     ClientPart, ClientShare, DistributionPart, Follows, LittlesLaw, Microseconds, Report, Samples,
 };
+use engine::stats::distribution::Distribution;
 use engine::stats::stationarity::Stationarity;
 use engine::sys::units::{CoreList, Nanos};
 
@@ -297,6 +298,25 @@ fn latency_added_only_to_the_tail_leaves_the_other_percentiles_trusted() {
     };
     assert_eq!(touched(&[]), [Topic::Tail]);
     assert_eq!(touched(&["p90"]), [Topic::Latency]);
+}
+
+#[test]
+fn what_chance_moves_a_percentile_by_as_well_is_no_reason() {
+    let is_reason = |requests: u64, added_us: f64| {
+        let mut report = clean();
+        added(&mut report, "p99.9", 0.0);
+        // A tail so long that p99.9, 100 ms, is a hundred times p99.
+        let mut corrected = Distribution::new();
+        (0..requests).for_each(|n| corrected.record(100 * (requests / (requests - n)).pow(2)));
+        report.whole.corrected = DistributionPart::alone(&corrected, None);
+        let part = share_at(&mut report, "p99.9");
+        (part.corrected, part.added) = (100_000.0, added_us);
+        judge(&report).reasons.iter().any(|reason| reason.code == Code::ClientShare)
+    };
+    // Its 95 % interval by ranks begins 52 ms lower with 10,000 requests, 11 ms with a million.
+    assert!(!is_reason(10_000, 20_000.0));
+    assert!(is_reason(1_000_000, 20_000.0));
+    assert!(is_reason(10_000, 50_000.0), "half of it counts in any case");
 }
 
 #[test]
