@@ -39,9 +39,10 @@ fn asking(agent: &Agent, plan: &Plan, attachment: &Attachment) -> (Controller, M
         let mut controller = Controller::connect(agent, "ann@desk");
         controller.prepare_with(&plan, false, vec![attachment.clone()]);
         let answer = controller.hear();
-        if !matches!(answer, Message::Refused(Refusal::Held(_))) {
+        let Message::Refused(refusal @ Refusal::Held(_)) = &answer else {
             return (controller, answer);
-        }
+        };
+        agent.said_refused("ann@desk", &refusal.to_string());
         assert!(began.elapsed() < PATIENCE, "the run of before never ends");
         thread::sleep(Duration::from_millis(50));
     }
