@@ -2,10 +2,12 @@
 //! at once or after a wait.
 
 use std::fs;
-use std::net::{TcpListener, ToSocketAddrs as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
 
 use super::controller::SHORT;
 use super::processes::{Agent, Ended, LONGEST, Place, Process, Target, controller};
@@ -14,10 +16,13 @@ use crate::support::{BINARY, NO_CACHE, binary, document};
 /// How late an agent is.
 const LATE: Duration = Duration::from_secs(2);
 
-/// An address on which nothing listens.
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").to_string()
+/// An address that refuses connections, and the socket that keeps it from others meanwhile.
+fn refusing() -> (Socket, String) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let any: SocketAddr = ([127, 0, 0, 1], 0).into();
+    socket.bind(&any.into()).expect("a port");
+    let address = socket.local_addr().expect("an address").as_socket().expect("of a port");
+    (socket, address.to_string())
 }
 
 /// A short run on the agents that these flags name.
@@ -67,7 +72,7 @@ fn a_file_or_standard_input_lists_the_agents() {
 fn a_late_agent_is_waited_for() {
     let target = Target::start(Place::Here);
     let early = Agent::start(Place::Here, &[]);
-    let late = free_address();
+    let (held, late) = refusing();
     let both = format!("{},{late}", early.address);
     let url = target.url();
     let ended = start(&url, &["--agents", &both]).ends_within(LONGEST);
@@ -76,6 +81,7 @@ fn a_late_agent_is_waited_for() {
     let words = format!("--agents: 1 of 2 agents so far, missing: {late} (Connection refused");
     run.wait_until("it says who is missing", |run| run.stderr().contains(&words));
     thread::sleep(LATE);
+    drop(held);
     let _late = Agent::start_at(&mut binary(), &late, &[]);
     let ended = run.ends_within(LONGEST);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
@@ -86,7 +92,7 @@ fn a_late_agent_is_waited_for() {
 fn a_missing_agent_is_an_error_unless_fewer_are_allowed() {
     let target = Target::start(Place::Here);
     let agent = Agent::start(Place::Here, &[]);
-    let missing = free_address();
+    let (_held, missing) = refusing();
     let folder = tempfile::tempdir().expect("a folder");
     let [hosts, out] =
         ["hosts", "report.json"].map(|name| folder.path().join(name).display().to_string());
@@ -108,7 +114,8 @@ fn a_missing_agent_is_an_error_unless_fewer_are_allowed() {
     let report = document(out.as_ref());
     assert_eq!(report["per_agent"].as_array().map(Vec::len), Some(1));
     assert_eq!(report["per_agent"][0]["name"], agent.address.to_string());
-    drop(agent);
+    let (_held, other) = refusing();
+    fs::write(&hosts, format!("{missing}\n{other}\n")).expect("written");
     let ended = start(&target.url(), &fewer).ends_within(LONGEST);
     assert_eq!(ended.code, Some(1), "at least one must be there: {}", ended.stderr);
     assert!(ended.stderr.contains("0 of 2 agents after 1s, missing: "), "{}", ended.stderr);
