@@ -3,7 +3,7 @@
 #   test.sh [BINARY [PART]]
 # podman plays the pods of Kubernetes; the hosts of ssh and the nodes of Slurm are processes on
 # loopback. A part whose programs are missing is skipped. All of them, on Debian:
-#   apt-get install podman runc netavark aardvark-dns openssh-server slurmctld slurmd slurm-client
+#   apt-get install podman runc netavark aardvark-dns iptables openssh-server slurmctld slurmd slurm-client
 # The parts are called by name.
 # shellcheck disable=SC2317
 set -euo pipefail
@@ -125,7 +125,7 @@ left() {
 }
 
 part_kubernetes() {
-  need podman netavark aardvark-dns
+  need podman netavark aardvark-dns iptables
   prefix=truetail-test-$$
   image=$prefix:1
   # As many open files and processes as this shell may have, and a runtime for every layout of
