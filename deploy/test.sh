@@ -3,7 +3,8 @@
 #   test.sh [BINARY [PART]]
 # podman plays the pods of Kubernetes; the hosts of ssh and the nodes of Slurm are processes on
 # loopback. A part whose programs are missing is skipped. All of them, on Debian:
-#   apt-get install podman runc netavark aardvark-dns iptables openssh-server slurmctld slurmd slurm-client
+#   apt-get install podman runc netavark aardvark-dns iptables
+#   apt-get install openssh-server slurmctld slurmd slurm-client
 # The parts are called by name.
 # shellcheck disable=SC2317
 set -euo pipefail

@@ -49,9 +49,7 @@ impl Outgoing {
     pub(super) fn part(&mut self, wanted: Wanted) -> Result<Part, Refusal> {
         let Wanted { number, offset } = wanted;
         let samples = self.samples.as_ref().filter(|samples| {
-            self.messages.len() == 0
-                && (number, offset) == (0, self.sent)
-                && offset < samples.length
+            self.is_out() && (number, offset) == (0, self.sent) && offset < samples.length
         });
         let samples = samples.ok_or_else(|| Refusal::OutOfTurn(Kind::Wanted.to_string()))?;
         let rest = samples.length - offset;

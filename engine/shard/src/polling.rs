@@ -1,7 +1,7 @@
 //! Polling: spinning while nothing is due, and fetching all completions before requests time out.
 //!
-//! By default a shard sleeps until 50 µs before an arrival is due and then polls, since the
-//! kernel's wake-up alone is 5 to 30 µs late.
+//! By default a shard sleeps until shortly before an arrival is due and then polls, since the
+//! kernel's wake-up alone is 5 to 30 µs late. How long before, it learns (`sys/lead.rs`).
 //!
 //! Before a timeout is declared, the kernel is polled: after a stall, a thread finds deadlines
 //! passed and completions not yet posted. Completions go first, so a response that came in time

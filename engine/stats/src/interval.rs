@@ -142,7 +142,7 @@ pub(crate) fn interval_by_ranks(pooled: &Distribution, p: f64) -> Result<Interva
     ends_by_ranks(pooled, p).both()
 }
 
-/// The same, each end on its own. If samples depend on each other, the interval is at least as wide.
+/// The same, each end on its own. If samples depend on each other, the interval is no narrower.
 pub fn ends_by_ranks(pooled: &Distribution, p: f64) -> Ends {
     by_width(pooled, p, NORMAL_5_PERCENT, |width| Missing::Samples(needed_with(p, width)))
 }

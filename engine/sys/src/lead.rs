@@ -9,8 +9,7 @@ const LEAD_MAX_NS: u64 = 2_000_000;
 const TAKEN_NS: u64 = 500_000;
 
 /// The lead of one thread. It doubles whenever a wake-up was later than that, and shrinks by 1/8192
-/// after any other, so that about one in 8,192 · ln 2 = 5,700 is too late: p99.9 of the lateness, and
-/// so of the latencies, is of those that aren't.
+/// after any other, so that about one in 8,192 · ln 2 = 5,700 is too late: too few to reach p99.9.
 #[derive(Debug)]
 pub struct Lead {
     ns: u64,

@@ -83,7 +83,8 @@ pub enum Amount {
 /// of the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Equality {
-    /// Requests sent, once more if the server refused them once = requests that it read to their end.
+    /// Requests sent, once more if the server refused them once = requests that it read to their
+    /// end.
     SentWereRead,
     /// Answered = whole responses to requests, status by status.
     AnsweredWereWritten,

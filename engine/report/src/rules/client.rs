@@ -237,9 +237,9 @@ pub(super) fn added(report: &Report) -> Option<Found> {
     )
 }
 
-/// How far chance alone moves the corrected percentiles, µs: from a quantile down to the lower end
-/// of its 95 % interval by ranks. Ten requests are above p99.9 of 10,000, so it is uncertain by more
-/// than what the generator may add to it.
+/// How far chance alone moves a quantile of the corrected latencies, µs: down to the lower end of
+/// its 95 % interval by ranks. With ten requests above p99.9, that is more than the limit on what
+/// the generator adds.
 fn by_chance_us(report: &Report) -> impl Fn(f64) -> f64 {
     let corrected = &report.whole.corrected;
     let known =
