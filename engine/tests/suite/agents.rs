@@ -199,6 +199,24 @@ fn agents_that_are_stopped_one_after_the_other_add_up() {
 }
 
 #[test]
+fn requests_have_the_numbers_of_the_whole_schedule_wherever_a_run_is_stopped() {
+    // A run ends 0.1 s after it is stopped: here soon after the window has begun, so that most
+    // requests are among the slowest, and within a block of the schedule, which has 20 arrivals.
+    let (warmup, duration) = (Nanos(98_000_000), Nanos::from_secs(20));
+    let plan = open(plan(serve(always_ok)), "20k");
+    let held = ready(&Plan { warmup, duration, slowest: Some(100), ..plan }, Share::whole(), None);
+    let epoch_ns = clock::now_ns() + 50_000_000;
+    held.begin_at(epoch_ns).expect("the epoch is ahead");
+    while clock::now_ns() < epoch_ns + 500_000 {
+        std::hint::spin_loop();
+    }
+    held.stop();
+    let report = held.wait().report;
+    assert!(report.interrupted && !report.whole.slowest.is_empty());
+    assert_eq!(wrong(report_alone(&report)), []);
+}
+
+#[test]
 fn a_past_epoch_begins_nothing_and_a_held_run_can_be_cancelled() {
     let held = ready(&open(plan(serve(always_ok)), "1k"), Share::whole(), None);
     let passed = held.begin_at(clock::now_ns() - 5).expect_err("it has passed");

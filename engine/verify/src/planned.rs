@@ -74,15 +74,18 @@ impl Planned {
         let mut per_interval = Vec::new();
         let mut rescaled = Rescaled::new(&offer, 0);
         let schedules = report.per_agent.iter().flat_map(|agent| {
-            let until_ns = seconds_to_ns(agent.config.schedule_until).min(plan.end_ns());
+            let until_ns = seconds_to_ns(agent.config.schedule_until);
             let (shards, share) = (agent.generator.shards.len(), &agent.config.share);
             let (curve, replay) = (&offer.curve, &replay);
             (0..shards).map(move |shard| {
-                let share = share.of_shard(shard, shards);
-                match replay {
-                    Some(replay) => Schedule::of_log(Arc::clone(&replay.due_ns), until_ns, share),
-                    None => Schedule::new(curve.clone(), plan.arrivals, plan.seed, until_ns, share),
-                }
+                let (share, end_ns) = (share.of_shard(shard, shards), plan.end_ns());
+                // Where a schedule ends decides how the arrivals just before that are numbered, and
+                // those of a run that was stopped have the numbers of the whole run's.
+                let schedule = match replay {
+                    Some(replay) => Schedule::of_log(Arc::clone(&replay.due_ns), end_ns, share),
+                    None => Schedule::new(curve.clone(), plan.arrivals, plan.seed, end_ns, share),
+                };
+                schedule.take_while(move |arrival| arrival.due_ns < until_ns)
             })
         });
         for Arrival { due_ns, number } in in_order(schedules.collect()).take(most) {
@@ -179,7 +182,10 @@ fn requests(plan: &Plan) -> String {
 }
 
 /// All arrivals of these schedules, in order of their due times.
-fn in_order(mut schedules: Vec<Schedule>) -> impl Iterator<Item = Arrival> {
+fn in_order<S>(mut schedules: Vec<S>) -> impl Iterator<Item = Arrival>
+where
+    S: Iterator<Item = Arrival>,
+{
     let key = |arrival: Arrival, at| Reverse((arrival.due_ns, arrival.number, at));
     let firsts = schedules.iter_mut().enumerate();
     let firsts = firsts.filter_map(|(at, schedule)| Some(key(schedule.next()?, at)));
