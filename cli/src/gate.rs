@@ -41,17 +41,18 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// The conditions of these flags.
+    /// The conditions of these flags, which must fit the plan, if it is known.
     ///
     /// # Errors
     /// The flags contradict each other, as a usage error.
     pub(crate) fn new(
-        plan: &Plan,
+        plan: Option<&Plan>,
         fail_on: &[FailOn],
         allow_invalid: bool,
     ) -> Result<Gate, Failure> {
         let gate = Gate { fail_on: fail_on.to_vec(), allow_invalid };
-        if gate.fails_on(FailOn::Undecided) && plan.objectives().is_none() {
+        let has_objectives = plan.is_none_or(|plan| plan.objectives().is_some());
+        if gate.fails_on(FailOn::Undecided) && !has_objectives {
             return Err(Failure::Usage(
                 "--fail-on undecided: there is no objective; give --slo, e.g. --slo 'p99<20ms'"
                     .to_owned(),

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         live::require_terminal()?;
     }
     let view = view(&wanted)?;
-    let gate = Gate::new(&plan, &wanted.fail_on, wanted.allow_invalid)?;
+    let gate = Gate::new(Some(&plan), &wanted.fail_on, wanted.allow_invalid)?;
     let stop = StopRequest::listen()?;
     check_files(args.plan.as_ref(), &plan, &wanted, None)?;
     let reference = Reference::new(wanted.calibration.as_deref())?;

@@ -61,7 +61,7 @@ pub enum Event {
         /// Of these, those that were answered.
         answered: u64,
     },
-    /// A run is over, and its report is in a file.
+    /// A run is over, and its report is in a file, or a controller can still collect it, or both.
     Kept {
         /// The controller's name.
         holder: String,
@@ -69,8 +69,8 @@ pub enum Event {
         sent: u64,
         /// Why the controller doesn't have it.
         why: String,
-        /// The report.
-        file: PathBuf,
+        /// The report, or why it couldn't be written.
+        file: Result<PathBuf, String>,
         /// The run's name, by which a controller can still collect it, or why none can.
         run: Result<RunId, String>,
     },
@@ -143,8 +143,11 @@ impl fmt::Display for Event {
                 )
             }
             Event::Kept { holder, sent, why, file, run } => {
-                let file = file.display();
-                write!(f, "run ended for {holder}: {why}; {sent} sent, report kept in {file}, ")?;
+                write!(f, "run ended for {holder}: {why}; {sent} sent, ")?;
+                match file {
+                    Ok(file) => write!(f, "report kept in {}, ", file.display())?,
+                    Err(problem) => write!(f, "no report written here ({problem}), ")?,
+                }
                 match run {
                     Ok(run) => write!(
                         f,

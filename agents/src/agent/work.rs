@@ -294,15 +294,15 @@ impl Work<'_> {
         }
     }
 
-    /// Writes the results to disk. Returns the report's path, and the run's name if another
-    /// controller can collect it.
+    /// Writes the results to disk. Returns the report's path, or why there is none, and the run's
+    /// name if another controller can collect it, or why none can; an error if there is neither.
     fn keep(
         &self,
         mut collected: Collected,
         aside: Aside,
         why: &str,
         mut samples_bytes: u64,
-    ) -> Result<(PathBuf, Result<RunId, String>), NotKept> {
+    ) -> Result<(Result<PathBuf, String>, Result<RunId, String>), NotKept> {
         let (report_file, samples_file) = self.files.names();
         // The user also wanted samples that were lost.
         let raw = collected.head.samples.is_some().then(|| samples_file.clone());
@@ -324,9 +324,12 @@ impl Work<'_> {
         let (mut report, _) = merge::report([run], &facts);
         report.uncollected = Some(why.to_owned());
         report.config.plan.raw = raw;
-        Files::keep(&report_file, &report)?;
+        let kept = Files::keep(&report_file, &report);
         let resumed = resumed.map(|()| self.origin.run).map_err(|error| error.to_string());
-        Ok((report_file, resumed))
+        match kept {
+            Err(error) if resumed.is_err() => Err(error),
+            kept => Ok((kept.map(|()| report_file).map_err(|error| error.to_string()), resumed)),
+        }
     }
 
     /// Keeps the results for a controller that resumes the run.

@@ -171,7 +171,7 @@ impl Resumed {
         if self.agents.contains_key(&number) {
             return Err(Fault::Twice);
         }
-        self.has_samples |= head.samples.is_some();
+        self.has_samples |= head.samples.as_ref().is_some_and(|samples| samples.file.is_some());
         if samples.is_none() {
             // They stay where they are.
             head.samples = None;

@@ -51,7 +51,7 @@ impl Report {
     }
 
     /// The planned share of the whole load of these agents; exactly 1 for all of it.
-    pub(crate) fn offered(&self) -> f64 {
+    pub fn offered(&self) -> f64 {
         share::together(self.shares())
     }
 

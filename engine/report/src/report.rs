@@ -62,7 +62,7 @@ pub struct Report {
     /// True if the run was stopped before its plan was done.
     pub interrupted: bool,
     /// True if a part of the run is in no number, and nothing replaces it: that of a lost agent, or
-    /// what wasn't sent after the controller was lost.
+    /// what a run that was resumed hadn't sent when its controller was lost.
     pub partial: bool,
     /// The agents that were lost.
     pub agent_lost: Vec<AgentLost>,

@@ -130,11 +130,12 @@ pub fn parts(recorder: &Recorder, plan: &Plan, window_ns: u64) -> Vec<StepPart> 
 }
 
 /// The test of a run's mix of scenarios; `None` if it has only one, or too few requests, or if a log
-/// has them, where nothing is drawn. Agents take turns at the requests, so without one of them,
-/// steps in turn are no longer those of the weights.
+/// has them, where nothing is drawn. Agents take turns at the requests, so the steps in turn of some
+/// of them alone aren't those of the weights.
 pub fn mix(report: &Report) -> Option<MixProof> {
     let plan = &report.config.plan;
-    if plan.replay.is_some() || plan.order == Order::RoundRobin && report.partial {
+    let is_part = report.partial || report.offered() < 1.0;
+    if plan.replay.is_some() || plan.order == Order::RoundRobin && is_part {
         return None;
     }
     let firsts = plan.scenario_steps();

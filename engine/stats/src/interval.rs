@@ -142,7 +142,8 @@ pub(crate) fn interval_by_ranks(pooled: &Distribution, p: f64) -> Result<Interva
     ends_by_ranks(pooled, p).both()
 }
 
-/// The same, each end on its own. If samples depend on each other, the interval is no narrower.
+/// The same, each end on its own. It takes the samples for independent: if they aren't, their
+/// interval by pieces is no narrower than this one.
 pub fn ends_by_ranks(pooled: &Distribution, p: f64) -> Ends {
     by_width(pooled, p, NORMAL_5_PERCENT, |width| Missing::Samples(needed_with(p, width)))
 }

@@ -7,10 +7,12 @@ use engine::host::environment::of_controller;
 use engine::load::schedule::mix;
 use engine::load::share::Share;
 use engine::plan::body::SharedBody;
-use engine::plan::{Arrivals, Plan, StampSource};
+use engine::plan::scenario::{Scenario, Step};
+use engine::plan::{Arrivals, Order, Plan, StampSource};
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
 use engine::record::recorder::Recorder;
+use engine::record::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::record::shard_report::ShardReport;
 use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::record::times::Times;
@@ -20,6 +22,7 @@ use engine::report::merge::{self, Joined};
 use engine::report::verdict::{Code, Level};
 use engine::report::{
     AgentPart, AgentReported, Microseconds, NotOfPlan, NotTogether, Report, Samples, StepPart,
+    judge,
 };
 use engine::run;
 use engine::samples::{Header, SampleFile, ShardEnd};
@@ -390,6 +393,28 @@ fn a_run_that_lost_all_agents_counts_nothing_and_keeps_their_progress_reports() 
 }
 
 #[test]
+fn what_one_of_several_agents_kept_is_a_report_like_any_other() {
+    let routes = ["/a", "/b"].map(|url| Scenario {
+        name: url.to_owned(),
+        weight: 1,
+        step: vec![Step { url: Some(url.to_owned()), ..Step::default() }],
+        ..Scenario::default()
+    });
+    let (scenario, order) = (routes.to_vec(), Order::RoundRobin);
+    let plan = plan(Arrivals::Constant, "2k", 10);
+    let plan = Plan { scenario, order, requests: Some(20_000), slo: None, ..plan };
+    let all = agents(&plan, &[(1, 1), (1, 1)], well);
+    let whole = joint(&all);
+    assert!(whole.mix.is_some() && whole.whole.counts.intended == 20_000);
+    assert_eq!(wrong(report_alone(&whole)), []);
+    // The agents take turns at the requests, so each sends one route.
+    let (kept, _) = merge::report([all[0].clone()], &RunFacts::default());
+    assert_eq!((kept.mix.as_ref(), kept.whole.counts.intended), (None, 10_000));
+    assert_eq!(wrong(report_alone(&kept)), []);
+    assert_eq!(kept.verdict.level, Level::Valid, "{:?}", kept.verdict);
+}
+
+#[test]
 fn agents_that_started_apart_are_named() {
     let plan = plan(Arrivals::Poisson, "2k", 5);
     let mut runs = agents(&plan, &WEIGHTS, well);
@@ -545,6 +570,11 @@ fn a_changed_value_of_an_agents_part_is_found() {
         let report: Report = serde_json::from_value(changed).expect("a report");
         assert_ne!(wrong(report_alone(&report)), [], "{path}");
     };
+    // Called interrupted, a run is held to less.
+    let mut forged = Report { interrupted: true, partial: true, ..report.clone() };
+    forged.verdict = judge(&forged);
+    let found = wrong(report_alone(&forged));
+    assert!(found.iter().any(|finding| finding.what == "interrupted"), "{found:?}");
     let digest = "00000000000000000000000000000000";
     for (path, value) in [
         ("/corrected_digest", digest.into()),
@@ -672,6 +702,17 @@ fn pooled_samples_prove_the_merged_histogram() {
         let merged = row.merged.expect("enough requests");
         assert!(row.off(merged).abs() <= 0.01, "{row:?}");
     }
+    // A disk that fills after the first segment leaves that where it is.
+    let mut short = report.clone();
+    let error = Some(FileError {
+        kind: FileErrorKind::NoRoom,
+        text: "full".to_owned(),
+        folder: SampleFolder::StateDir,
+    });
+    short.per_agent[0].samples.as_mut().expect("some").error.clone_from(&error);
+    short.samples.as_mut().expect("some").error = error;
+    let found = wrong(report_alone(&short));
+    assert!(found.iter().all(|finding| finding.what != "samples.file"), "{found:?}");
     // Wider intervals come from stalls, and the samples show that there were none.
     let mut wider = report.clone();
     let p50 = wider.per_agent[1].part.corrected.percentiles.at_mut(0.5);

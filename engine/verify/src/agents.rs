@@ -53,13 +53,11 @@ pub(super) fn agents(report: &Report, decoded: &DecodedSeries, draws: bool) -> V
     }
     findings.extend(samples(report));
     let stopped = report.per_agent.iter().any(|agent| agent.interrupted);
-    // The controller may have been stopped when its agents had ended.
-    findings.push(Finding::new(
-        "interrupted",
-        if stopped { "true" } else { "true or false" },
-        report.interrupted,
-        report.interrupted || !stopped,
-    ));
+    // The user may also have stopped a run after it had lost an agent.
+    let expected =
+        if has_lost && !stopped { "true or false".to_owned() } else { stopped.to_string() };
+    let is_right = report.interrupted == stopped || has_lost && !stopped;
+    findings.push(Finding::new("interrupted", expected, report.interrupted, is_right));
     for agent in &report.per_agent {
         let checks = one(report, agent, decoded, draws);
         findings.extend(summed_up(&format!("agent {}", agent.name), checks));

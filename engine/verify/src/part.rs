@@ -7,7 +7,8 @@ use plan::{Model, Plan, StampSource};
 use record::counts::Counts;
 use report::merge::offered_rate;
 use report::{
-    Bytes, CheckPart, DistributionPart, LittlesLaw, Part, Rates, Report, ResponseStamps, StepCounts,
+    Bytes, CheckPart, DistributionPart, LittlesLaw, Part, Rates, Report, ResponseStamps, Samples,
+    StepCounts,
 };
 use stats::interval::dependent;
 use stats::percentiles::Quantile;
@@ -331,13 +332,14 @@ pub(super) fn until(report: &Report) -> Finding {
 }
 
 /// A window that ended after a number of requests had exactly these, unless something else ended it
-/// before.
+/// before, or only some of its agents are here.
 pub(super) fn requests(report: &Report) -> Option<Finding> {
     let plan = &report.config.plan;
     let requests = plan.requests?;
     let intended = report.whole.counts.intended;
     let ended_before = report.interrupted
         || report.partial
+        || report.offered() < 1.0
         || match plan.ends_by_count() {
             true => seconds_to_ns(report.config.schedule_until) == plan.end_ns(),
             false => is_cut_short(plan),
@@ -398,18 +400,22 @@ pub(super) fn samples(report: &Report) -> Vec<Finding> {
         vec![Finding::equal("samples", reported(asked), reported(report.samples.is_some()))];
     if let Some(samples) = &report.samples {
         let intended = report.whole.counts.intended;
+        // Segments that were complete before an error stay.
+        let has_file = |samples: &Samples| samples.error.is_none() || 0 < samples.written;
+        let has_file = match report.is_joint() {
+            false => has_file(samples),
+            true => report
+                .per_agent
+                .iter()
+                .all(|agent| agent.samples.as_ref().is_some_and(|samples| samples.file.is_some())),
+        };
         findings.extend([
             Finding::equal(
                 "intended = samples written + lost",
                 samples.written + samples.lost,
                 intended,
             ),
-            // Segments that were complete before an error stay.
-            Finding::equal(
-                "samples.file",
-                samples.error.is_none() || (!report.is_joint() && 0 < samples.written),
-                samples.file.is_some(),
-            ),
+            Finding::equal("samples.file", has_file, samples.file.is_some()),
         ]);
         // With several agents, one may have a file and another none.
         if !report.is_joint() {

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use super::processes::wait_until;
+
 /// Set if the tests must not be skipped.
 const NEEDED: &str = "TEST_NAMESPACES_NEEDED";
 
@@ -54,7 +56,19 @@ impl Network {
             ip(&["-n", &name, "link", "set", "lo", "up"])?;
             ip(&["-n", &name, "link", "set", "eth0", "up"])?;
         }
+        wait_until("the cables carry", || (0..self.machines).all(|machine| self.carries(machine)));
         Ok(())
+    }
+
+    /// True if a machine's cable carries, at both ends: the kernel notices that up to seconds later
+    /// on a busy machine, and drops what is sent before.
+    fn carries(&self, machine: usize) -> bool {
+        let shows = |namespace: &str, device: &str, state: &str| {
+            let shown = ip(&["-n", namespace, "-d", "-o", "link", "show", device]);
+            shown.is_ok_and(|shown| shown.contains(state))
+        };
+        shows(&self.switch, &port(machine), "state forwarding")
+            && shows(&self.name(machine), "eth0", "state UP")
     }
 
     fn name(&self, machine: usize) -> String {
@@ -129,14 +143,14 @@ impl Drop for Network {
     }
 }
 
-/// Runs `ip`.
-fn ip(args: &[&str]) -> Result<(), String> {
+/// Runs `ip`; returns what it printed.
+fn ip(args: &[&str]) -> Result<String, String> {
     let output = Command::new("ip")
         .args(args)
         .output()
         .map_err(|error| format!("`ip` can't be run ({error}); install iproute2"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(format!("`ip {}`: {why}", args.join(" ")))
