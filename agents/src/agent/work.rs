@@ -71,6 +71,14 @@ pub(super) fn work(
     }
 }
 
+/// What is left of a run whose results weren't collected.
+struct Kept {
+    /// The report's path, or why there is none.
+    file: Result<PathBuf, String>,
+    /// The run's name, by which a controller can collect it, or why none can.
+    run: Result<RunId, String>,
+}
+
 /// What a report also has.
 #[derive(Clone)]
 struct Aside {
@@ -272,7 +280,7 @@ impl Work<'_> {
         }
         let why = why.words();
         let event = match self.keep(collected, aside, &why, samples_bytes) {
-            Ok((file, run)) => Event::Kept { holder, sent, why, file, run },
+            Ok(Kept { file, run }) => Event::Kept { holder, sent, why, file, run },
             Err(error) => Event::NotKept { holder, sent, why, problem: error.to_string() },
         };
         (Over::Kept, event)
@@ -294,15 +302,15 @@ impl Work<'_> {
         }
     }
 
-    /// Writes the results to disk. Returns the report's path, or why there is none, and the run's
-    /// name if another controller can collect it, or why none can; an error if there is neither.
+    /// Writes the results to disk; an error if there is neither a report nor what a controller can
+    /// collect.
     fn keep(
         &self,
         mut collected: Collected,
         aside: Aside,
         why: &str,
         mut samples_bytes: u64,
-    ) -> Result<(Result<PathBuf, String>, Result<RunId, String>), NotKept> {
+    ) -> Result<Kept, NotKept> {
         let (report_file, samples_file) = self.files.names();
         // The user also wanted samples that were lost.
         let raw = collected.head.samples.is_some().then(|| samples_file.clone());
@@ -328,7 +336,10 @@ impl Work<'_> {
         let resumed = resumed.map(|()| self.origin.run).map_err(|error| error.to_string());
         match kept {
             Err(error) if resumed.is_err() => Err(error),
-            kept => Ok((kept.map(|()| report_file).map_err(|error| error.to_string()), resumed)),
+            kept => {
+                let file = kept.map(|()| report_file).map_err(|error| error.to_string());
+                Ok(Kept { file, run: resumed })
+            }
         }
     }
 

@@ -19,7 +19,7 @@ use engine::record::times::Times;
 use engine::report::collected::{AgentRun, Collected, LostAgent, RunFacts, Synchronization};
 use engine::report::machine::Machine;
 use engine::report::merge::{self, Joined};
-use engine::report::verdict::{Code, Level};
+use engine::report::verdict::{Code, Level, Reason};
 use engine::report::{
     AgentPart, AgentReported, Microseconds, NotOfPlan, NotTogether, Report, Samples, StepPart,
     judge,
@@ -211,6 +211,29 @@ fn the_worst_verdict_counts_and_names_its_agent() {
     let reason = reasons.iter().find(|reason| reason.code == Code::ClientShare);
     let reason = reason.expect("both were late");
     assert!(reason.agent.is_some() && reason.evidence.contains("; also on agent agent-"));
+}
+
+#[test]
+fn what_all_agents_added_is_found_where_chance_hides_it_in_each() {
+    // A tail so heavy that chance moves p99.9 of one agent's requests by more than a ninth of it,
+    // which is what the generator adds there.
+    fn tailed(due_ns: u64) -> Fate {
+        let (stamps, ..) = well(due_ns);
+        let rank = mix(due_ns) % 100_000_000;
+        let took_ns = 10_000_000_000 / (rank + 100).isqrt();
+        let late_ns = if rank < 200_000 { took_ns / 8 } else { 1_000 };
+        let sent_ns = due_ns + late_ns;
+        let received_ns = sent_ns + took_ns;
+        let ending =
+            Ending { received_ns, handled_ns: received_ns + 500, stamped_by: StampedBy::Kernel };
+        (Stamps { noticed_ns: sent_ns, sent_ns, ..stamps }, ending, Outcome::Answered(200))
+    }
+    let plan = Plan { slo: None, ..plan(Arrivals::Poisson, "12k", 10) };
+    let report = joint(&agents(&plan, &[(1, 1); 20], tailed));
+    assert_eq!(wrong(report_alone(&report)), []);
+    let is_added = |reasons: &[Reason]| reasons.iter().any(|it| it.code == Code::ClientShare);
+    let agents = report.per_agent.iter().filter(|agent| is_added(&agent.verdict.reasons)).count();
+    assert_eq!((agents, is_added(&report.verdict.reasons)), (0, true), "{:?}", report.verdict);
 }
 
 #[test]

@@ -35,6 +35,10 @@ pub fn judge(report: &Report) -> Verdict {
         return judge_by(report, |_| true);
     }
     let Verdict { mut reasons, mut notes, .. } = judge_by(report, |of| of != Of::Agent);
+    let of_agents = || report.per_agent.iter().flat_map(|agent| &agent.verdict.reasons);
+    reasons.retain(|found| {
+        found.code.rule().of != Of::AgentFirst || of_agents().all(|other| other.code != found.code)
+    });
     for AgentPart { name, verdict, .. } in &report.per_agent {
         let named = |found: &Reason| Reason { agent: Some(name.clone()), ..found.clone() };
         reasons.extend(verdict.reasons.iter().map(named));

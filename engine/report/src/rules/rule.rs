@@ -70,6 +70,9 @@ pub enum Of {
     Agent,
     /// Numbers of the run, and of each agent's part.
     Both,
+    /// The same, but the run's only if no agent's part shows it: by chance, each may hide what all
+    /// of them have.
+    AgentFirst,
 }
 
 /// Whether a rule finds effects on numbers, which are reasons, or their causes, which are notes.

@@ -109,7 +109,7 @@ pub static RULES: &[Rule] = &[
         limit: "5 %, above p50 from 20 µs, unless chance alone moves that percentile as far, down \
                 to the lower end of its 95 % interval by ranks, and it is less than half; half of \
                 p50, p90 or p99 is invalid; program's stamps: half of the responses",
-        of: Of::Agent,
+        of: Of::AgentFirst,
         origin: Origin::Generator,
         effect: Effect::Always,
         touches: &[Latency],
