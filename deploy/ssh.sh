@@ -5,6 +5,8 @@
 # for any that is free. TRUETAIL is the binary, which each host gets in a folder of its own, and SSH
 # the command that reaches it.
 set -euo pipefail
+# The controller takes TRUETAIL_… for its own flags.
+export -n TRUETAIL_AGENT_FLAGS
 truetail=${TRUETAIL:-target/release/truetail}
 read -ra ssh <<<"${SSH:-ssh}"
 hosts=()

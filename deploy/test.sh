@@ -10,6 +10,8 @@
 set -euo pipefail
 binary=$(realpath "${1:-target/release/truetail}")
 here=$(dirname "$(realpath "$0")")
+# The agents' flags.
+limits='--allow-target 127.0.0.0/8'
 
 # Ends the part.
 skip() {
@@ -208,7 +210,7 @@ part_kustomize() {
   mkdir "$work/load"
   cp -r "$here" "$work/deploy"
   # shellcheck disable=SC2016
-  sed -n '/^```yaml$/,/^```$/{/^```/!p}' "$here/../docs/deploying.md" >"$work/load/kustomization.yaml"
+  sed -n '/^```yaml$/,/^```$/{/^```$/q;/^```/!p}' "$here/../docs/deploying.md" >"$work/load/kustomization.yaml"
   kubectl kustomize "$work/load" >"$work/objects"
   test "$(grep -c '^kind: ' "$work/objects")" = 3
   test "$(grep -cE 'api\.test:8080|--rate=20k|claimName: report|registry\.test/' "$work/objects")" = 6
@@ -243,7 +245,8 @@ Host *
   StrictHostKeyChecking accept-new
   UserKnownHostsFile $work/known
 HOST
-  SSH="ssh -F $work/config" PORT=0 TRUETAIL=$binary "$here/ssh.sh" "${hosts[@]}" -- \
+  SSH="ssh -F $work/config" PORT=0 TRUETAIL=$binary TRUETAIL_AGENT_FLAGS=$limits \
+    "$here/ssh.sh" "${hosts[@]}" -- \
     "$url" --rate 300 --duration 3s --allow-invalid --out "$work/report"
   verified "$work/report" 3
   for host in "${hosts[@]}"; do
@@ -298,8 +301,8 @@ CONF
   done
   mkdir "$work/job"
   cd "$work/job"
-  PORT=0 TRUETAIL=$binary timeout 90 sbatch --wait --nodes 4 "$here/slurm/truetail.sbatch" \
-    "$url" --rate 300 --duration 3s --allow-invalid || { cat slurm-*.out; return 1; }
+  PORT=0 TRUETAIL=$binary TRUETAIL_AGENT_FLAGS=$limits timeout 90 \
+    sbatch --wait --nodes 4 "$here/slurm/truetail.sbatch" "$url" --rate 300 --duration 3s --allow-invalid || { cat slurm-*.out; return 1; }
   verified truetail-*/report.json 3
 }
 
