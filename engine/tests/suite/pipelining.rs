@@ -299,8 +299,8 @@ fn an_impossible_pipeline_is_refused() {
 
 #[test]
 fn requests_that_only_together_exceed_a_silent_send_leave_alone_or_together() {
-    // Four of them are above 16 KiB. Answers to several requests come together and let as many waiting
-    // ones leave at once.
+    // Four of them are above 16 KiB. Answers to several requests come together and let as many
+    // waiting ones leave at once.
     const BODY: usize = 5_000;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
