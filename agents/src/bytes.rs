@@ -1,4 +1,4 @@
-//! Bytes of any length in a message.
+//! Bytes and text of any length in a message.
 
 use std::fmt;
 
@@ -61,4 +61,22 @@ pub(crate) fn borrowed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'d
         }
     }
     deserializer.deserialize_bytes(Borrowed)
+}
+
+/// Text of the payload, copied once it is known to be in it: for a `String`, bincode would first
+/// allocate the length that is claimed.
+pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    struct Text;
+    impl Visitor<'_> for Text {
+        type Value = String;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("text")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+            Ok(text.to_owned())
+        }
+    }
+    deserializer.deserialize_str(Text)
 }

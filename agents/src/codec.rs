@@ -8,6 +8,8 @@ use bincode::config;
 use bincode::error::DecodeError;
 use serde::{Deserialize, Serialize};
 
+use crate::frame::RESULTS_MAX;
+
 /// Bytes that aren't a message's payload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Undecodable {
@@ -25,15 +27,21 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
         .expect("memory takes every write, and every type of a message can be encoded")
 }
 
+/// The most bytes that a decoded payload may have in memory: a number takes at most eight times the
+/// bytes of its encoding. It bounds the length that the name of a count in a shard's results can
+/// claim, for which bincode asks for memory before it looks whether the bytes are there.
+const DECODED_MAX: usize = 8 * RESULTS_MAX;
+
 /// Decodes a whole payload.
 ///
-/// It borrows from the payload, and serde allocates at most 1 MiB for a length that is only
-/// claimed.
+/// Text and bytes of a message are borrowed from the payload (`bytes.rs`), and serde allocates at
+/// most 1 MiB for a list whose length is only claimed.
 ///
 /// # Errors
 /// The bytes aren't such a value, or others follow it.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T, Undecodable> {
-    let (value, used) = bincode::serde::borrow_decode_from_slice(payload, config::standard())
+    let config = config::standard().with_limit::<DECODED_MAX>();
+    let (value, used) = bincode::serde::borrow_decode_from_slice(payload, config)
         .map_err(|error| Undecodable::Malformed(words(error)))?;
     match payload.len() - used {
         0 => Ok(value),
@@ -68,6 +76,14 @@ mod tests {
         let longer = [payload.as_slice(), &[0, 0]].concat();
         let error = decode::<(u64, Bytes, Option<i64>)>(&longer);
         assert_eq!(error, Err(Undecodable::Trailing(2)));
+    }
+
+    #[test]
+    fn a_claimed_length_asks_for_no_memory_that_a_message_cannot_need() {
+        // Of the names of counts, which the type reads as owned text.
+        let huge = [&[1, 0xFD][..], &u64::MAX.to_le_bytes()].concat();
+        let error = decode::<std::collections::BTreeMap<String, u64>>(&huge);
+        assert!(matches!(error, Err(Undecodable::Malformed(_))), "{error:?}");
     }
 
     #[test]

@@ -39,7 +39,7 @@ use engine::sys::placement;
 use rustix::system::uname;
 use serde::{Deserialize, Serialize};
 
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, text};
 use crate::codec;
 use crate::json;
 use crate::refusal::Refusal;
@@ -208,8 +208,18 @@ pub struct Prepare {
 pub struct Origin {
     /// The run.
     pub run: RunId,
-    /// All its agents: their names, and their shares of the load.
-    pub agents: Vec<(String, Share)>,
+    /// All its agents.
+    pub agents: Vec<AgentShare>,
+}
+
+/// An agent of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentShare {
+    /// Its name, in the controller's words.
+    #[serde(deserialize_with = "text")]
+    pub name: String,
+    /// Its share of the load.
+    pub share: Share,
 }
 
 /// A run whose results an agent has kept.
@@ -232,6 +242,7 @@ pub struct KeptRun {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// Its name in the plan.
+    #[serde(deserialize_with = "text")]
     pub name: String,
     /// Its length, bytes.
     pub length: u64,

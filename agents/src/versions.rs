@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bytes::text;
+
 /// Version of the protocol.
 pub const PROTOCOL: u16 = 6;
 
@@ -13,6 +15,7 @@ pub const PROTOCOL: u16 = 6;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
     /// Of truetail. It may differ.
+    #[serde(deserialize_with = "text")]
     pub truetail: String,
     /// Of the protocol.
     pub protocol: u16,

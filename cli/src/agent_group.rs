@@ -17,7 +17,7 @@ use agents::controller::run::{ControlPlane, Controlled, Ended, Lost};
 use agents::controller::sample_file::SampleSink;
 use agents::controller::weights;
 use agents::key::{KEY_VARIABLE, Key};
-use agents::message::HostFacts;
+use agents::message::{AgentShare, HostFacts};
 use agents::refusal::Refusal;
 use agents::run_id::RunId;
 use engine::host;
@@ -192,13 +192,14 @@ impl AgentGroup {
         if stop.asked() {
             return Err(Failure::Interrupted);
         }
-        let lost: Vec<(String, Share)> = resumed.lost().collect();
+        let mut lost: Vec<LostAgent> =
+            resumed.lost().map(|AgentShare { name, share }| unheard(name, share)).collect();
         let Resumed { agents, plan, replay, began, has_samples, faults, .. } = resumed;
         let (Some(plan), Some(began)) = (plan, began) else {
-            let lost = faults.into_iter().map(|(name, fault)| (name, fault.to_string()));
-            let lost: Vec<(String, String)> = lost.collect();
-            let (name, why) = &lost[0];
-            let others: Vec<&str> = lost[1..].iter().map(|(name, _)| name.as_str()).collect();
+            let faults = faults.into_iter().map(|(name, fault)| (name, fault.to_string()));
+            let faults: Vec<(String, String)> = faults.collect();
+            let (name, why) = &faults[0];
+            let others: Vec<&str> = faults[1..].iter().map(|(name, _)| name.as_str()).collect();
             return Err(Failure::Agent(text::unusable(name, why, &others)));
         };
         for (name, fault) in &faults {
@@ -220,8 +221,6 @@ impl AgentGroup {
             None if has_samples => tell(&text::has_samples(run)),
             _ => {}
         }
-        let mut lost: Vec<LostAgent> =
-            lost.into_iter().map(|(name, share)| unheard(name, share)).collect();
         let mut joined = Joined::default();
         for agent in agents.into_values() {
             let (name, share) = (agent.name.clone(), agent.share.clone());

@@ -12,7 +12,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::load::replay::ReplayedLog;
-use engine::load::share::Share;
 use engine::plan::redact::Redacted;
 use glommio::LocalExecutor;
 use glommio::timer::Timer;
@@ -26,7 +25,7 @@ use super::link::{Goals, Link, LinkEnd};
 use super::run::{AgentResults, ControlPlane, DECISION_INTERVAL, resolve, serve};
 use super::sample_file::{SampleSink, SampleWriter, Stored};
 use crate::key::Key;
-use crate::message::{Hello, KeptRun, Origin};
+use crate::message::{AgentShare, Hello, KeptRun, Origin};
 use crate::run_id::RunId;
 
 /// How often to check whether the user gives up.
@@ -144,8 +143,8 @@ async fn conduct(goals: &Goals, shared: &Shared) {
 }
 
 impl Resumed {
-    /// Agents of the run of which nothing is left, and their shares.
-    pub fn lost(&self) -> impl Iterator<Item = (String, Share)> + '_ {
+    /// Agents of the run of which nothing is left.
+    pub fn lost(&self) -> impl Iterator<Item = AgentShare> + '_ {
         let all = self.origin.iter().flat_map(|origin| &origin.agents).enumerate();
         all.filter(|(number, _)| !self.agents.contains_key(number)).map(|(_, agent)| agent.clone())
     }
@@ -166,7 +165,7 @@ impl Resumed {
         {
             return Err(other("another agent has kept another run of this name"));
         }
-        let number = origin.agents.iter().position(|(_, of_agent)| *of_agent == share);
+        let number = origin.agents.iter().position(|agent| agent.share == share);
         let number = number.ok_or_else(|| other("the run had no such share"))?;
         if self.agents.contains_key(&number) {
             return Err(Fault::Twice);
@@ -177,7 +176,7 @@ impl Resumed {
             head.samples = None;
         }
         let samples = samples.filter(|_| head.samples.is_some());
-        let name = origin.agents[number].0.clone();
+        let name = origin.agents[number].name.clone();
         let began = UNIX_EPOCH + Duration::from_nanos(began_ns);
         self.began = self.began.into_iter().chain([began]).min();
         self.replay = replay;

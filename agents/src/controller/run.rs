@@ -31,7 +31,9 @@ use super::order::{OnLoss, Order, Placed};
 use super::sample_file::{SampleWriter, Stored, settled};
 use crate::codec;
 use crate::frame::PLAN_MAX;
-use crate::message::{Attachment, Hello, MalformedShard, Message, Origin, Prepare, ShardState};
+use crate::message::{
+    AgentShare, Attachment, Hello, MalformedShard, Message, Origin, Prepare, ShardState,
+};
 use crate::run_id::RunId;
 use crate::session::IO_MEMORY;
 
@@ -227,7 +229,10 @@ impl Controlled {
         let common = common(order.plan.clone(), &order.files)?;
         let plan = common.plan.clone();
         as_documents_have_it(&mut order.plan, plan.plan());
-        let named = |placed: &Placed| (placed.address.to_string(), placed.share.clone());
+        let named = |Placed { address, share, .. }: &Placed| AgentShare {
+            name: address.to_string(),
+            share: share.clone(),
+        };
         let agents = order.agents.iter().map(named).collect();
         let id = RunId::new();
         let origin = Origin { run: id, agents };

@@ -90,6 +90,9 @@ fn most_held(stream: &[u8]) -> (usize, bool) {
 #[test]
 fn no_stream_takes_more_memory_than_its_length_allows() {
     let huge = [0xFD, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F];
+    // What precedes the number of agents, and the name of the first file.
+    let kept = [&[20, 1, b'1', 6, 2, 18, 0xFD][..], &7_u64.to_le_bytes()].concat();
+    let file = [8, 2, 5, 7, 0, 1];
     let prepare = |json: &str| {
         let payload = [&[8, 2, 5, 7, 0, 0][..], &counted(json.as_bytes())].concat();
         whole(Kind::Prepare, &payload)
@@ -101,7 +104,10 @@ fn no_stream_takes_more_memory_than_its_length_allows() {
         ("4 GiB claimed", frame(Kind::Report, u32::MAX as usize, &[16; 5_000]), false),
         ("bytes without end", whole(Kind::Part, &[&[10, 0, 0][..], &huge].concat()), false),
         ("files without end", whole(Kind::Prepare, &[&[8, 2, 5, 7, 0][..], &huge].concat()), false),
-        ("a text without end", whole(Kind::Hello, &[&[4][..], &huge].concat()), false),
+        ("a document without end", whole(Kind::Hello, &[&[4][..], &huge].concat()), false),
+        ("a version without end", whole(Kind::Kept, &[&[20][..], &huge].concat()), false),
+        ("a name without end", whole(Kind::Kept, &[&kept[..], &[1], &huge].concat()), false),
+        ("a file's name without end", whole(Kind::Prepare, &[&file[..], &huge].concat()), false),
         ("samples", whole(Kind::Part, &[&[10, 0, 0][..], &counted(&[7; 200_000])].concat()), true),
         // Decoded, and then refused: a plan has all its fields.
         ("cores", prepare(&format!(r#"{{"cores": "{cores}"}}"#)), false),

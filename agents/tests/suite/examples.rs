@@ -6,8 +6,8 @@ use agents::channel::{Channel, ChannelError};
 use agents::frame::{Frame, FrameReader};
 use agents::key::Key;
 use agents::message::{
-    Attachment, Finding, Hello, HostFacts, KeptRun, Message, Origin, Part, Ping, Pong, Prepare,
-    Ready, Results, ShardState, Side, Start, Wanted,
+    AgentShare, Attachment, Finding, Hello, HostFacts, KeptRun, Message, Origin, Part, Ping, Pong,
+    Prepare, Ready, Results, ShardState, Side, Start, Wanted,
 };
 use agents::refusal::Refusal;
 use agents::versions::Versions;
@@ -74,7 +74,8 @@ fn plan() -> Plan {
 /// A run of two agents.
 fn origin() -> Origin {
     let agents = [("a:7070", 0..2), ("b:7070", 2..7)];
-    let agents = agents.map(|(name, units)| (name.to_owned(), Share::units(units, 7)));
+    let agents = agents
+        .map(|(name, units)| AgentShare { name: name.to_owned(), share: Share::units(units, 7) });
     Origin { run: "0123456789abcdef".parse().expect("a run"), agents: agents.into() }
 }
 

@@ -1,9 +1,11 @@
 //! Properties for any bytes: an error or a valid message, the same for every split, in bounded
 //! memory.
 
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use agents::channel::{Channel, ChannelError};
+use agents::frame::Kind;
 use agents::key::Key;
 use agents::message::{Message, Side};
 use agents::versions::PROTOCOL;
@@ -52,10 +54,13 @@ fn open(key: Option<Key>, side: Side) -> (Pair, fn(&mut Pair) -> &mut Channel) {
     (Pair::open(key), hears)
 }
 
+/// The first number that no type of message has.
+const KINDS: u8 = Kind::ALL.len() as u8;
+
 /// Bytes that look like a frame.
 fn likely() -> impl Strategy<Value = Vec<u8>> {
     let header =
-        (0_u8..20, prop_oneof![0_u32..80, any::<u32>()]).prop_map(|(kind, length): (u8, u32)| {
+        (0..=KINDS, prop_oneof![0_u32..80, any::<u32>()]).prop_map(|(kind, length): (u8, u32)| {
             let mut bytes = [&b"TTAG"[..], &PROTOCOL.to_le_bytes()].concat();
             bytes.push(kind);
             bytes.extend(length.to_le_bytes());
@@ -150,9 +155,16 @@ fn a_whole_session_is_understood_in_every_split() {
             hears(&mut pair).finish().expect("the stream may end here");
         }
     }
+    // The folder where the fuzzer begins.
+    let seeds = std::env::var_os("FUZZ_SEEDS").map(PathBuf::from);
     for side in [Side::Controller, Side::Agent] {
-        for frame in frames(&stream(side)) {
-            harness::run(&[&[7][..], frame.as_bytes()].concat());
+        for (number, frame) in frames(&stream(side)).iter().enumerate() {
+            let input = [&[7][..], frame.as_bytes()].concat();
+            harness::run(&input);
+            if let Some(seeds) = &seeds {
+                let seed = seeds.join(format!("{side:?}-{number}"));
+                std::fs::write(seed, &input).expect("a folder to write to");
+            }
             let said = format!("{:?}", frame.message().expect("a message"));
             let kind = format!("{:?}", frame.kind());
             assert!(said.starts_with(&kind), "{kind}: {said}");
