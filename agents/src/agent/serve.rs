@@ -9,7 +9,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use engine::host;
-use engine::host::check::Severity;
 use engine::sys::units::CoreList;
 use glommio::timer::Timer;
 use glommio::{LocalExecutorBuilder, Placement};
@@ -65,7 +64,7 @@ pub fn serve(
     let cores = config.cores.as_ref().map(CoreList::as_slice);
     let (core, shared) = control_core::choose(cores);
     let checks = host::examine();
-    let found = checks.iter().filter(|check| check.severity != Severity::Good);
+    let found = checks.iter().filter(|check| check.is_problem());
     let findings = found.map(Finding::from).chain(shared).collect();
 
     let (events, happened) = mpsc::sync_channel(EVENTS_MAX);

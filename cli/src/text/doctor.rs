@@ -8,8 +8,7 @@ use super::layout::{Column, Text, aligned, widest};
 
 /// The problems (all checks with details), and a line that sums them up.
 pub(crate) fn findings(checks: &[Check], extent: Extent) -> String {
-    let is_good = |check: &&Check| check.severity == Severity::Good;
-    let is_shown = |check: &&Check| extent == Extent::Details || !is_good(check);
+    let is_shown = |check: &&Check| extent == Extent::Details || check.is_problem();
     let shown: Vec<&Check> = checks.iter().filter(is_shown).collect();
     let mut text = Text::new();
     let columns = [Column::Left(9), Column::Left(widest(shown.iter().map(|check| check.name)) + 2)];
@@ -31,10 +30,14 @@ pub(crate) fn findings(checks: &[Check], extent: Extent) -> String {
     } else {
         "Ready to run."
     };
-    let good = things(checks.iter().filter(is_good).count() as u64, "check");
-    text.line(match extent {
-        Extent::Screen => format!("{ready} {good} passed."),
-        Extent::Details => ready.to_owned(),
+    let count = |severity| checks.iter().filter(|check| check.severity == severity).count() as u64;
+    let good = things(count(Severity::Good), "check");
+    text.line(match (extent, count(Severity::Unknown)) {
+        (Extent::Details, _) => ready.to_owned(),
+        (Extent::Screen, 0) => format!("{ready} {good} passed."),
+        (Extent::Screen, unknown) => {
+            format!("{ready} {good} passed, {unknown} couldn't be made (--details).")
+        }
     });
     text.done()
 }
@@ -43,6 +46,7 @@ pub(crate) fn findings(checks: &[Check], extent: Extent) -> String {
 pub(crate) fn word(severity: Severity) -> &'static str {
     match severity {
         Severity::Good => "good",
+        Severity::Unknown => "unknown",
         Severity::Warning => "warning",
         Severity::Missing => "missing",
     }
@@ -110,5 +114,8 @@ mod tests {
         );
         let good = "Ready to run. 1 check passed.\n";
         assert_eq!(findings(&checks[..1], Extent::Screen), good);
+        let unknown = [checks[0].clone(), check("audit", Severity::Unknown, None, None)];
+        let summary = "Ready to run. 1 check passed, 1 couldn't be made (--details).\n";
+        assert_eq!(findings(&unknown, Extent::Screen), summary);
     }
 }

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum Severity {
     /// Nothing to do.
     Good,
+    /// It couldn't be looked at.
+    Unknown,
     /// A run can start; its numbers may suffer.
     Warning,
     /// A run can't start.
@@ -34,6 +36,11 @@ pub struct Check {
 pub(super) const OPEN_FILES: &str = "open files";
 
 impl Check {
+    /// True if something may, or must, be done about it.
+    pub fn is_problem(&self) -> bool {
+        matches!(self.severity, Severity::Warning | Severity::Missing)
+    }
+
     /// True if the limit of open files is too low.
     pub fn lacks_files(&self) -> bool {
         self.severity == Severity::Missing && self.name == OPEN_FILES
@@ -41,6 +48,10 @@ impl Check {
 
     pub(super) fn good(name: &'static str, found: impl Into<String>) -> Check {
         Check { name, severity: Severity::Good, found: found.into(), cause: None, cure: None }
+    }
+
+    pub(super) fn unknown(name: &'static str, found: impl Into<String>) -> Check {
+        Check { severity: Severity::Unknown, ..Check::good(name, found) }
     }
 
     pub(super) fn bad(
@@ -62,7 +73,8 @@ impl Check {
 
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.found)?;
+        let unknown = if self.severity == Severity::Unknown { "unknown, " } else { "" };
+        write!(f, "{}: {unknown}{}", self.name, self.found)?;
         if let Some(cause) = &self.cause {
             write!(f, "; {cause}")?;
         }

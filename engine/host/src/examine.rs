@@ -50,8 +50,8 @@ pub fn examine() -> Vec<Check> {
         check_ports(),
         check_cores(&allowed, placement::online_cores().len(), &topology),
         check_siblings(&topology, &used),
-        Check::good("memory nodes", nodes(&topology.nodes())),
-        Check::good("interrupt cores", interrupt_cores(&Attachment::all_here())),
+        listed("memory nodes", nodes(&topology.nodes())),
+        listed("interrupt cores", interrupt_cores(&Attachment::all_here())),
         check_governor(&allowed),
         check_clock_source(),
     ]);
@@ -62,7 +62,7 @@ pub fn examine() -> Vec<Check> {
 fn there(check: Check) -> Result<(), Check> {
     match check.severity {
         Severity::Missing => Err(check),
-        Severity::Good | Severity::Warning => Ok(()),
+        Severity::Good | Severity::Unknown | Severity::Warning => Ok(()),
     }
 }
 
@@ -219,7 +219,7 @@ fn list(cores: &[usize]) -> CoreList {
 /// Names the hardware threads that share a physical core with a run's shards: a local target may
 /// run there, and with `--cores` other shards.
 fn check_siblings(topology: &Topology, used: &[usize]) -> Check {
-    let found = Check::good("siblings", siblings(&topology.physical_cores()));
+    let found = listed("siblings", siblings(&topology.physical_cores()));
     let of_used = used.iter().flat_map(|core| topology.siblings(*core).unwrap_or_default());
     let mut shared: Vec<usize> = of_used.copied().filter(|core| !used.contains(core)).collect();
     shared.sort_unstable();
@@ -237,14 +237,19 @@ fn check_siblings(topology: &Topology, used: &[usize]) -> Check {
     }
 }
 
+/// A good finding; unknown if /sys lists nothing.
+fn listed(name: &'static str, found: Option<String>) -> Check {
+    found.map_or(Check::unknown(name, "/sys doesn't list them"), |found| Check::good(name, found))
+}
+
 /// The hardware threads that share a physical core; pairs whose numbers ascend in step form one
 /// entry.
-fn siblings(physical_cores: &[&[usize]]) -> String {
+fn siblings(physical_cores: &[&[usize]]) -> Option<String> {
     if physical_cores.is_empty() {
-        return "unknown".to_owned();
+        return None;
     }
     if physical_cores.iter().all(|threads| threads.len() == 1) {
-        return "none: one hardware thread per physical core".to_owned();
+        return Some("none: one hardware thread per physical core".to_owned());
     }
     let rises = |one: &&[usize], next: &&[usize]| {
         one.len() == next.len()
@@ -259,27 +264,21 @@ fn siblings(physical_cores: &[&[usize]]) -> String {
             _ => format!("{} with {}", nth(0), nth(1)),
         }
     };
-    physical_cores.chunk_by(rises).map(entry).collect::<Vec<_>>().join(", ")
+    Some(physical_cores.chunk_by(rises).map(entry).collect::<Vec<_>>().join(", "))
 }
 
-fn nodes(nodes: &[(usize, Vec<usize>)]) -> String {
+fn nodes(nodes: &[(usize, Vec<usize>)]) -> Option<String> {
     let entry = |(node, cores): &(usize, Vec<usize>)| format!("{node} with cores {}", list(cores));
-    match nodes {
-        [] => "unknown".to_owned(),
-        nodes => nodes.iter().map(entry).collect::<Vec<_>>().join("; "),
-    }
+    (!nodes.is_empty()).then(|| nodes.iter().map(entry).collect::<Vec<_>>().join("; "))
 }
 
-fn interrupt_cores(interfaces: &[(String, Attachment)]) -> String {
+fn interrupt_cores(interfaces: &[(String, Attachment)]) -> Option<String> {
     let entry = |(name, attachment): &(String, Attachment)| {
         let cores = list(attachment.interrupt_cores.as_deref().unwrap_or_default());
         let node = attachment.node.map_or(String::new(), |node| format!(" on node {node}"));
         format!("{cores} for {name}{node}")
     };
-    match interfaces {
-        [] => "unknown".to_owned(),
-        interfaces => interfaces.iter().map(entry).collect::<Vec<_>>().join("; "),
-    }
+    (!interfaces.is_empty()).then(|| interfaces.iter().map(entry).collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]
@@ -313,9 +312,8 @@ mod tests {
             (&[&[0, 4], &[1, 5], &[2, 7], &[3, 6]], "0-1 with 4-5, 2 with 7, 3 with 6"),
             (&[&[0, 1, 2, 3], &[4, 5, 6, 7]], "0 with 1-3, 4 with 5-7"),
             (&[&[0], &[1]], "none: one hardware thread per physical core"),
-            (&[], "unknown"),
         ] {
-            assert_eq!(siblings(physical), words);
+            assert_eq!(siblings(physical).as_deref(), Some(words));
         }
     }
 
@@ -340,21 +338,19 @@ mod tests {
     #[test]
     fn nodes_and_interrupts_are_shown_with_their_cores() {
         assert_eq!(
-            nodes(&[(0, vec![0, 1, 4, 5]), (1, vec![2, 3])]),
-            "0 with cores 0-1,4-5; 1 with cores 2-3"
+            nodes(&[(0, vec![0, 1, 4, 5]), (1, vec![2, 3])]).as_deref(),
+            Some("0 with cores 0-1,4-5; 1 with cores 2-3")
         );
         let attachment = |node, core| Attachment { node, interrupt_cores: Some(vec![core]) };
         assert_eq!(
             interrupt_cores(&[
                 ("eth0".to_owned(), attachment(Some(1), 2)),
                 ("eth1".to_owned(), attachment(None, 0)),
-            ]),
-            "2 for eth0 on node 1; 0 for eth1"
+            ])
+            .as_deref(),
+            Some("2 for eth0 on node 1; 0 for eth1")
         );
-        assert_eq!(
-            (nodes(&[]), interrupt_cores(&[])),
-            ("unknown".to_owned(), "unknown".to_owned())
-        );
+        assert_eq!((siblings(&[]), nodes(&[]), interrupt_cores(&[])), (None, None, None));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) fn check_request_path(cores: &[usize]) -> [Check; 8] {
         mitigated(&mitigations()),
         idle(read("/sys/devices/system/cpu/cpuidle/current_driver"), deepest(cores)),
         polling(["busy_read", "busy_poll"].map(|name| read(format!("/proc/sys/net/core/{name}")))),
-        deferral(&deferred()),
+        deferral(deferred()),
     ]
 }
 
@@ -59,33 +59,52 @@ fn costs(name: &'static str, found: impl Into<String>, cause: &str, cure: &str) 
     Check { cause, cure, ..Check::good(name, found) }
 }
 
-/// Connections in the kernel's table, and whether it takes in new ones to this host; `None` without
-/// a table, and if there can be no connection. A table that isn't empty proves nothing: entries
-/// outlive the rules that made them.
-fn tracked() -> Option<(u64, Option<bool>)> {
-    let count = || read("/proc/sys/net/netfilter/nf_conntrack_count")?.parse::<u64>().ok();
-    let takes_in = |_| {
-        let before = count();
-        let _held = stamping::pair().ok()?;
-        Some(before < count())
-    };
-    let grows = (0..TRIES).filter_map(takes_in).max();
-    Some((count()?, grows))
+/// What was seen of connection tracking.
+#[derive(Debug)]
+enum Tracking {
+    /// The kernel has no table of connections.
+    NoTable,
+    /// It isn't known whether it has one.
+    Hidden,
+    /// It has one, but there is no connection that it could take in.
+    Unconnected,
+    /// It doesn't take in a connection over the loopback.
+    Off,
+    /// It does, and has this many.
+    On(u64),
 }
 
-fn tracking(tracked: Option<(u64, Option<bool>)>) -> Check {
+/// A table that isn't empty proves nothing: entries outlive the rules that made them.
+fn tracked() -> Tracking {
+    let count = || read("/proc/sys/net/netfilter/nf_conntrack_count")?.parse::<u64>().ok();
+    if count().is_none() {
+        let is_seen = Path::new("/proc/sys/net/core").exists();
+        return if is_seen { Tracking::NoTable } else { Tracking::Hidden };
+    }
+    for _ in 0..TRIES {
+        let before = count();
+        let Ok(_held) = stamping::pair() else { return Tracking::Unconnected };
+        if let Some(after) = count().filter(|after| before < Some(*after)) {
+            return Tracking::On(after);
+        }
+    }
+    Tracking::Off
+}
+
+fn tracking(tracked: Tracking) -> Check {
     let name = "connection tracking";
     match tracked {
-        None => Check::good(name, "none: nf_conntrack isn't loaded"),
-        Some((_, None)) => Check::good(name, "unknown: this host can't connect to itself"),
-        Some((_, Some(false))) => Check::good(name, "off: a connection to this host isn't tracked"),
-        Some((count, Some(true))) => Check::bad(
+        Tracking::NoTable => Check::good(name, "none: nf_conntrack isn't loaded"),
+        Tracking::Hidden => Check::unknown(name, "/proc/sys/net can't be read"),
+        Tracking::Unconnected => Check::unknown(name, "this host can't connect to itself"),
+        Tracking::Off => Check::good(name, "off: a connection over the loopback isn't tracked"),
+        Tracking::On(count) => Check::bad(
             name,
             Severity::Warning,
             format!("on, {count} connections tracked"),
-            "the kernel looks up each packet's connection: 15 % more CPU per request, as measured",
+            "the kernel looks up each packet's connection: 15 % more CPU per request on one machine",
             "remove the rules with `ct` or NAT (nft list ruleset, iptables -S), or run in a \
-             network namespace without any",
+             network namespace without any, where lo is up",
         ),
     }
 }
@@ -133,7 +152,7 @@ fn filters(chains: io::Result<BTreeMap<String, usize>>, legacy: [io::Result<Stri
         (Err(error), Ok(ip), Ok(ip6)) if is_lacking(&error) => (BTreeMap::new(), ip, ip6),
         (Ok(chains), Ok(ip), Ok(ip6)) => (chains, ip, ip6),
         (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
-            return Check::good(name, format!("unknown ({error}): run doctor as root to see them"));
+            return Check::unknown(name, format!("{error}: run doctor as root to see them"));
         }
     };
     let hooks = |(table, count): (&String, &usize)| format!("{table} (hooks: {count})");
@@ -161,11 +180,17 @@ fn is_lacking(error: &io::Error) -> bool {
 fn programs(group: Option<&Path>) -> Check {
     let name = "cgroup BPF";
     match group {
-        None => Check::good(name, "unknown: no cgroup2 is mounted"),
-        Some(group) => Check::good(
-            name,
-            format!("unknown; `bpftool cgroup show {} effective` lists them", group.display()),
-        ),
+        None => Check::unknown(name, "no cgroup2 is mounted"),
+        Some(group) => Check {
+            cause: Some("each packet passes the programs of its group".to_owned()),
+            cure: Some(
+                "detach what isn't needed: bpftool cgroup detach GROUP TYPE id N".to_owned(),
+            ),
+            ..Check::unknown(
+                name,
+                format!("`bpftool cgroup show {} effective` lists them", group.display()),
+            )
+        },
     }
 }
 
@@ -174,16 +199,17 @@ fn audit(answer: io::Result<Vec<Vec<u8>>>) -> Check {
     let state = match answer {
         Ok(answer) => answer,
         Err(error) if is_lacking(&error) => return Check::good(name, "none in this kernel"),
-        Err(error) => return Check::good(name, format!("unknown ({error}): only root may ask")),
+        Err(error) => return Check::unknown(name, format!("{error}: only root may ask")),
     };
     // The state begins with a mask; what follows is 1 or 2, locked, if audit is enabled.
     match state.first().and_then(|body| body.get(4..)?.first_chunk()) {
-        None => Check::good(name, "unknown: the kernel's answer is too short"),
+        None => Check::unknown(name, "the kernel's answer is too short"),
         Some([0, 0, 0, 0]) => Check::good(name, "off"),
         Some(_) => costs(
             name,
             "on",
-            "the kernel prepares a record of each system call, and an open loop makes many",
+            "the kernel prepares a record of each system call, and an open loop makes many, unless \
+             `auditctl -l` lists a rule that exempts all tasks",
             "switch it off for what starts from now on: auditctl -a task,never",
         ),
     }
@@ -194,7 +220,7 @@ fn mitigated(all: &BTreeMap<String, String>) -> Check {
     let in_force = all.iter().filter(|(_, how)| how.starts_with("Mitigation"));
     let in_force: Vec<&str> = in_force.map(|(vulnerability, _)| &**vulnerability).collect();
     if all.is_empty() {
-        return Check::good(name, "unknown");
+        return Check::unknown(name, "/sys/devices/system/cpu/vulnerabilities can't be read");
     }
     if in_force.is_empty() {
         return Check::good(name, "none in force");
@@ -202,7 +228,7 @@ fn mitigated(all: &BTreeMap<String, String>) -> Check {
     costs(
         name,
         in_force.join(", "),
-        "system calls and switches between threads cost more, how much depends on the CPU",
+        "system calls and context switches cost more; how much depends on the CPU",
         "boot with mitigations=off, but only a machine that runs nothing untrusted",
     )
 }
@@ -227,7 +253,7 @@ fn deepest(cores: &[usize]) -> Option<(u64, String)> {
 fn idle(driver: Option<String>, deepest: Option<(u64, String)>) -> Check {
     let name = "idle states";
     let (Some(driver), Some((latency_us, state))) = (driver, deepest) else {
-        return Check::good(name, "unknown: the kernel has no driver for them");
+        return Check::unknown(name, "the kernel has no driver for them");
     };
     let found = format!("{driver}: {state} wakes within {latency_us} µs");
     let spin_us = LEAD_MIN_NS / 1_000;
@@ -257,23 +283,27 @@ fn polling([read, poll]: [Option<String>; 2]) -> Check {
             "receives that find nothing poll the interface, on the core of who receives",
             "switch it off: sysctl -w net.core.busy_read=0 net.core.busy_poll=0",
         ),
-        _ => Check::good(name, "unknown: this network namespace doesn't show the settings"),
+        _ => Check::unknown(name, "this network namespace doesn't show the settings"),
     }
 }
 
 /// The interfaces that may hold received packets back, and for how long, ns.
-fn deferred() -> BTreeMap<String, u64> {
-    let names = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+fn deferred() -> io::Result<BTreeMap<String, u64>> {
+    let names = fs::read_dir("/sys/class/net")?.flatten();
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
     let held = |name: String| {
         let ns = read(format!("/sys/class/net/{name}/gro_flush_timeout"))?.parse().ok()?;
         Some((name, ns))
     };
-    names.filter_map(held).filter(|(_, ns)| 0 < *ns).collect()
+    Ok(names.filter_map(held).filter(|(_, ns)| 0 < *ns).collect())
 }
 
-fn deferral(held_ns: &BTreeMap<String, u64>) -> Check {
+fn deferral(held_ns: io::Result<BTreeMap<String, u64>>) -> Check {
     let name = "deferred interrupts";
+    let held_ns = match held_ns {
+        Ok(held_ns) => held_ns,
+        Err(error) => return Check::unknown(name, format!("/sys/class/net: {error}")),
+    };
     let Some(first) = held_ns.keys().next() else { return Check::good(name, "none") };
     let each = held_ns.iter().map(|(name, ns)| format!("{name} up to {} µs", *ns as f64 / 1e3));
     Check::bad(
@@ -356,6 +386,8 @@ mod tests {
     use super::*;
 
     fn text(check: &Check, severity: Severity) -> String {
+        let is_unknown = check.to_string().contains(": unknown");
+        let severity = if is_unknown { Severity::Unknown } else { severity };
         assert_eq!(check.severity, severity, "{check}");
         // What may cost something says how to change it.
         assert_eq!(check.cause.is_some(), check.cure.is_some(), "{check}");
@@ -379,10 +411,12 @@ mod tests {
 
     #[test]
     fn a_table_of_connections_counts_if_it_takes_in_a_new_one() {
-        assert!(text(&tracking(None), Severity::Good).contains("nf_conntrack isn't loaded"));
-        assert!(text(&tracking(Some((621, Some(false)))), Severity::Good).contains(": off"));
-        assert!(text(&tracking(Some((0, None))), Severity::Good).contains(": unknown"));
-        let on = text(&tracking(Some((3, Some(true)))), Severity::Warning);
+        assert!(text(&tracking(Tracking::NoTable), Severity::Good).contains("isn't loaded"));
+        assert!(text(&tracking(Tracking::Off), Severity::Good).contains(": off"));
+        for hidden in [Tracking::Hidden, Tracking::Unconnected] {
+            assert_eq!(tracking(hidden).severity, Severity::Unknown);
+        }
+        let on = text(&tracking(Tracking::On(3)), Severity::Warning);
         assert!(on.contains("on, 3 connections") && on.contains("nft list ruleset"), "{on}");
     }
 
@@ -417,8 +451,8 @@ mod tests {
             (Ok(BTreeMap::new()), none(), ": none"),
             (Err(error(libc::EPROTONOSUPPORT)), none(), ": none"),
             (Err(error(libc::EINVAL)), none(), ": none"),
-            (Err(error(libc::EPERM)), none(), ": unknown (Operation not permitted"),
-            (Ok(BTreeMap::new()), Err(error(libc::EACCES)), ": unknown (Permission denied"),
+            (Err(error(libc::EPERM)), none(), ": unknown, Operation not permitted"),
+            (Ok(BTreeMap::new()), Err(error(libc::EACCES)), ": unknown, Permission denied"),
         ] {
             let found = text(&filters(chains, [ip, none()]), Severity::Good);
             assert!(found.contains(words), "{words} isn't in: {found}");
@@ -435,7 +469,7 @@ mod tests {
             (Ok(vec![state(2)]), "auditctl -a task,never"),
             (Ok(vec![vec![0; 7]]), ": unknown"),
             (error(libc::EPROTONOSUPPORT), ": none in this kernel"),
-            (error(libc::EPERM), ": unknown (Operation not permitted"),
+            (error(libc::EPERM), ": unknown, Operation not permitted"),
         ] {
             let found = text(&audit(answer), Severity::Good);
             assert!(found.contains(words), "{words} isn't in: {found}");
@@ -458,7 +492,7 @@ mod tests {
         assert!(found.contains(": meltdown, spectre_v2; "), "{found}");
         assert!(found.contains("mitigations=off"), "{found}");
         assert!(all(&[("mds", "Not affected")]).ends_with(": none in force"));
-        assert!(all(&[]).ends_with(": unknown"));
+        assert!(all(&[]).contains(": unknown"));
     }
 
     #[test]
@@ -486,9 +520,11 @@ mod tests {
 
     #[test]
     fn interfaces_that_hold_packets_back_are_named() {
-        assert!(text(&deferral(&BTreeMap::new()), Severity::Good).ends_with(": none"));
+        assert!(text(&deferral(Ok(BTreeMap::new())), Severity::Good).ends_with(": none"));
+        let hidden = deferral(Err(io::ErrorKind::NotFound.into()));
+        assert_eq!(hidden.severity, Severity::Unknown);
         let held = [("eth0".to_owned(), 20_000), ("eth1".to_owned(), 500)];
-        let found = text(&deferral(&BTreeMap::from(held)), Severity::Warning);
+        let found = text(&deferral(Ok(BTreeMap::from(held))), Severity::Warning);
         for words in ["eth0 up to 20 µs, eth1 up to 0.5 µs", "/sys/class/net/eth0/gro_flush"] {
             assert!(found.contains(words), "{words} isn't in: {found}");
         }

@@ -15,6 +15,9 @@ use uring::send_stamps::{count_bytes, left_at, send_stamped};
 
 use super::check::{Check, Severity};
 
+/// How long a connection of this machine to itself may take: where a packet filter drops its
+/// packets, or the loopback interface is down, there is none.
+const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// How long to wait for the first stamp.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause between two bytes that might be stamped.
@@ -33,11 +36,11 @@ impl Stamping {
     /// # Errors
     /// The finding if the kernel doesn't stamp.
     pub fn on() -> Result<Stamping, Check> {
-        let refused = |error: io::Error| {
-            Check::bad(
+        let refused = |error| {
+            finding(
                 "receive stamps",
                 Severity::Missing,
-                format!("refused ({error})"),
+                error,
                 "the kernel doesn't stamp what sockets receive",
                 "omit --stamps: latencies then include the client's wake-up and queue",
             )
@@ -45,8 +48,8 @@ impl Stamping {
         Stamping::first_stamp().map_err(refused)
     }
 
-    fn first_stamp() -> io::Result<Stamping> {
-        let (asking, mut other) = pair()?;
+    fn first_stamp() -> Result<Stamping, NoStamp> {
+        let (asking, mut other) = pair().map_err(NoStamp::Unconnected)?;
         stamp_receives(asking.as_raw_fd(), ReceiveStamps::Software)?;
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
@@ -57,14 +60,45 @@ impl Stamping {
             }
             std::thread::sleep(PAUSE);
         }
-        Err(io::ErrorKind::TimedOut.into())
+        Err(io::Error::from(io::ErrorKind::TimedOut).into())
+    }
+}
+
+/// Why no packet was seen stamped.
+#[derive(Debug)]
+enum NoStamp {
+    /// This machine can't connect to itself.
+    Unconnected(io::Error),
+    /// The kernel doesn't stamp.
+    Refused(io::Error),
+}
+
+impl From<io::Error> for NoStamp {
+    fn from(error: io::Error) -> NoStamp {
+        NoStamp::Refused(error)
+    }
+}
+
+/// What was found, with this cause and cure if the kernel refused.
+fn finding(name: &'static str, severity: Severity, why: NoStamp, cause: &str, cure: &str) -> Check {
+    match why {
+        NoStamp::Refused(error) => {
+            Check::bad(name, severity, format!("refused ({error})"), cause, cure)
+        }
+        NoStamp::Unconnected(error) => Check::bad(
+            name,
+            severity,
+            format!("unknown: no connection to 127.0.0.1 ({error})"),
+            "packets of this host to itself are dropped, or its loopback interface is down",
+            "ip link set lo up; let packet filters accept what comes from lo",
+        ),
     }
 }
 
 /// Both ends of a connection from this machine to itself.
 pub(super) fn pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let asking = TcpStream::connect(listener.local_addr()?)?;
+    let asking = TcpStream::connect_timeout(&listener.local_addr()?, CONNECT_MAX)?;
     let (other, _) = listener.accept()?;
     other.set_nodelay(true)?;
     Ok((asking, other))
@@ -72,12 +106,13 @@ pub(super) fn pair() -> io::Result<(TcpStream, TcpStream)> {
 
 /// Checks that the kernel stamps what is received.
 pub(super) fn check_receive_stamps() -> Check {
-    match Stamping::on() {
-        Ok(_) => Check::good("receive stamps", "by the kernel, in software"),
-        Err(check) => Check::bad(
-            check.name,
+    let name = "receive stamps";
+    match Stamping::first_stamp() {
+        Ok(_) => Check::good(name, "by the kernel, in software"),
+        Err(why) => finding(
+            name,
             Severity::Warning,
-            check.found,
+            why,
             "latencies include the client's wake-up and queue",
             "allow setsockopt with SO_TIMESTAMPING, which a seccomp filter may block",
         ),
@@ -89,20 +124,20 @@ pub(super) fn check_receive_stamps() -> Check {
 /// # Errors
 /// The finding if it doesn't.
 pub fn require_send_stamps() -> Result<(), Check> {
-    first_send_stamp().map_err(|error| {
-        let why = format!("refused ({error})");
+    first_send_stamp().map_err(|why| {
         let cause = "the kernel doesn't report when a request leaves the host";
-        Check::bad("send stamps", Severity::Missing, why, cause, "omit --stamp-sends")
+        finding("send stamps", Severity::Missing, why, cause, "omit --stamp-sends")
     })
 }
 
-fn first_send_stamp() -> io::Result<()> {
-    let (asking, mut other) = pair()?;
+fn first_send_stamp() -> Result<(), NoStamp> {
+    let (asking, mut other) = pair().map_err(NoStamp::Unconnected)?;
     count_bytes(asking.as_raw_fd(), ReceiveStamps::Off)?;
     send_stamped(asking.as_raw_fd(), b"?")?;
     // What has arrived has also left.
     other.read_exact(&mut [0])?;
-    left_at(asking.as_raw_fd(), 0).map(drop).ok_or_else(|| io::ErrorKind::TimedOut.into())
+    let left = left_at(asking.as_raw_fd(), 0).map(drop);
+    left.ok_or_else(|| io::Error::from(io::ErrorKind::TimedOut).into())
 }
 
 /// Checks that the kernel stamps what is sent.

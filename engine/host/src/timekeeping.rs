@@ -127,7 +127,7 @@ fn judge(kept: &[Kept], bounds: &Thresholds) -> Vec<Check> {
     let lateness = latest.map(|latest| {
         let us = |q| latest.lateness.quantile_ns(q).unwrap_or(0) as f64 / 1e3;
         let found = format!(
-            "{}: wakes {:.1} µs late at p50, {:.1} at p99, {:.1} at p99.9, {:.1} at most",
+            "{}: {:.1} µs late at p50, {:.1} at p99, {:.1} at p99.9, {:.1} at most",
             worst_of(latest.core),
             us(0.5),
             us(0.99),
@@ -146,8 +146,8 @@ fn judge(kept: &[Kept], bounds: &Thresholds) -> Vec<Check> {
         );
         Check::bad(TIMEKEEPING, Severity::Warning, found, cause, CURE)
     });
-    let steal = robbed.map(|(core, steal)| {
-        let name = "steal";
+    let name = "steal";
+    let steal = robbed.map_or(Check::unknown(name, "/proc/stat can't be read"), |(core, steal)| {
         let found = format!("{}: the hypervisor took {:.2} %", worst_of(core), steal * 100.0);
         if steal <= bounds.stolen {
             return Check::good(name, found);
@@ -156,7 +156,7 @@ fn judge(kept: &[Kept], bounds: &Thresholds) -> Vec<Check> {
                      (cpu_stolen)";
         Check::bad(name, Severity::Warning, found, cause, "use a host that isn't shared")
     });
-    lateness.into_iter().chain(steal).collect()
+    lateness.into_iter().chain([steal]).collect()
 }
 
 const TIMEKEEPING: &str = "timekeeping";
@@ -182,13 +182,13 @@ mod tests {
         let checks = judge(&[kept(1, 1, 900, Some(0.0))], &Thresholds::default());
         let found: Vec<_> = checks.iter().map(|check| (check.name, check.severity)).collect();
         assert_eq!(found, [("timekeeping", Severity::Good), ("steal", Severity::Good)]);
-        assert!(checks[0].found.starts_with("core 1: wakes 0.1 µs late at p50, 0.1 at p99, 9"));
+        assert!(checks[0].found.starts_with("core 1: 0.1 µs late at p50, 0.1 at p99, 9"));
     }
 
     #[test]
     fn a_core_that_pauses_now_and_then_is_judged_by_its_tail() {
         let cores = [kept(1, 0, 0, None), kept(2, 1, 5_000, None), kept(3, 5, 19, None)];
-        let [late] = &judge(&cores, &Thresholds::default())[..] else { panic!("one check") };
+        let [late, _] = &judge(&cores, &Thresholds::default())[..] else { panic!("two checks") };
         assert_eq!(late.severity, Severity::Warning, "{late}");
         assert!(late.found.starts_with("core 2, the worst of 3 cores: "), "{late}");
         // 5 % of 100 ms is 5 ms.
@@ -218,9 +218,10 @@ mod tests {
     }
 
     #[test]
-    fn unknown_steal_is_not_reported() {
+    fn steal_that_cant_be_read_is_unknown() {
         let checks = judge(&[kept(1, 0, 0, None)], &Thresholds::default());
-        assert_eq!(checks.iter().map(|check| check.name).collect::<Vec<_>>(), ["timekeeping"]);
+        let found: Vec<_> = checks.iter().map(|check| (check.name, check.severity)).collect();
+        assert_eq!(found, [("timekeeping", Severity::Good), ("steal", Severity::Unknown)]);
     }
 
     #[test]
