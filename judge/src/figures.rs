@@ -44,7 +44,7 @@ pub struct Percentile {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ReadError {
     /// Nothing of what the file describes is there.
-    #[error("none of the figures in `read` stands in its output")]
+    #[error("none of the figures in `read` was found in its output")]
     Nothing,
     /// A number is beyond what it can be, such as a percentile below zero.
     #[error("read.{0}: its output has `{1}` there")]
@@ -129,7 +129,7 @@ impl Figures {
     }
 }
 
-/// Each percentage with its time: of two groups, or three with the unit.
+/// Each percentage with its first time: of two groups, or three with the unit.
 fn percentiles(places: &[Place], output: &str) -> Vec<(f64, Printed)> {
     let texts = places.iter().filter_map(|place| match place {
         Place::Text(text) => Some(text),
@@ -138,9 +138,17 @@ fn percentiles(places: &[Place], output: &str) -> Vec<(f64, Printed)> {
     let all = texts.flat_map(|text| text.captures_iter(output));
     let read = all.filter_map(|groups| {
         let unit = groups.get(3).map(|unit| unit.as_str().to_owned());
-        Some((groups[1].parse().ok()?, Printed { text: groups.get(2)?.as_str().to_owned(), unit }))
+        let percent: f64 = groups.get(1)?.as_str().parse().ok()?;
+        let is_one = (0.0..=100.0).contains(&percent);
+        is_one.then_some((percent, Printed { text: groups.get(2)?.as_str().to_owned(), unit }))
     });
-    read.collect()
+    let mut first: Vec<(f64, Printed)> = Vec::new();
+    for (percent, printed) in read {
+        if first.iter().all(|(known, _)| *known != percent) {
+            first.push((percent, printed));
+        }
+    }
+    first
 }
 
 /// A figure's first place in the output.
@@ -215,8 +223,11 @@ impl Printed {
         let no_number = || ReadError::NoNumber(figure.to_owned(), self.text.clone());
         let factor = unit.ok_or_else(no_number)?;
         let value = number(&self.text, figure)?;
-        let decimals = self.text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-        let printed = 10_f64.powi(-i32::try_from(decimals).map_err(|_| no_number())?);
+        let (digits, exponent) = self.text.split_once(['e', 'E']).unwrap_or((&self.text, "0"));
+        let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        let exponent: i32 = exponent.parse().map_err(|_| no_number())?;
+        let decimals = i32::try_from(decimals).map_err(|_| no_number())?;
+        let printed = 10_f64.powi(exponent.saturating_sub(decimals));
         // Of 160 with two digits, the last one is worth 10.
         let rounded = |digits: i32| 10_f64.powf(value.log10().floor() + 1.0 - f64::from(digits));
         let digit = tool.significant.map_or(printed, |digits| printed.max(rounded(digits)));

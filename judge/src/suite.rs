@@ -152,7 +152,7 @@ pub enum JudgeError {
 /// Judges a tool by these cases.
 ///
 /// # Errors
-/// If the tool isn't installed, or the target can't start, and no case has been judged.
+/// If the tool isn't installed, or the target can't start, and the tool has run in no case.
 pub fn judge(
     tool: &Tool,
     cases: &[&'static Case],
@@ -163,9 +163,10 @@ pub fn judge(
         Some(words) => {
             let output = (setup.folder, "version");
             let ran = run(words, "", VERSION_MAX, output, Conditions::default(), setup.asked)?;
-            // Some print it as an error, or with one.
             let line = |text: &str| text.lines().find(|line| !line.is_empty()).map(str::to_owned);
-            line(&ran.stdout).or_else(|| line(&ran.stderr))
+            // Some print it as an error, and some with one, where others say how they are used.
+            let other = line(&ran.stderr).filter(|_| !ran.has_failed(&[0]));
+            line(&ran.stdout).or(other)
         }
     };
     let (mut results, mut interrupted) = (Vec::new(), false);
@@ -179,7 +180,9 @@ pub fn judge(
                 interrupted = true;
                 break;
             }
-            Err(error) if results.is_empty() => return Err(error),
+            Err(error) if results.iter().all(|one: &CaseResult| one.command.is_none()) => {
+                return Err(error);
+            }
             // What has been judged is kept.
             Err(error) => {
                 let (outcome, why) = (Outcome::Unread, Some(error.to_string()));
@@ -291,12 +294,16 @@ fn judge_case(
     result.outcome = Outcome::Unread;
     result.why = ran.problem(&tool.exits);
     if case.may_fail && ran.has_failed(&tool.exits) {
-        (result.outcome, result.findings) = (Outcome::Held, vec![said()]);
-        return Ok(Some(result));
+        // Unless it always fails.
+        let works = works(tool, mode, asked, setup)?;
+        if works == Some(true) {
+            (result.outcome, result.findings, result.why) = (Outcome::Held, vec![said()], None);
+        }
+        return Ok(works.map(|_| result));
     }
     // Where the ledger alone decides, no request is a figure like any other.
     if ledger.received == 0 && !case.figures.is_empty() {
-        result.why.get_or_insert("no request of it reached the target".to_owned());
+        result.why.get_or_insert("none of its requests reached the target".to_owned());
     }
     if result.why.is_some() {
         return Ok(Some(result));
@@ -316,7 +323,7 @@ fn judge_case(
     result.figures = Some(figures);
     let failed = || result.findings.iter().filter(|finding| !finding.holds());
     result.outcome = if result.findings.is_empty() {
-        result.why = Some("its output, or its run, has nothing for this case".to_owned());
+        result.why = Some("it printed none of the figures that this case judges".to_owned());
         Outcome::Unread
     } else if failed().next().is_none() {
         Outcome::Held
@@ -326,6 +333,27 @@ fn judge_case(
         Outcome::Failed
     };
     Ok(Some(result))
+}
+
+/// True if the tool runs without a case's conditions, for a second; `None` if the user
+/// asked to stop.
+fn works(
+    tool: &Tool,
+    mode: Mode,
+    asked: Asked<'_>,
+    setup: &mut Setup<'_>,
+) -> Result<Option<bool>, JudgeError> {
+    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let target = target::start(TargetConfig::new(loopback))?;
+    let url = format!("http://{}/", target.local_addr());
+    let load = Load { seconds: 1, ..asked.load };
+    let asked = Asked { load, url: &url, ..asked };
+    let (words, stdin) = tool.command(mode, &asked).expect("it has run");
+    let output = (setup.folder, "without-conditions");
+    let longest = Duration::from_secs(1) + LONGER;
+    let ran = run(&words, &stdin, longest, output, Conditions::default(), setup.asked)?;
+    let works = ran.problem(&tool.exits).is_none() && 0 < target.stop()?.received;
+    Ok((ran.ended != Ended::Stopped).then_some(works))
 }
 
 /// The first core that this process may use.

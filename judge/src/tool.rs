@@ -97,6 +97,18 @@ pub enum Mode {
     Replay,
 }
 
+impl Mode {
+    /// The placeholders one of which its command needs, since the cases differ in it.
+    fn own_placeholders(self) -> &'static [&'static str] {
+        match self {
+            Mode::Closed => &[],
+            Mode::Open | Mode::Http2 | Mode::Mix => &["{rate}", "{rate_each}", "{rate_minute}"],
+            Mode::Ramp => &["{rate_to}"],
+            Mode::Replay => &["{log}"],
+        }
+    }
+}
+
 /// The load that a tool is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
@@ -213,21 +225,53 @@ impl Tool {
         let mut known = BTreeMap::new();
         for (mode, key, command) in commands {
             let Some(command) = command else { continue };
-            // The judge's own URL is the only place that a tool may load.
             let texts = [command.as_str(), file.stdin.as_deref().unwrap_or_default()];
             if !texts.iter().any(|text| text.contains("{url}")) {
                 let cure = "write {url} where the URL belongs";
-                return Err(refused(format!("{key} = \"{command}\": loads no {{url}}; {cure}")));
+                return Err(refused(format!(
+                    "{key} = \"{command}\": doesn't contain {{url}}; {cure}"
+                )));
             }
-            if texts.iter().any(|text| text.contains("://")) {
-                let cure = "write {url} instead of an address";
-                return Err(refused(format!("{key} = \"{command}\": names a URL; {cure}")));
+            let own = mode.own_placeholders();
+            let has = |placeholder: &&str| texts.iter().any(|text| text.contains(*placeholder));
+            if !own.is_empty() && !own.iter().any(|placeholder| has(&placeholder)) {
+                let cure = "write it where it belongs";
+                return Err(refused(format!("{key} = \"{command}\": has no {}; {cure}", own[0])));
             }
-            if shlex::split(&command).is_none_or(|words| words.is_empty()) {
-                let cure = "close its quotes";
-                return Err(refused(format!("{key} = \"{command}\": not a command line; {cure}")));
+            for text in texts {
+                if let Some(word) = unknown_placeholder(text) {
+                    let known = PLACEHOLDERS.join("}, {");
+                    return Err(refused(format!(
+                        "{key} = \"{command}\": {{{word}}} is no placeholder; give one of \
+                         {{{known}}}, or write {{ {word} }}"
+                    )));
+                }
+            }
+            // With the flags of each case, and with none.
+            let all_flags = file.also.values().map(String::as_str).chain([""]);
+            for filled in all_flags.map(|flags| command.replace("{flags}", flags)) {
+                if shlex::split(&filled).is_none_or(|words| words.is_empty()) {
+                    let cure = "close its quotes";
+                    let problem = format!("{key} = \"{filled}\": not a command line; {cure}");
+                    return Err(refused(problem));
+                }
             }
             known.insert(mode, command);
+        }
+        let version = file.version.as_deref().map(|text| {
+            let words = shlex::split(text).filter(|words| !words.is_empty());
+            words.ok_or_else(|| {
+                refused(format!("version = \"{text}\": not a command line; close its quotes"))
+            })
+        });
+        let version = version.transpose()?;
+        // It catches an address that was forgotten. A command may still reach any host.
+        let addressed = known.values().chain(&file.stdin).chain(&file.version);
+        if let Some(text) = addressed.chain(file.also.values()).find(|text| text.contains("://")) {
+            return Err(refused(format!("\"{text}\" names a URL; write {{url}} instead of it")));
+        }
+        if let Some(digits) = file.significant.filter(|digits| *digits < 1) {
+            return Err(refused(format!("significant = {digits}: no digit; give 1 or more")));
         }
         for (case, flags) in &file.also {
             if !known.values().any(|command| command.contains("{flags}")) {
@@ -236,8 +280,8 @@ impl Tool {
                 return Err(refused(problem));
             }
             if shlex::split(flags).is_none() {
-                let cure = "close their quotes";
-                return Err(refused(format!("also.{case} = \"{flags}\": no flags; {cure}")));
+                let problem = "can't be split into flags; close the quotes";
+                return Err(refused(format!("also.{case} = \"{flags}\": {problem}")));
             }
         }
         let warns = file.warns.as_deref().map(|text| expression("warns", text)).transpose();
@@ -271,7 +315,7 @@ impl Tool {
         }
         Ok(Tool {
             name: name.to_owned(),
-            version: file.version.as_deref().and_then(shlex::split),
+            version,
             commands: known,
             stdin: file.stdin,
             arrivals: file.arrivals,
@@ -370,12 +414,44 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// What is replaced in commands and in standard input.
+const PLACEHOLDERS: [&str; 10] = [
+    "url",
+    "log",
+    "rate",
+    "rate_to",
+    "rate_each",
+    "rate_minute",
+    "connections",
+    "duration",
+    "threads",
+    "flags",
+];
+
+/// The first `{word}` that is none of them. `${word}` is a shell's, `%{word}` curl's, and
+/// `{{word}}` a template's.
+fn unknown_placeholder(text: &str) -> Option<&str> {
+    text.match_indices('{').find_map(|(at, _)| {
+        let (word, _) = text[at + 1..].split_once('}')?;
+        let is_word = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        let is_named = !word.is_empty() && word.bytes().all(is_word);
+        let is_foreign = text[..at].ends_with(['$', '%', '{']);
+        (is_named && !is_foreign && !PLACEHOLDERS.contains(&word)).then_some(word)
+    })
+}
+
 /// Threads that a tool is judged with: more than one, since sharing a rate among them is where
 /// fractions are lost.
 const THREADS: u32 = 2;
 
 impl Place {
     fn of(place: &str, figure: &str) -> Result<Place, String> {
+        if place.starts_with('/') && figure == PERCENTILES {
+            let cure = "give p50, p99 and so on";
+            return Err(format!(
+                "read.{figure} = '{place}': a JSON pointer finds one value; {cure}"
+            ));
+        }
         if place.starts_with('/') {
             return Ok(Place::Pointer(place.to_owned()));
         }
@@ -392,7 +468,7 @@ impl Place {
 fn expression(key: &str, text: &str) -> Result<Regex, String> {
     RegexBuilder::new(text).multi_line(true).build().map_err(|error| {
         let last = error.to_string().lines().last().unwrap_or_default().to_owned();
-        format!("{key} = '{text}': {last}; mend the regular expression")
+        format!("{key} = '{text}': {last}; correct the regular expression")
     })
 }
 

@@ -30,9 +30,7 @@ pub(crate) fn pages(suites: &[Suite]) -> Vec<(&'static str, String)> {
 fn rendered(suites: &[Suite]) -> Result<Vec<(&'static str, String)>, minijinja::Error> {
     let mut templates = templates()?;
     templates.add_filter("cell", cell_of_markdown);
-    let places: Vec<String> = suites.iter().map(text::place).collect();
-    // Said once if it is the same for all.
-    let place = places.first().filter(|first| places.iter().all(|place| place == *first)).cloned();
+    let place = usual_place(suites);
     let has_run = |case: &&Case| suites.iter().any(|suite| results(suite, case).next().is_some());
     let rows = CASES.iter().filter(has_run).map(|case| {
         let cells: Vec<Value> = suites.iter().map(|suite| cell(suite, case)).collect();
@@ -43,7 +41,7 @@ fn rendered(suites: &[Suite]) -> Result<Vec<(&'static str, String)>, minijinja::
         context! { name, holds, truth, tolerance, reply, load => text::load(&load) }
     });
     let values = context! {
-        tools => suites.iter().map(tool).collect::<Vec<Value>>(),
+        tools => suites.iter().map(|suite| tool(suite, &place)).collect::<Vec<Value>>(),
         rows => rows.collect::<Vec<Value>>(),
         cases => cases.collect::<Vec<Value>>(),
         known => SHIPPED.map(|(name, _)| name),
@@ -63,7 +61,14 @@ fn rendered(suites: &[Suite]) -> Result<Vec<(&'static str, String)>, minijinja::
     Ok(pages)
 }
 
-fn tool(suite: &Suite) -> Value {
+/// Where most of the tools were judged, which is named once.
+fn usual_place(suites: &[Suite]) -> String {
+    let places: Vec<String> = suites.iter().map(text::place).collect();
+    let tools_at = |place: &&String| places.iter().filter(|other| other == place).count();
+    places.iter().max_by_key(tools_at).cloned().unwrap_or_default()
+}
+
+fn tool(suite: &Suite, usual_place: &str) -> Value {
     let commands = suite.cases.iter().filter_map(|result| {
         let line = result.command.as_deref()?;
         Some(context! { case => result.case.as_str(), line })
@@ -71,6 +76,7 @@ fn tool(suite: &Suite) -> Value {
     context! {
         name => suite.tool.as_str(),
         version => text::version(suite),
+        is_elsewhere => text::place(suite) != usual_place,
         place => text::place(suite),
         commands => commands.collect::<Vec<Value>>(),
     }
@@ -214,8 +220,8 @@ mod tests {
             }
         }
         let same = rendered(&[suites()[0].clone()]).expect("pages").swap_remove(1).1;
-        let once =
-            "\n\nEach on 1 core of an unknown processor, Linux 6.1, by truetail 0.1.0.\n\n## ";
+        let once = "\n\nEach on 1 core of an unknown processor, Linux 6.1, by truetail 0.1.0, unless \
+                    its line says otherwise.\n\n## ";
         assert_eq!(same.matches(once).count(), 1, "{same}");
     }
 
@@ -247,7 +253,7 @@ mod tests {
         for part in [
             "<div>p99 1.25 ms <span>(880.5–1,034)&nbsp;<b class=\"invalid\">✗</b></span></div>",
             "2,640 <span>(2,611–2,639)&nbsp;<b class=\"suspect\">✗",
-            "this machine was up to 12.34 ms late, and others took 0.500 cores of it",
+            "this machine was up to 12.34 ms late, and other programs took 0.500 cores of it",
             "<div>with <code>one --timeout 5s</code>:</div>",
             "<small>it exited with 9: &lt;script&gt;</small>",
             "data-of=\"o|&lt;b&gt;\"><b class=\"not-claimed\">not run</b>",

@@ -41,7 +41,8 @@ pub(crate) fn case(result: &CaseResult) -> String {
     if !result.flags.is_empty() {
         text.line(format!("with {}:", result.flags));
     }
-    if let Some(why) = &result.why {
+    let why = why(result);
+    if let Some(why) = &why {
         let label = format!("{name:<11}{}", word(result.outcome));
         text.field(REASON, &label, why);
     }
@@ -50,7 +51,7 @@ pub(crate) fn case(result: &CaseResult) -> String {
         text.row(
             &COLUMNS,
             &[
-                if at == 0 { name } else { "" },
+                if at == 0 && why.is_none() { name } else { "" },
                 word(outcome),
                 &finding.figure,
                 &short(finding.found),
@@ -140,15 +141,17 @@ pub(crate) fn why(result: &CaseResult) -> Option<String> {
         let Noise { late_ms, others } =
             result.noise.filter(|_| result.outcome == Outcome::Disturbed)?;
         let (late, others) = (brief_number(late_ms), short(others));
-        Some(format!("this machine was up to {late} ms late, and others took {others} cores of it"))
+        Some(format!(
+            "this machine was up to {late} ms late, and other programs took {others} cores of it"
+        ))
     };
     result.why.clone().or_else(noise)
 }
 
 /// How far a figure is outside of its bounds, relative to these or the truth.
 fn excess(finding: &Finding) -> f64 {
-    let is_low = finding.low.filter(|low| finding.found < *low);
-    let bound = is_low.or(finding.high).unwrap_or(finding.found);
+    let undercut = finding.low.filter(|low| finding.found < *low);
+    let bound = undercut.or(finding.high).unwrap_or(finding.found);
     (finding.found - bound).abs() / bound.abs().max(finding.truth.abs())
 }
 

@@ -31,15 +31,18 @@ fn a_tool_or_a_case_that_is_unknown_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("bad.toml"), "open = 'x'\n[read]\nanswered = '(\\d+)'\n")
         .expect("written");
-    fs::write(folder.path().join("none.toml"), "open = 'nosuch {url}'\n[read]\nsent = '(\\d+)'\n")
-        .expect("written");
+    fs::write(
+        folder.path().join("none.toml"),
+        "open = 'nosuch {rate} {url}'\n[read]\nsent = '(\\d+)'\n",
+    )
+    .expect("written");
     let refused = |tool: &str, more: &[&str], code: i32, expected: &str| {
         let (found, said) = judged(folder.path(), tool, more);
         assert_eq!(found, Some(code), "{tool}: {said}");
         assert!(said.contains(expected), "{tool}: {said}");
     };
     refused("wkr", &[], 2, "wkr: not a known tool; give one of ab, ");
-    refused("bad.toml", &[], 2, "bad.toml: open = \"x\": loads no {url}; write {url}");
+    refused("bad.toml", &[], 2, "bad.toml: open = \"x\": doesn't contain {url}; write {url}");
     refused("wrk", &["--case", "rate,freze"], 2, "--case freze: no such case; give some of rate, ");
     refused("none.toml", &["--case", "rate"], 1, "nosuch: not installed, or not in PATH");
 }
@@ -47,13 +50,16 @@ fn a_tool_or_a_case_that_is_unknown_is_refused() {
 #[test]
 fn a_tool_of_which_nothing_can_be_read_is_said_to_be_so() {
     let folder = tempfile::tempdir().expect("a folder");
-    let tool = "open = '''sh -c 'echo sent 1; echo {url} >&2; exit 9' '''\n[read]\n\
+    let tool = "open = '''sh -c 'echo sent 1; : {rate} {connections}; echo {url} >&2; exit 9' \
+                '''\n[read]\n\
                 sent = 'sent (\\d+)'\nanswered = 'answered (\\d+)'\n";
     fs::write(folder.path().join("bad.toml"), tool).expect("written");
     let (code, said) =
-        judged(folder.path(), "bad.toml", &["--case", "requests,freeze", "--out", "out"]);
+        judged(folder.path(), "bad.toml", &["--case", "requests,freeze,files", "--out", "out"]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("requests   not read    it exited with 9: http://127.0.0.1:"), "{said}");
+    // It fails with all the files that it wants as well.
+    assert!(said.contains("files      not read    it exited with 9: "), "{said}");
     assert!(said.contains("freeze     not claimed its latency counts from when"), "{said}");
     let wide: Vec<&str> = said.lines().filter(|line| 80 < line.chars().count()).collect();
     assert!(wide.is_empty(), "{wide:?}");
@@ -71,7 +77,7 @@ fn a_tool_of_which_nothing_can_be_read_is_said_to_be_so() {
 fn a_signal_ends_it_and_the_cases_so_far_are_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     // It fails in the first case, and doesn't end in the second.
-    let tool = "open = '''sh -c 'test -e first && exec sleep 60; touch first; exit 9' {url}'''\n\
+    let tool = "open = '''sh -c 'test -e first && exec sleep 60; touch first; exit 9' {rate} {url}'''\n\
                 [read]\nsent = 'sent (\\d+)'\nanswered = 'answered (\\d+)'\n";
     fs::write(folder.path().join("hangs.toml"), tool).expect("written");
     let mut child = binary()

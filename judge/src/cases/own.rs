@@ -79,8 +79,9 @@ pub(super) const FILES: Case = Case {
         let opened = of.ledger.connections.accepted as f64;
         let asked = f64::from(of.load.connections);
         let connections = Finding::count("connections", opened, Band::exactly(asked));
-        // With half of its files as connections at most, it didn't need more.
-        let low = connections.low.filter(|_| f64::from(FILES_MAX) / 2.0 < opened);
+        // With half of its files as connections at most, it didn't need more; but it needs one.
+        let is_few = 0.0 < opened && opened <= f64::from(FILES_MAX) / 2.0;
+        let low = connections.low.filter(|_| !is_few);
         vec![Finding { low, high: None, ..connections }]
     },
     ..Case::NONE

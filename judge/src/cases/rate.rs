@@ -42,7 +42,7 @@ pub(super) fn prompt(config: TargetConfig, _: f64) -> TargetConfig {
 /// A rate with a fraction, if the tool can keep one.
 fn at_a_fraction(tool: &Tool) -> Result<Mode, String> {
     match tool.has_whole_rates {
-        true => Err("it keeps whole numbers of requests per second alone".to_owned()),
+        true => Err("it takes only whole rates".to_owned()),
         false => at_a_rate(tool),
     }
 }

@@ -462,24 +462,35 @@ fn a_file_that_can_not_be_used_says_why() {
         assert!(error.starts_with("x.toml: ") && error.contains(says), "{error}");
     };
     let read = "[read]\nanswered = '(\\d+) requests'\n";
-    let open = "open = \"x {url}\"\n";
+    let open = "open = \"x {rate} {url}\"\n";
     check(read, "neither `closed` nor `open`");
     check(&format!("open = \"x\"\n{read}"), "write {url} where the URL belongs");
-    check(&format!("open = \"x {{url}} http://example.com/\"\n{read}"), "names a URL");
-    check(&format!("open = \"x {{url}} 'a\"\n{read}"), "close its quotes");
+    check(&format!("open = \"x {{rate}} {{url}} http://a/\"\n{read}"), "names a URL");
+    check(&format!("open = \"x {{rate}} {{url}} 'a\"\n{read}"), "close its quotes");
+    check(&format!("open = \"x {{url}}\"\n{read}"), "has no {rate}; write it where it belongs");
+    check(&format!("{open}closed = \"x {{urls}} {{url}}\"\n{read}"), "{urls} is no placeholder");
+    check(&format!("{open}replay = \"x {{url}}\"\n{read}"), "has no {log}");
+    check(&format!("{open}ramp = \"x {{url}} {{rate}}\"\n{read}"), "has no {rate_to}");
+    check(&format!("{open}version = \"x '\"\n{read}"), "version = \"x '\": not a command line");
+    check(&format!("{open}version = \"\"\n{read}"), "not a command line");
+    check(&format!("{open}version = \"x http://a/\"\n{read}"), "names a URL");
+    check(&format!("{open}significant = 0\n{read}"), "give 1 or more");
+    check(&format!("{open}[read]\npercentiles = '/latencies'\n"), "a JSON pointer finds one value");
     check(&format!("{open}unit = \"h\"\n{read}"), "unit = \"h\": unknown");
     check(&format!("{open}arrivals = \"sometimes\"\n{read}"), "sometimes");
     check(&format!("{open}opne = 1\n{read}"), "opne");
-    check(&format!("{open}warns = '('\n{read}"), "mend the regular expression");
+    check(&format!("{open}warns = '('\n{read}"), "correct the regular expression");
     check(&format!("{open}{read}[also]\nslow = '-t 5'\n"), "write {flags} where they belong");
-    let flags = "open = \"x {flags} {url}\"\n";
-    check(&format!("{flags}{read}[also]\nslow = \"-t '5\"\n"), "close their quotes");
+    let flags = "open = \"x {flags} {rate} {url}\"\n";
+    check(&format!("{flags}{read}[also]\nslow = \"-t '5\"\n"), "close its quotes");
+    let quoted = "closed = \"sh -c 'x {flags} {url}'\"\n";
+    check(&format!("{quoted}{read}[also]\nslow = \"'\"\n"), "close its quotes");
     check(&format!("{open}[read]\np101 = 'x'\n"), "read.p101: no such figure");
-    check(&format!("{open}[read]\nanswered = '(\\d+'\n"), "mend the regular expression");
+    check(&format!("{open}[read]\nanswered = '(\\d+'\n"), "correct the regular expression");
     check(&format!("{open}[read]\nanswered = '\\d+'\n"), "no group; put ( ) around the figure");
     check(&format!("{open}[read]\npercentiles = '(\\d+)%'\n"), "the percentage and its time");
     let also = folder("also").join("x.toml");
-    let text = format!("open = \"x {{flags}} {{url}}\"\n{read}[also]\nslwo = '-t 5'\n");
+    let text = format!("open = \"x {{flags}} {{rate}} {{url}}\"\n{read}[also]\nslwo = '-t 5'\n");
     fs::write(&also, text).expect("a file");
     let unknown = find(&also.to_string_lossy()).expect_err("no such case").to_string();
     assert!(
@@ -490,4 +501,23 @@ fn a_file_that_can_not_be_used_says_why() {
     assert!(unknown.starts_with("wkr: not a known tool; give one of ab, "), "{unknown}");
     let missing = Tool::find("/no/such.toml").expect_err("no file").to_string();
     assert!(missing.starts_with("/no/such.toml: can't be read"), "{missing}");
+}
+
+#[test]
+fn a_percentage_is_read_once_and_one_that_is_none_is_left_out() {
+    let text = "closed = 'x {url}'\n[read]\npercentiles = '^(?:p(\\d+)|max) +([\\d.]+)'\n";
+    let tool = Tool::parse("x", text).expect("a tool");
+    let figures = Figures::read(&tool, "p50 1.5\nmax 12\np50 9\np101 3\n").expect("figures");
+    let found: Vec<(f64, f64)> =
+        figures.percentiles.iter().map(|one| (one.percent, one.ms)).collect();
+    assert_eq!(found, [(50.0, 1.5)]);
+}
+
+#[test]
+fn the_last_digit_of_a_number_with_an_exponent_is_known() {
+    let text = "closed = 'x {url}'\nunit = 's'\n[read]\np50 = '/p50'\n";
+    let tool = Tool::parse("x", text).expect("a tool");
+    let figures = Figures::read(&tool, "{\"p50\": 0.000012}").expect("figures");
+    let [one] = &figures.percentiles[..] else { panic!("{figures:?}") };
+    assert!((one.digit_ms - 1e-3).abs() < 1e-9, "{one:?}");
 }
