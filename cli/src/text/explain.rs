@@ -59,6 +59,7 @@ pub(crate) fn briefly(report: &Report) -> Option<String> {
     }
     let why = match own_opening(part, &widest) {
         true => "the generator opened connections while requests waited; use --prewarm or --spare",
+        false if !is_doubted(report) => "the generator sent late, within the limits of the verdict",
         false => match report.config.plan.model() {
             Model::Open => {
                 "the generator sent late; give it more or quieter --cores, or lower --rate"
@@ -124,11 +125,22 @@ fn own_doing(report: &Report, widest: &Widest) -> String {
         Model::Open => "lower --rate",
         Model::Closed => "use a longer --period",
     };
+    let rest = match is_doubted(report) {
+        true => format!(
+            ": give it more or quieter cores with --cores, or {lower}, before you trust these \
+             numbers."
+        ),
+        false => ", within the limits of the verdict.".to_owned(),
+    };
     format!(
-        "{what} The generator itself was late (pacer lateness {} in the mean): give it more or \
-         quieter cores with --cores, or {lower}, before you trust these numbers.",
+        "{what} The generator itself was late (pacer lateness {} in the mean){rest}",
         time(mean(&part.pacer_lateness))
     )
+}
+
+/// True if the verdict objects to what the generator added.
+fn is_doubted(report: &Report) -> bool {
+    report.verdict.reasons.iter().any(|reason| reason.code == Code::ClientShare)
 }
 
 /// True if the generator's delay there came mostly from opening connections.
@@ -170,7 +182,11 @@ fn most_different(part: &Part) -> Option<(Widest, Waited)> {
     let users_waited = mean(&part.pacer_lateness) <= mean(&part.connection_wait);
     let of_users = widest(part, &compared, |row| added_us(part, row)).filter(|_| users_waited);
     let of_users = of_users.map(|widest| (widest, Waited::Users));
-    of_users.or_else(|| Some((widest(part, &compared, |_| 0.0)?, Waited::Generator)))
+    // Waits for connections that the generator's part hides, unless it made them by opening some,
+    // are nobody's lateness.
+    let of_generator = widest(part, &compared, |_| 0.0);
+    let of_generator = of_generator.filter(|widest| !users_waited || own_opening(part, widest));
+    of_users.or_else(|| Some((of_generator?, Waited::Generator)))
 }
 
 /// The row where corrected and naive differ most.
@@ -479,6 +495,7 @@ mod tests {
         let text = message(true, &late);
         assert!(text.starts_with("At p50 corrected latency is 746 µs, 3.4 times the naive 220 µs"));
         assert!(text.contains("generator itself was late") && !text.contains("users"), "{text}");
+        assert!(text.ends_with("within the limits of the verdict."), "{text}");
         // Without it users still waited long.
         let late = part(220, 746, 100, 420);
         let text = message(true, &late);
@@ -491,6 +508,13 @@ mod tests {
         // Too little to mention.
         let text = message(true, &part(220, 746, 20, 500));
         assert!(text.starts_with("At p50 users waited 746 µs, 3.4 times the naive"), "{text}");
+        // The waits for a connection outweigh its lateness, and are no more than what it added.
+        let mut waited = part(220, 300, 0, 80);
+        let share = waited.client_share.as_mut().expect("it is known");
+        let above = [&mut share.p90, &mut share.p99, &mut share.p999];
+        let above = above.into_iter().map(|part| part.as_mut().expect("many requests"));
+        above.chain([&mut share.p50]).for_each(|part| part.added = 79.0);
+        assert_eq!(briefly(&report(true, waited)), None);
         // A pool that was too small is the generator's fault as well.
         let mut cold = part(220, 746, 0, 500);
         let share = cold.client_share.as_mut().expect("it is known");
@@ -503,13 +527,18 @@ mod tests {
 
     #[test]
     fn a_late_pacer_is_the_generators() {
-        let late = part(1_000, 9_000, 8_000, 5);
-        check(
-            OPEN,
-            &late,
-            &["9.0 times", "generator itself was late", "8.00 ms", "--cores, or lower --rate"],
-        );
-        let mut paced = report(false, late);
+        let doubted = |open| {
+            let mut report = report(open, part(1_000, 9_000, 8_000, 5));
+            report.verdict.reasons.push(reason(Code::ClientShare));
+            report
+        };
+        let text = difference(&doubted(true));
+        for words in
+            ["9.0 times", "generator itself was late", "8.00 ms", "--cores, or lower --rate"]
+        {
+            assert!(text.contains(words), "{text}");
+        }
+        let mut paced = doubted(false);
         paced.config.plan.period = Some("1s".parse().expect("a period"));
         let text = difference(&paced);
         assert!(text.contains("--cores, or use a longer --period"), "{text}");

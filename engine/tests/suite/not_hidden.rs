@@ -84,6 +84,24 @@ fn users_who_are_answered_after_the_window_are_blocked_in_it() {
 }
 
 #[test]
+fn an_open_run_is_not_starved_by_two_requests_that_got_no_answer() {
+    // They hold two of the few connections that this rate needs for most of the window.
+    let address = serve(|number, stream| {
+        std::thread::sleep(Duration::from_millis(if [5, 50].contains(&number) {
+            3_000
+        } else {
+            3
+        }));
+        always_ok(number, stream)
+    });
+    let plan = Plan { duration: Nanos::from_secs(2), conns: Some(50), ..plan(address) };
+    let report = run(open(plan, "300")).report;
+    let counts = &report.whole.counts;
+    assert!(counts.users < 10 * counts.users_blocked, "{counts:?}");
+    assert!(!codes(&report).contains(&"starved".to_owned()), "{:?}", report.verdict);
+}
+
+#[test]
 fn answers_repeated_while_the_next_request_waits_show_at_the_end() {
     // Each answer is repeated, so the target is one answer ahead: the next request is answered by
     // the repetition, and only the last leaves a surplus one.

@@ -44,17 +44,22 @@ const TRAILING_MAX: f64 = 0.01;
 pub(super) fn starved(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let figure = share(counts.users_blocked, counts.users);
-    if counts.users_blocked == 0 || figure < STARVED_MAX || routes_blocked_them(report) {
+    let is_closed = report.config.plan.model() == Model::Closed;
+    // The arrivals of an open load don't belong to connections: one that got no answer is one of
+    // them, however long its connection then waits, and the next takes another connection.
+    let unanswered = share(counts.ended_in_error(), counts.sent);
+    let reach = if is_closed { figure } else { figure.min(unanswered) };
+    if counts.users_blocked == 0 || reach < STARVED_MAX || routes_blocked_them(report) {
         return None;
     }
     let typical_us = report.whole.naive.quantile_us(0.5).or(report.whole.naive.mean);
     let is_slow = typical_us.is_some_and(|us| SLOW_SHARE * report.config.window_s() < us / 1e6);
-    let is_invalid = STARVED_INVALID <= figure && !is_slow;
+    let is_invalid = STARVED_INVALID <= reach && !is_slow;
     let meaning = is_slow.then_some(
         "the window holds few responses of so slow a target, and those that weren't finished in it \
          weigh less than they should",
     );
-    let are = if report.config.plan.model() == Model::Closed { "users" } else { "connections" };
+    let are = if is_closed { "users" } else { "connections" };
     let evidence = format!(
         "{} of {} {are} ({}) were blocked for half of the window or more; the limit is {}",
         count(counts.users_blocked),
@@ -155,13 +160,26 @@ pub(super) fn unsolicited(report: &Report) -> Option<Found> {
     let is_shifted =
         1 < report.config.plan.pipeline && MISTAKEN_MAX < share(all, counts.answered.max(all));
     let is_doubled = TRAILING_MAX < share(counts.trailing, counts.answered.max(counts.trailing));
-    let evidence = format!(
-        "bytes that no request asked for came {}, further bytes followed {}, and {} failed because \
-         a response arrived before the send",
-        things(counts.unsolicited, "time"),
-        things(counts.trailing, "response"),
-        things(early, "request")
-    );
+    let came = [
+        (
+            counts.unsolicited,
+            format!("bytes that no request asked for came {}", things(counts.unsolicited, "time")),
+        ),
+        (
+            counts.trailing,
+            format!("further bytes followed {}", things(counts.trailing, "response")),
+        ),
+        (
+            early,
+            format!(
+                "{} failed because a response arrived before the send",
+                things(early, "request")
+            ),
+        ),
+    ];
+    let came: Vec<String> =
+        came.into_iter().filter(|(n, _)| 0 < *n).map(|(_, words)| words).collect();
+    let evidence = came.join(", ");
     Some(Found::suspect(all as f64, 0.0, evidence).invalid_if(is_shifted || is_doubled))
 }
 

@@ -268,8 +268,10 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         code: Code::Starved,
-        looks_at: "connections that got no answer for at least half of the window, unless a few \
-                   routes went unanswered while the others were answered on the same connections",
+        looks_at: "connections that waited for at least half of the window, in all, for answers \
+                   that didn't come, in an open loop only if requests got no answer as well; not \
+                   if a few routes went unanswered while the others were answered on the same \
+                   connections",
         limit: "1 %; 10 % is invalid, unless all responses are slow",
         of: Of::Both,
         origin: Origin::Elsewhere,
@@ -283,7 +285,7 @@ pub static RULES: &[Rule] = &[
         checks: &[connections::starved],
         more: More {
             plain: Some(
-                "{figure} of the connections were blocked for half of the time or more \
+                "{figure} of the connections were blocked for half of the window or more \
                  (limit {limit})",
             ),
             ..NO_MORE
@@ -459,7 +461,7 @@ pub static RULES: &[Rule] = &[
         code: Code::LittlesLaw,
         looks_at: "requests in flight, integrated over the window, against throughput times \
                    latency",
-        limit: "1 %",
+        limit: "1 % is invalid",
         of: Of::Both,
         origin: Origin::Elsewhere,
         effect: Effect::Always,
