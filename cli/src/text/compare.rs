@@ -389,8 +389,20 @@ pub(super) fn sentence(of: &Comparison) -> String {
         let verb = if is_new { format!(" {verb}") } else { String::new() };
         found.push_str(&format!("{and}{verb} {what}"));
     }
+    // A large difference that chance may explain is still one to look into.
+    let is_large = |one: &PercentileChange| {
+        one.ratio.is_some_and(|ratio| 1.0 + of.margin < ratio.max(1.0 / ratio))
+    };
+    let shown = |one: &PercentileChange| match is_large(one) {
+        true => with_ratio(one),
+        false => one.percentile.clone(),
+    };
+    let with = |change| of.percentiles.iter().filter(move |one| one.change == change);
+    let errors = of.errors.as_ref().filter(|errors| errors.change == Change::Undecided);
     let mut undecided: Vec<String> =
-        undecided(&of.percentiles, of.errors.as_ref()).into_iter().map(str::to_owned).collect();
+        with(Change::Undecided).map(shown).chain(errors.map(|_| "errors".to_owned())).collect();
+    let unknown: Vec<String> =
+        with(Change::Unknown).filter(|one| is_large(one)).map(shown).collect();
     let parts_with = |word: &str| of.parts.iter().filter(|part| word_of(part) == word).count();
     let (parts_undecided, not_judged) = (parts_with(UNDECIDED), parts_with(NOT_JUDGED));
     if 0 < parts_undecided {
@@ -400,6 +412,9 @@ pub(super) fn sentence(of: &Comparison) -> String {
         [] => String::new(),
         names => format!(" Undecided: {}.", names.join(", ")),
     };
+    if !unknown.is_empty() && !of.tells_nothing() {
+        undecided.push_str(&format!(" Without an interval: {}.", unknown.join(", ")));
+    }
     if 0 < not_judged {
         undecided.push_str(&format!(" Not judged: {}.", some_of(of, not_judged)));
     }
@@ -410,7 +425,8 @@ pub(super) fn sentence(of: &Comparison) -> String {
         Change::Worse => format!("REGRESSION: {found}.{undecided}"),
         Change::Better => format!("improvement: {found}.{undecided}"),
         Change::Same => {
-            format!("no change: B is within {} of A at all percentiles known.", share(of.margin))
+            let margin = share(of.margin);
+            format!("no change: B is within {margin} of A at all percentiles known.{undecided}")
         }
         _ if of.tells_nothing() => format!("undecided: {}.", lacking(of)),
         Change::Undecided | Change::Unknown => format!("no change found.{undecided}"),
@@ -706,8 +722,9 @@ mod tests {
     #[test]
     fn changes_come_first() {
         insta::assert_snapshot!(comparison(&made_up(), [&[], &[]], [], Extent::Screen), @r"
-        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run per
-        side, the normal difference between runs is unknown, and may explain it all.
+        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95 (+11.3 %). Without
+        an interval: p99.99 (+11.3 %). With one run per side, the normal difference
+        between runs is unknown, and may explain it all.
 
         A  http://127.0.0.1:8080/, 1 run, 60,000 requests
         B  http://127.0.0.1:8081/, 1 run, 60,000 requests
@@ -723,8 +740,9 @@ mod tests {
         times or more in each window. Changes below 1.0 % don't count (--margin).
         ");
         insta::assert_snapshot!(text(&made_up()), @r"
-        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run per
-        side, the normal difference between runs is unknown, and may explain it all.
+        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95 (+11.3 %). Without
+        an interval: p99.99 (+11.3 %). With one run per side, the normal difference
+        between runs is unknown, and may explain it all.
 
         A  http://127.0.0.1:8080/, 1 run, 60,000 requests
         B  http://127.0.0.1:8081/, 1 run, 60,000 requests
@@ -789,7 +807,8 @@ mod tests {
         ");
         insta::assert_snapshot!(wrap(&sentence(&of)), @r"
         REGRESSION: B is slower at p99.9 (+9.6 %), and worse for home, stage 2 and a
-        scenario with a name…, stage 1. Undecided: p99.95, 1 of 4 parts.
+        scenario with a name…, stage 1. Undecided: p99.95 (+11.3 %), 1 of 4 parts.
+        Without an interval: p99.99 (+11.3 %).
         ");
         let text = comparison(&of, [&[], &[]], [], Extent::Screen);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
