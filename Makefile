@@ -142,7 +142,7 @@ comparisons:
 ceilings:
 	TEST_CEILINGS=100 cargo test --release --locked -p probe --lib simulated -- --nocapture
 
-# The benchmarks as Markdown, in about seventeen minutes.
+# The benchmarks as Markdown, in about 25 minutes.
 bench: build
 	cargo build --release --locked -p perf
 	target/release/truetail-bench
