@@ -234,7 +234,7 @@ impl Tool {
             }
             let own = mode.own_placeholders();
             let has = |placeholder: &&str| texts.iter().any(|text| text.contains(*placeholder));
-            if !own.is_empty() && !own.iter().any(|placeholder| has(&placeholder)) {
+            if !own.is_empty() && !own.iter().any(has) {
                 let cure = "write it where it belongs";
                 return Err(refused(format!("{key} = \"{command}\": has no {}; {cure}", own[0])));
             }
