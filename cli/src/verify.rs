@@ -171,7 +171,7 @@ fn of_report(missing_log: Option<&Path>, has_samples: bool) -> [String; 2] {
     };
     let samples = if has_samples { ", and from the raw samples of each request" } else { "" };
     ["follow", "don't all follow"].map(|verb| {
-        format!("{subject} {verb} from the report's own histograms and plan{samples}{log}")
+        format!("{subject} {verb} from the report's own histograms, plan and figures{samples}{log}")
     })
 }
 
@@ -182,8 +182,8 @@ fn unchecked(missing_log: Option<&Path>, has_samples: bool) -> Unchecked {
     let alone = (!has_samples).then(|| UNCHECKED_ALONE.to_owned());
     let parts: Vec<String> = log.into_iter().chain(alone).chain([UNCHECKED.to_owned()]).collect();
     let brief = match has_samples {
-        true => "label, tags, start, address, machine",
-        false => "URLs, label, tags, start, address, machine",
+        true => "the generator's own figures, label, start, address, machine",
+        false => "URLs, the generator's own figures, label, address, machine",
     };
     Unchecked { brief, whole: parts.join("; ") }
 }

@@ -535,7 +535,7 @@ fn assumed(of: &Comparison) -> &'static str {
     match () {
         () if is_paired(of) => "pairs don't depend on each other",
         () if RUNS_MIN <= of.a.runs.min(of.b.runs) => "runs don't depend on each other",
-        () => "what slows requests comes ten times or more in each window",
+        () => "each cause of slow requests occurs ten times or more in each window",
     }
 }
 
@@ -736,8 +736,9 @@ mod tests {
         p99.99          5.30     5.90    1.113                    n/a
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]    same
 
-        All intervals together hold 99 times in 100, if what slows requests comes ten
-        times or more in each window. Changes below 1.0 % don't count (--margin).
+        All intervals together hold 99 times in 100, if each cause of slow requests
+        occurs ten times or more in each window. Changes below 1.0 % don't count
+        (--margin).
         ");
         insta::assert_snapshot!(text(&made_up()), @r"
         REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95 (+11.3 %). Without
@@ -754,10 +755,10 @@ mod tests {
         p99.99          5.30     5.90    1.113                        n/a  n/a
         errors        0.00 %   0.00 %    +0.00  [-0.01, +0.01]             same
 
-        All intervals together hold 99 times in 100, if what slows requests comes ten
-        times or more in each window. Shows: the smallest slowdown that runs such as
-        these reveal in four comparisons of five. Changes below 1.0 % don't count
-        (--margin).
+        All intervals together hold 99 times in 100, if each cause of slow requests
+        occurs ten times or more in each window. Shows: the smallest slowdown that runs
+        such as these reveal in four comparisons of five. Changes below 1.0 % don't
+        count (--margin).
         No interval includes the normal difference between runs: give several per side,
         made in turn (--with).
         ");

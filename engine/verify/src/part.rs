@@ -114,6 +114,8 @@ pub(super) fn part(
         for (Quantile { label, q, .. }, at) in share.parts() {
             let name = format!("client_share at {label}");
             findings.push(compared(&name, part.corrected.quantile_us(q), Some(at.corrected)));
+            let (least, added) = ("at least 0".to_owned(), at.added.to_string());
+            findings.push(Finding::new(format!("{name}: added"), least, added, 0.0 <= at.added));
             // The number of requests that met an added connection isn't in the report.
             let room = if part.counts.pool_grew == 0 { 0.0 } else { at.corrected - at.added };
             let fits = (0.0..=room + 1e-9).contains(&at.opening);

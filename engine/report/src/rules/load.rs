@@ -116,8 +116,8 @@ pub(super) fn off_the_rate(report: &Report) -> Option<Found> {
     let counts = &report.whole.counts;
     let intended = counts.arrivals();
     // Later steps of sessions aren't scheduled.
-    let share = intended as f64 / counts.intended.max(1) as f64;
-    let rate = report.whole.rate.intended * share;
+    let scheduled = intended as f64 / counts.intended.max(1) as f64;
+    let rate = report.whole.rate.intended * scheduled;
     let off = (rate / target - 1.0).abs();
     // A Poisson count of n varies by 1/√n; up to four times that is chance. With constant arrivals,
     // one more or less may fall into the window.

@@ -106,9 +106,9 @@ pub static RULES: &[Rule] = &[
                    had; the share of time in flight that responses waited for the generator while \
                    requests waited for their connection, in a paced loop, or at `--conns` if it is \
                    over half; the program's stamps, which hide all of this",
-        limit: "5 %, above p50 from 20 µs, unless chance alone moves that percentile as far, down \
-                to the lower end of its 95 % interval by ranks, and it is less than half; half of \
-                p50, p90 or p99 is invalid; program's stamps: half of the responses",
+        limit: "5 % of the percentile, above p50 also 20 µs; below half of the percentile also its \
+                distance from the lower end of its 95 % interval by ranks, which is chance; half \
+                of p50, p90 or p99 is invalid; program's stamps: half of the responses",
         of: Of::AgentFirst,
         origin: Origin::Generator,
         effect: Effect::Always,
