@@ -2,7 +2,7 @@
 //! and only then.
 
 use engine::load::replay::ReplayedLog;
-use engine::plan::{Arrivals, Plan, StampSource, Switch};
+use engine::plan::{Arrivals, Model, Plan, StampSource, Switch};
 use engine::record::counts::Counts;
 use engine::record::outcome::{Cause, Outcome};
 use engine::record::stamps::{Ending, StampedBy, Stamps};
@@ -347,6 +347,11 @@ fn a_figure_at_its_bound_is_no_reason() {
         },
         |report| blocked(report, 0, 64),
         |report| blocked(report, 1, 101),
+        |report| {
+            // One request of a thousand got no answer, and held one of ten connections.
+            let counts = &mut report.whole.counts;
+            (counts.users_blocked, counts.users, counts.abandoned) = (1, 10, 1);
+        },
         |report| report.whole.counts.pool_grew = 1,
         |report| {
             report.generator.shards[0].buffers_exhausted = 1;
@@ -472,6 +477,9 @@ fn of_answers(report: &mut Report, counted: fn(&mut Counts) -> (&mut u64, u64)) 
 }
 
 fn blocked(report: &mut Report, blocked: u64, users: u64) {
+    // The arrivals of an open load have no users.
+    let plan = &mut report.config.plan;
+    (plan.model, plan.rate, plan.period) = (Some(Model::Closed), None, Some(Nanos(1_000_000)));
     (report.whole.counts.users_blocked, report.whole.counts.users) = (blocked, users);
 }
 
