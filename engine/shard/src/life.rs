@@ -251,7 +251,14 @@ impl Shard {
                     // Nearly all others were answered sooner.
                     self.doubt(slot);
                 }
-                self.end(slot, number, Ending::at(ended_ns), Outcome::Abandoned);
+                // One whose timeout passed just before has timed out.
+                let (ending_ns, outcome) = match self.over(&stamps) {
+                    (over_ns, kind) if over_ns <= now_ns => {
+                        (over_ns.max(stamps.sent_ns), Outcome::TimedOut(kind))
+                    }
+                    _ => (ended_ns, Outcome::Abandoned),
+                };
+                self.end(slot, number, Ending::at(ending_ns), outcome);
             }
             let socket = &self.connections[slot].socket;
             if socket.is_unserved() && (!self.users.roam() || self.is_awaited(slot)) {
