@@ -381,7 +381,9 @@ fn a_target_that_never_answers_is_blamed_and_not_the_generator() {
     let report = run(open(warm, "500")).report;
     let counts = &report.whole.counts;
     let (setup, warmup) = (&counts.setup, &counts.warmup);
-    assert!(0 < setup.sent && setup.errors.of(Cause::TimedOut) == setup.sent, "{setup:?}");
+    // A busy machine may begin a second round, which the end of the setup cuts short.
+    let timed_out = setup.errors.of(Cause::TimedOut);
+    assert!(0 < timed_out && timed_out + setup.abandoned == setup.sent, "{setup:?}");
     assert!(4 <= warmup.errors.of(Cause::TimedOut) && 50 < warmup.unsent, "{warmup:?}");
     assert!(!codes(&report).contains(&"rate_missed".to_owned()), "{:?}", report.verdict);
     // Others may have taken the generator's core meanwhile, which is a reason too.
