@@ -182,8 +182,8 @@ fn most_different(part: &Part) -> Option<(Widest, Waited)> {
     let users_waited = mean(&part.pacer_lateness) <= mean(&part.connection_wait);
     let of_users = widest(part, &compared, |row| added_us(part, row)).filter(|_| users_waited);
     let of_users = of_users.map(|widest| (widest, Waited::Users));
-    // Waits for connections that the generator's part hides, unless it made them by opening some,
-    // are nobody's lateness.
+    // Where waits for connections outweigh it, the generator's part isn't lateness: it opened some
+    // of them itself, or there is nothing to explain.
     let of_generator = widest(part, &compared, |_| 0.0);
     let of_generator = of_generator.filter(|widest| !users_waited || own_opening(part, widest));
     of_users.or_else(|| Some((of_generator?, Waited::Generator)))
